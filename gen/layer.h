@@ -1,0 +1,102 @@
+/* One attention layer: what a spec file says, checked, with every default filled in.
+ *
+ * The generator and the runtime both read specs through this file and share nothing else (besides diag.h).
+ * Left out on purpose: how the layer is computed. That is plan.h's, and the keys that steer it
+ * ("plan.*") are only collected here.
+ */
+#ifndef ATTNGEN_LAYER_H
+#define ATTNGEN_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct diag;
+
+enum layer_mask {
+    MASK_CAUSAL   = 1 << 0,
+    MASK_PADDING  = 1 << 1,
+    MASK_NO_SELF  = 1 << 2,
+    MASK_WINDOW   = 1 << 3,
+    MASK_BOOL     = 1 << 4,
+    MASK_ADDITIVE = 1 << 5
+};
+
+enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
+enum layer_width { WIDTH_NARROW, WIDTH_WIDE, WIDTH_GIVEN }; /* GIVEN: both d_k and d_v stand in the spec */
+
+#define LAYER_UNBOUNDED (-1) /* a window side that is not limited */
+
+/* A "plan.key = value" of the spec, as written; plan_make() knows the keys. */
+struct layer_option {
+    char *key;   /* with the "plan." */
+    char *value;
+    char *place; /* "file:line" or "--set", for messages */
+};
+
+struct layer {
+    char *name; /* prefix of every emitted symbol */
+    int64_t d_model, h, h_kv, d_k, d_v, d_source, seq_len, source_len;
+    enum layer_width width;
+    bool split;    /* input = split */
+    bool cross;    /* attention = cross */
+    bool tied;     /* w_k = tied */
+    bool identity; /* w_v = identity */
+    enum layer_w_o w_o;
+    int64_t conv_width; /* taps; meaningful for W_O_CONV only (default 3) */
+    unsigned mask;      /* enum layer_mask bits */
+    int64_t window_left, window_right; /* LAYER_UNBOUNDED or >= 0 */
+    bool bias, scores;
+    bool out_in; /* weight_layout = out_in */
+    double scale;
+
+    struct layer_option *options;
+    size_t options_count;
+
+    /* derived */
+    int64_t d_in_q;  /* columns of x that one head reads: d_model, or d_model/h under split */
+    int64_t d_in_kv; /* columns of source that one head reads */
+    int64_t d_out;   /* columns of y: d_model, or h*d_v with w_o = none */
+};
+
+/* The tensors of the contract, in the order of the README's table. */
+enum layer_tensor {
+    TENSOR_X, TENSOR_SOURCE, TENSOR_LENGTHS, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
+    TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
+    TENSOR_Y, TENSOR_ATTN, TENSOR_COUNT
+};
+
+/* Name on disk and in the interface: "x", "source", "lengths", "mask_bool", … */
+const char *layer_tensor_name(enum layer_tensor tensor);
+
+/* Whether this layer has the tensor at all (w_k: not when tied; attn: only with scores; …). */
+bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor);
+
+/* Shape of a weight or bias tensor as it lies on disk, weight_layout applied (out_in swaps the last two
+ * axes). Writes at most 4 extents, returns their number; 0 for a tensor that the layer does not have. */
+int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4]);
+
+/* Reads and checks a spec file; `set` holds `set_count` "key=value" texts that override it.
+ * Collects every error in `diag` ("file:line: error: what is wrong; what would be right").
+ * Returns NULL when the spec is bad (diag has errors) or the file cannot be read (diag says so and
+ * diag->environment is set). The caller frees the layer with layer_free(). */
+struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag);
+void layer_free(struct layer *layer);
+
+/* Multiply-adds of the plain layer for one sequence of n queries and m keys. Only the query-key pairs that
+ * causal, window and no_self together leave visible are counted, exactly and in closed form or O(n); what
+ * padding, bool and additive hide is known only at run time and not subtracted. No folding, no padding to tiles. */
+struct layer_cost {
+    double q, k, v;      /* projections */
+    double scores;       /* Q K^T */
+    double values;       /* A V */
+    double output;       /* dense or conv */
+    double total;
+};
+struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);
+
+/* Number of weights and biases, per projection and in all. */
+struct layer_parameters { int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, total; };
+struct layer_parameters layer_parameters(const struct layer *layer);
+
+#endif
