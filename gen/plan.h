@@ -1,0 +1,102 @@
+/* The plan: how a layer is computed on one instruction set. Every number that the templates need to place,
+ * tile, unroll or cut is decided here, from the layer and the ISA's row, never from the host, and carries
+ * its reason for --explain and the banner.
+ *
+ * Terms: a register tile is `rows` broadcast operands times `vecs` vectors; a query block is the run of
+ * queries that lies along the lanes (block = vecs * lanes of them); a panel is a slab of packed weights,
+ * [depth][width]; a row group is the run of tokens that stays in L2 while all panels pass over it.
+ *
+ * Left out on purpose: text. The templates spell; nothing here prints C.
+ */
+#ifndef ATTNGEN_PLAN_H
+#define ATTNGEN_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct layer;
+struct diag;
+struct emit;
+struct isa;
+
+#define PLAN_ISAS 8
+#define PLAN_REASONS 32
+
+/* A product C = A W with tokens as rows (keys, values, output, convolution): W in panels, features along the lanes. */
+struct plan_panels {
+    bool exists;
+    int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
+    int64_t taps;         /* reductions that add up: conv_width, else 1 */
+    int64_t groups;       /* independent column groups (heads), or 1 */
+    int64_t columns;      /* columns of one group */
+    int64_t vecs;         /* vectors in a full panel */
+    int64_t rows;         /* most rows in the register tile */
+    int64_t unroll;       /* steps of the reduction in one loop turn; 0: all of them */
+    int64_t panels;       /* panels of one group, the last one maybe narrower */
+    int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
+    int64_t tail_lanes;   /* valid lanes of a group's very last vector, 0: all */
+    int64_t panel_size;   /* floats in a full packed panel, all taps */
+    int64_t group_size;   /* floats in all panels of a group */
+    int64_t a_row, a_k;   /* strides of A between rows and along the reduction */
+    int64_t a_group;      /* step of A from group to group */
+    int64_t a_tap;        /* step of A from tap to tap */
+    int64_t a_block;      /* step of A from query block to query block */
+    int64_t c_row;        /* stride of C between rows */
+    int64_t c_group;      /* step of C from group to group */
+    int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
+    int64_t part_panels;  /* panels in one part */
+    int64_t w, b;         /* offsets in the packed block, floats */
+};
+
+/* The product Q^T = W_Q^T X^T: features as rows, queries along the lanes. */
+struct plan_lanes {
+    int64_t depth, groups, columns, rows, unroll;
+    int64_t height[2], count[2]; /* near-equal split of a group's columns */
+    int64_t group_rows;
+    int64_t part_tiles;
+    int64_t w, b;
+};
+
+struct plan_isa {
+    const struct isa *isa;
+    int64_t lanes;
+    int64_t vecs;        /* vectors in a query block */
+    int64_t block;       /* queries in a query block */
+    int64_t rows;        /* most rows of a tile that is `vecs` wide */
+    int64_t rows_single; /* most rows of a tile that is one vector wide */
+    int64_t key_block;   /* most keys scored before their values are read */
+    int64_t unroll_scores, unroll_values;
+    int64_t query_blocks, source_blocks; /* at the compiled limits */
+    int64_t part_blocks; /* query blocks in one part of the attend phase */
+    struct plan_lanes q;
+    struct plan_panels k, v, o;
+    int64_t k_row, k_head, v_row, v_head; /* strides of keys and values between tokens and heads */
+
+    /* scratch, in floats from its start; everything on a 64-byte boundary */
+    int64_t x_t, s_t, q_t, keys, values, o_t, z, shared_size;
+    int64_t z_front, z_back; /* zero rows around z, for the convolution */
+    /* one worker's own part, in floats from its start */
+    int64_t scores, visible, added, tile, records, worker_size;
+    int64_t record_count; /* key blocks that one row of attn can be made of */
+
+    int64_t packed_size; /* floats, header included */
+
+    char *reasons[PLAN_REASONS];
+    int reason_count;
+};
+
+struct plan {
+    int64_t count; /* ISAs, scalar first, best last */
+    struct plan_isa isas[PLAN_ISAS];
+    int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
+    char *note; /* text shown before the ISAs' reasons */
+};
+
+/* Decides everything. NULL, with errors in diag, on a bad plan.* key or sizes that cannot be C objects. */
+struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
+void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit);
+void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out);
+void plan_free(struct plan *plan);
+
+#endif
