@@ -1,0 +1,107 @@
+# attngen and attnrun. `make help` lists what can be made.
+#
+# Yours to set: CC, CFLAGS, LDFLAGS, BUILD (the folder of all products), SANITIZE (as in
+# `make BUILD=build-asan SANITIZE=address,undefined test`).
+
+BUILD    ?= build
+CFLAGS   ?= -O2 -g
+SANITIZE ?=
+PREFIX   ?= /usr/local
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: all help deps deps-test test demo install clean
+
+# The name under which this system's pkg-config knows Lua 5.4; empty if it does not.
+LUA := $(firstword $(foreach name,lua5.4 lua-5.4 lua54 lua,$(shell \
+           pkg-config --exists '$(name) >= 5.4' '$(name) < 5.5' 2>/dev/null && echo $(name))))
+LUA_CFLAGS = $(shell pkg-config --cflags $(LUA))
+LUA_LIBS   = $(shell pkg-config --libs $(LUA))
+
+sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+compile   = $(CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -MMD -MP $(CPPFLAGS) $(CFLAGS) $(sanitize)
+link      = $(CC) $(CFLAGS) $(sanitize) $(LDFLAGS)
+
+# What both programs share, and what each is made of.
+gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
+run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c))
+gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
+run_objects := $(run_sources:%.c=$(BUILD)/%.o)
+shared      := $(addprefix $(BUILD)/gen/,layer.o diag.o isa.o)
+embedded    := $(wildcard templates/*.in gen/*.lua)
+run_libs    := -ldl -lm -lpthread
+
+unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+script_tests := $(wildcard tests/test_*.sh)
+
+all: $(BUILD)/attngen $(BUILD)/attnrun
+
+help:
+	@echo 'make            attngen and attnrun, in $(BUILD)/'
+	@echo 'make deps       install what building and the demo need (Debian packages; elsewhere: says which)'
+	@echo 'make demo       the attention layers of MiniLM and GPT-2: generated, compiled, checked, timed'
+	@echo 'make deps-test  install what the tests need as well'
+	@echo 'make test       every test'
+	@echo 'make install    the programs into $(PREFIX)/bin (PREFIX, DESTDIR)'
+	@echo 'make clean      remove $(BUILD)/'
+
+# ---- the programs ----
+
+$(BUILD)/attngen: $(BUILD)/gen/main.o $(gen_objects)
+	$(link) -o $@ $^ $(LUA_LIBS) -lm
+
+$(BUILD)/attnrun: $(BUILD)/runtime/attnrun.o $(run_objects) $(shared)
+	$(link) -o $@ $^ $(run_libs)
+
+$(BUILD)/%.o: %.c | lua
+	@mkdir -p $(@D)
+	$(compile) -Igen -Iruntime $(LUA_CFLAGS) -c -o $@ $<
+
+# Templates and Lua files, as byte arrays. The list is written down so that a file that is gone is noticed.
+$(BUILD)/gen/embedded.c: $(BUILD)/embed $(BUILD)/gen/embedded.list $(embedded)
+	$(BUILD)/embed $@ $(embedded)
+
+$(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
+	$(compile) -Igen -c -o $@ $<
+
+$(BUILD)/gen/embedded.list: always
+	@mkdir -p $(@D)
+	@echo '$(embedded)' | cmp -s - $@ || echo '$(embedded)' > $@
+
+$(BUILD)/embed: gen/embed.c
+	@mkdir -p $(@D)
+	$(compile) $(LDFLAGS) -o $@ $<
+
+.PHONY: always lua
+lua:
+	@$(if $(LUA),:,echo 'make: Lua 5.4 is not here (asked pkg-config for lua5.4, lua-5.4, lua54, lua); run: make deps' >&2; exit 3)
+
+# ---- what building needs ----
+
+deps:
+	@tests/deps.sh build
+
+deps-test:
+	@tests/deps.sh build test
+
+# ---- tests: every tests/test_*.c is a program, every tests/test_*.sh a script ----
+
+$(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
+	$(link) -o $@ $^ $(LUA_LIBS) -lcmocka $(run_libs)
+
+test: all $(unit_tests)
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' \
+	    tests/run.sh $(unit_tests) $(script_tests)
+
+demo: all
+	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' BUILD='$(BUILD)' CC='$(CC)' examples/demo.sh
+
+install: all
+	mkdir -p '$(DESTDIR)$(PREFIX)/bin'
+	cp $(BUILD)/attngen $(BUILD)/attnrun '$(DESTDIR)$(PREFIX)/bin/'
+
+clean:
+	rm -rf '$(BUILD)'
+
+-include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)

@@ -1,0 +1,542 @@
+/* See emit.h. The Lua stack of the state is: 1 the message handler, 2 expand(), 3 the context, then the tables that
+ * are open. Everything that can raise a Lua error runs under lua_pcall().
+ */
+#include "emit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include "diag.h"
+
+enum { AT_HANDLER = 1, AT_EXPAND = 2, AT_CONTEXT = 3 };
+
+#define MEMORY_LIMIT ((size_t)512 << 20) /* a template that never stops emitting ends here, not in the swap */
+
+struct emit {
+    lua_State *lua;
+    size_t memory; /* bytes that Lua holds */
+    const char *folder; /* of the templates; NULL: embedded */
+    char *text;         /* the template read last */
+    char **paths;       /* the template files read */
+    size_t paths_count;
+    char *failure;    /* of the first setter that failed */
+    bool environment; /* the machine failed, not the template */
+};
+
+/* ---- files ---- */
+
+static char *join(const char *a, const char *b, const char *c)
+{
+    char *text = malloc(strlen(a) + strlen(b) + strlen(c) + 1);
+
+    if (text)
+        strcpy(stpcpy(stpcpy(text, a), b), c);
+    return text;
+}
+
+static char *read_stream(FILE *in, size_t *length)
+{
+    size_t room = 1 << 14, used = 0;
+    char *text = malloc(room);
+
+    while (text) {
+        used += fread(text + used, 1, room - used, in);
+        if (used < room)
+            break;
+        room *= 2;
+        char *more = realloc(text, room);
+        if (!more)
+            free(text);
+        text = more;
+    }
+    if (text && ferror(in)) {
+        free(text);
+        text = NULL;
+    }
+    *length = used;
+    return text;
+}
+
+/* The bytes of a file; NULL with errno. */
+static char *read_file(const char *path, size_t *length)
+{
+    FILE *in = fopen(path, "rb");
+    char *text;
+    int error;
+
+    if (!in)
+        return NULL;
+    errno = 0;
+    text = read_stream(in, length);
+    error = text ? 0 : errno ? errno : ENOMEM;
+    fclose(in);
+    errno = error;
+    return text;
+}
+
+/* ---- the Lua state ---- */
+
+static void *allocate(void *user, void *old, size_t old_size, size_t size)
+{
+    struct emit *emit = user;
+    void *block = NULL;
+
+    if (!old)
+        old_size = 0; /* then it is a kind of object */
+    if (size == 0) {
+        free(old);
+        emit->memory -= old_size;
+        return NULL;
+    }
+    if (size <= old_size || emit->memory - old_size + size <= MEMORY_LIMIT)
+        block = realloc(old, size);
+    if (block)
+        emit->memory += size - old_size;
+    return block;
+}
+
+static bool note_path(struct emit *emit, const char *path)
+{
+    char **paths, *copy;
+    size_t at = 0;
+
+    while (at < emit->paths_count && strcmp(emit->paths[at], path) < 0)
+        at++;
+    if (at < emit->paths_count && strcmp(emit->paths[at], path) == 0)
+        return true;
+    paths = realloc(emit->paths, (emit->paths_count + 1) * sizeof *paths);
+    if (!paths)
+        return false;
+    emit->paths = paths;
+    copy = strdup(path);
+    if (!copy)
+        return false;
+    memmove(paths + at + 1, paths + at, (emit->paths_count - at) * sizeof *paths);
+    paths[at] = copy;
+    emit->paths_count++;
+    return true;
+}
+
+static const struct embedded_file *embedded(const char *name)
+{
+    for (size_t i = 0; i < embedded_files_count; i++)
+        if (strcmp(embedded_files[i].name, name) == 0)
+            return &embedded_files[i];
+    return NULL;
+}
+
+/* read(name) for expand.lua, from the folder: text, or nil and a message. */
+static int read_from_folder(lua_State *lua)
+{
+    struct emit *emit = lua_touserdata(lua, lua_upvalueindex(1));
+    const char *path, *name = luaL_checkstring(lua, 1);
+    size_t length;
+
+    path = lua_pushfstring(lua, "%s/%s", emit->folder, name);
+    free(emit->text); /* held by emit, so that a lack of memory in Lua does not lose it */
+    emit->text = read_file(path, &length);
+    if (!emit->text || !note_path(emit, path)) {
+        emit->environment = true;
+        lua_pushnil(lua);
+        lua_pushfstring(lua, "cannot read the template %s: %s", path, strerror(emit->text ? ENOMEM : errno));
+        return 2;
+    }
+    lua_pushlstring(lua, emit->text, length);
+    return 1;
+}
+
+static int read_embedded(lua_State *lua)
+{
+    const char *name = luaL_checkstring(lua, 1);
+    const struct embedded_file *file = embedded(name);
+
+    if (!file) {
+        lua_pushnil(lua);
+        lua_pushfstring(lua, "there is no template '%s'", name);
+        return 2;
+    }
+    lua_pushlstring(lua, (const char *)file->data, file->size);
+    return 1;
+}
+
+/* Leaves the chunk of an embedded Lua file on the stack. */
+static void load_embedded(lua_State *lua, const char *name)
+{
+    const struct embedded_file *file = embedded(name);
+
+    if (!file)
+        luaL_error(lua, "%s is not embedded", name);
+    else if (luaL_loadbufferx(lua, (const char *)file->data, file->size, lua_pushfstring(lua, "@%s", name), "t"))
+        lua_error(lua);
+    else
+        lua_remove(lua, -2); /* the chunk's name */
+}
+
+/* Returns the message handler, expand() and the empty context. */
+static int set_up(lua_State *lua)
+{
+    struct emit *emit = lua_touserdata(lua, 1);
+
+    luaL_openlibs(lua);
+    lua_newtable(lua);
+    const int context = lua_gettop(lua);
+    load_embedded(lua, "expand.lua");
+    lua_pushvalue(lua, context);
+    load_embedded(lua, "context.lua");
+    lua_call(lua, 0, 1);
+    lua_pushlightuserdata(lua, emit);
+    lua_pushcclosure(lua, emit->folder ? read_from_folder : read_embedded, 1);
+    lua_pushfstring(lua, "%s/", emit->folder ? emit->folder : "templates");
+    lua_call(lua, 4, 2); /* expand.lua(context, helpers, read, folder) → expand, explain */
+    lua_insert(lua, -2);
+    lua_pushvalue(lua, context);
+    return 3;
+}
+
+struct emit *emit_open(const char *templates, struct diag *diag)
+{
+    struct emit *emit = calloc(1, sizeof *emit);
+
+    if (!emit) {
+        diag_environment(diag, NULL, "no memory for the templates");
+        return NULL;
+    }
+    emit->folder = templates;
+    emit->lua = lua_newstate(allocate, emit);
+    if (emit->lua) {
+        lua_pushcfunction(emit->lua, set_up);
+        lua_pushlightuserdata(emit->lua, emit);
+        if (lua_pcall(emit->lua, 1, 3, 0) == LUA_OK)
+            return emit;
+    }
+    diag_environment(diag, NULL, "cannot start Lua: %s", emit->lua ? lua_tostring(emit->lua, -1) : "no memory");
+    emit_close(emit);
+    return NULL;
+}
+
+void emit_close(struct emit *emit)
+{
+    if (!emit)
+        return;
+    if (emit->lua)
+        lua_close(emit->lua);
+    for (size_t i = 0; i < emit->paths_count; i++)
+        free(emit->paths[i]);
+    free(emit->paths);
+    free(emit->text);
+    free(emit->failure);
+    free(emit);
+}
+
+/* ---- the context ---- */
+
+struct field {
+    const char *name; /* NULL: the next element */
+    int kind;         /* a Lua type */
+    bool is_integer, boolean;
+    int64_t integer;
+    double number;
+    const char *string;
+};
+
+static void push_value(lua_State *lua, const struct field *field)
+{
+    switch (field->kind) {
+    case LUA_TBOOLEAN:
+        lua_pushboolean(lua, field->boolean);
+        break;
+    case LUA_TSTRING:
+        lua_pushstring(lua, field->string);
+        break;
+    case LUA_TNUMBER:
+        if (field->is_integer)
+            lua_pushinteger(lua, field->integer);
+        else
+            lua_pushnumber(lua, field->number);
+        break;
+    default:
+        lua_newtable(lua);
+    }
+}
+
+/* (table, field) → the value that was put into the table. */
+static int set_field(lua_State *lua)
+{
+    const struct field *field = lua_touserdata(lua, 2);
+
+    if (field->name && lua_getfield(lua, 1, field->name) != LUA_TNIL)
+        return luaL_error(lua, "the context sets '%s' twice", field->name);
+    push_value(lua, field);
+    lua_pushvalue(lua, -1);
+    if (field->name)
+        lua_setfield(lua, 1, field->name);
+    else
+        lua_rawseti(lua, 1, (lua_Integer)lua_rawlen(lua, 1) + 1);
+    return 1;
+}
+
+static void fail(struct emit *emit, bool environment, const char *message)
+{
+    if (emit->failure)
+        return;
+    emit->failure = strdup(message ? message : "unknown");
+    emit->environment = environment || !emit->failure;
+}
+
+static void set(struct emit *emit, struct field field)
+{
+    lua_State *lua = emit->lua;
+    int status = LUA_ERRMEM;
+
+    if (emit->failure || emit->environment)
+        return;
+    if (lua_checkstack(lua, 8)) {
+        lua_pushcfunction(lua, set_field);
+        lua_pushvalue(lua, -2);
+        lua_pushlightuserdata(lua, &field);
+        status = lua_pcall(lua, 2, 1, 0);
+        if (status != LUA_OK)
+            fail(emit, status == LUA_ERRMEM, lua_tostring(lua, -1));
+        if (status != LUA_OK || field.kind != LUA_TTABLE)
+            lua_pop(lua, 1);
+    } else {
+        fail(emit, true, "no memory for the context");
+    }
+}
+
+void emit_set_integer(struct emit *emit, const char *name, int64_t value)
+{
+    set(emit, (struct field){.name = name, .kind = LUA_TNUMBER, .is_integer = true, .integer = value});
+}
+
+void emit_set_number(struct emit *emit, const char *name, double value)
+{
+    set(emit, (struct field){.name = name, .kind = LUA_TNUMBER, .number = value});
+}
+
+void emit_set_string(struct emit *emit, const char *name, const char *value)
+{
+    set(emit, (struct field){.name = name, .kind = LUA_TSTRING, .string = value});
+}
+
+void emit_set_boolean(struct emit *emit, const char *name, bool value)
+{
+    set(emit, (struct field){.name = name, .kind = LUA_TBOOLEAN, .boolean = value});
+}
+
+void emit_begin_table(struct emit *emit, const char *name)
+{
+    set(emit, (struct field){.name = name, .kind = LUA_TTABLE});
+}
+
+void emit_begin_item(struct emit *emit)
+{
+    set(emit, (struct field){.kind = LUA_TTABLE});
+}
+
+void emit_end(struct emit *emit)
+{
+    if (emit->failure || emit->environment)
+        return;
+    if (lua_gettop(emit->lua) == AT_CONTEXT)
+        fail(emit, false, "the context closes a table that is not open");
+    else
+        lua_pop(emit->lua, 1);
+}
+
+/* ---- expanding ---- */
+
+static int call_expand(lua_State *lua)
+{
+    lua_pushstring(lua, lua_touserdata(lua, 2));
+    lua_replace(lua, 2);
+    lua_call(lua, 1, 1);
+    return 1;
+}
+
+/* Reports the handler's "place\0message", or what Lua itself says when there was no memory to call the handler. */
+static void report(const struct emit *emit, int status, const char *name, struct diag *diag)
+{
+    size_t length = 0;
+    const char *text = lua_tolstring(emit->lua, -1, &length);
+    const char *zero = text ? memchr(text, 0, length) : NULL;
+    const char *place = zero && zero > text ? text : name;
+    const char *message = zero ? zero + 1 : text ? text : "unknown error";
+
+    if (emit->environment || status == LUA_ERRMEM)
+        diag_environment(diag, place, "%s", message);
+    else
+        diag_error(diag, place, "%s", message);
+}
+
+static char *copy_result(struct emit *emit, size_t *length, struct diag *diag)
+{
+    const char *text = lua_tolstring(emit->lua, -1, length);
+    char *copy = malloc(*length + 1);
+
+    if (copy)
+        memcpy(copy, text, *length + 1);
+    else
+        diag_environment(diag, NULL, "no memory for the text");
+    return copy;
+}
+
+char *emit_expand(struct emit *emit, const char *template_name, size_t *length, struct diag *diag)
+{
+    lua_State *lua = emit->lua;
+    char *text = NULL;
+    int status;
+
+    if (!emit->failure && lua_gettop(lua) != AT_CONTEXT)
+        fail(emit, false, "the context leaves a table open");
+    if (emit->failure || emit->environment || !lua_checkstack(lua, 8)) {
+        (emit->environment ? diag_environment : diag_error)(diag, template_name, "%s",
+                                                            emit->failure ? emit->failure : "no memory");
+        return NULL;
+    }
+    lua_pushcfunction(lua, call_expand);
+    lua_pushvalue(lua, AT_EXPAND);
+    lua_pushlightuserdata(lua, (void *)(uintptr_t)template_name);
+    status = lua_pcall(lua, 2, 1, AT_HANDLER);
+    if (status == LUA_OK)
+        text = copy_result(emit, length, diag);
+    else
+        report(emit, status, template_name, diag);
+    lua_settop(lua, AT_CONTEXT);
+    return text;
+}
+
+const char *const *emit_files_read(const struct emit *emit, size_t *count)
+{
+    *count = emit->paths_count;
+    return (const char *const *)emit->paths;
+}
+
+/* ---- writing ---- */
+
+struct pending {
+    char *temporary; /* the complete new file beside its place; NULL: nothing to do */
+    char *old;       /* what was there; NULL: nothing */
+    size_t old_length;
+    bool replaced;
+};
+
+/* Opens a new file beside `path`, with the mode that an ordinary new file gets. */
+static FILE *open_temporary(const char *path, char **temporary)
+{
+    for (int attempt = 0; attempt < 100; attempt++) {
+        char suffix[64];
+        snprintf(suffix, sizeof suffix, ".%ld-%d.tmp", (long)getpid(), attempt);
+        *temporary = join(path, suffix, "");
+        const int file = *temporary ? open(*temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
+        if (file >= 0)
+            return fdopen(file, "wb");
+        const int error = *temporary ? errno : ENOMEM;
+        free(*temporary);
+        *temporary = NULL;
+        errno = error;
+        if (error != EEXIST)
+            break;
+    }
+    return NULL;
+}
+
+/* The path of a new, complete file with that text; NULL with errno and nothing left behind. */
+static char *write_temporary(const char *path, const char *text, size_t length)
+{
+    char *temporary = NULL;
+    FILE *out = open_temporary(path, &temporary);
+    int error = out ? 0 : errno;
+
+    if (out && fwrite(text, 1, length, out) != length)
+        error = errno ? errno : EIO;
+    if (out && fclose(out) != 0 && !error)
+        error = errno;
+    if (error && temporary) {
+        unlink(temporary);
+        free(temporary);
+        temporary = NULL;
+    }
+    errno = error;
+    return temporary;
+}
+
+/* Looks at what is there and, where it differs, writes the new file beside it. */
+static bool prepare(const struct emit_file *file, struct pending *pending, struct diag *diag)
+{
+    struct stat status;
+
+    if (stat(file->path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        diag_environment(diag, file->path, "cannot be written: it is not an ordinary file");
+        return false;
+    }
+    pending->old = read_file(file->path, &pending->old_length);
+    if (pending->old && pending->old_length == file->length && memcmp(pending->old, file->text, file->length) == 0)
+        return true;
+    pending->temporary = write_temporary(file->path, file->text, file->length);
+    if (!pending->temporary)
+        diag_environment(diag, file->path, "cannot be written: %s", strerror(errno));
+    return pending->temporary != NULL;
+}
+
+/* Puts back what was there before, as far as the machine lets us. */
+static void put_back(const struct emit_file *file, const struct pending *pending)
+{
+    char *temporary;
+
+    if (!pending->old) {
+        unlink(file->path);
+        return;
+    }
+    temporary = write_temporary(file->path, pending->old, pending->old_length);
+    if (temporary && rename(temporary, file->path) != 0)
+        unlink(temporary);
+    free(temporary);
+}
+
+static bool replace_all(const struct emit_file *files, struct pending *pending, size_t count, struct diag *diag)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!pending[i].temporary)
+            continue;
+        if (rename(pending[i].temporary, files[i].path) != 0) {
+            diag_environment(diag, files[i].path, "cannot be written: %s", strerror(errno));
+            for (size_t j = 0; j < i; j++)
+                if (pending[j].replaced)
+                    put_back(&files[j], &pending[j]);
+            return false;
+        }
+        pending[i].replaced = true;
+    }
+    return true;
+}
+
+bool emit_write(const struct emit_file *files, size_t count, struct diag *diag)
+{
+    struct pending *pending = calloc(count ? count : 1, sizeof *pending);
+    bool good = pending != NULL;
+
+    if (!good)
+        diag_environment(diag, NULL, "no memory to write the files");
+    for (size_t i = 0; good && i < count; i++)
+        good = prepare(&files[i], &pending[i], diag);
+    if (good)
+        good = replace_all(files, pending, count, diag);
+    for (size_t i = 0; pending && i < count; i++) {
+        if (pending[i].temporary && !pending[i].replaced)
+            unlink(pending[i].temporary);
+        free(pending[i].temporary);
+        free(pending[i].old);
+    }
+    free(pending);
+    return good;
+}

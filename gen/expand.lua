@@ -1,0 +1,243 @@
+-- A template becomes a Lua chunk, the chunk becomes text.
+--
+--   $ lua           a line of Lua ("$" in column one, then a blank; or "$" alone)
+--   text ${expr}    anything else: emitted byte for byte, ${expr} replaced by its value
+--
+-- One template line is one Lua line, so Lua's own messages name the template's file and line. A name that is
+-- not there is an error, never an empty text. Left out on purpose: escapes, filters, whitespace control.
+
+local context, helpers, read, folder = ... -- raw table, table, function(name) -> text or nil, message; "dir/"
+local MOST_NESTED = 32
+
+local out, depth = {}, 0 -- pieces of the text being made; how deep includes are nested
+
+-- The text of a value: integral numbers without a point, others with the nine digits that f32 needs.
+local function number_text(v)
+    if math.type(v) == "integer" then return ("%d"):format(v) end
+    if v == math.floor(v) then return ("%.0f"):format(v + 0.0) end -- + 0.0: no "-0"
+    return ("%.9g"):format(v)
+end
+
+local function value(v, expression)
+    local kind = type(v)
+    if kind == "string" then return v end
+    if kind ~= "number" then
+        error(("${%s} is a %s; only numbers and strings have a text"):format(expression, kind), 2)
+    elseif v ~= v or v == math.huge or v == -math.huge then
+        error(("${%s} is not finite; choose the literal with an if"):format(expression), 2)
+    end
+    return number_text(v)
+end
+
+local function emit(text)
+    out[#out + 1] = value(text, "emit's argument")
+end
+
+-- The first "}" that leaves a whole Lua expression behind "${" closes it: braces and strings may hold more of them.
+local function closing_brace(line, open, place)
+    local close, first_message = open + 1, nil
+    while true do
+        close = line:find("}", close + 1, true)
+        if not close then error(place .. ": " .. (first_message or "'${' without a '}' on its line"), 0) end
+        local good, message = load("return (" .. line:sub(open + 2, close - 1) .. "\n)", "=expression", "t")
+        if good then return close end
+        first_message = first_message
+            or "bad expression in '${…}': " .. message:gsub("^[^:]*:%d+: ", ""):gsub("%s+", " ")
+    end
+end
+
+local function quoted(text)
+    return (("%q"):format(text):gsub("\n", "n")) -- %q writes a newline as backslash, newline
+end
+
+local function text_line(line, place)
+    local parts, from = {}, 1
+    while true do
+        local open = line:find("${", from, true)
+        if not open then break end
+        local close = closing_brace(line, open, place)
+        local expression = line:sub(open + 2, close - 1)
+        parts[#parts + 1] = quoted(line:sub(from, open - 1))
+        parts[#parts + 1] = ("_value((%s), %s)"):format(expression, quoted(expression))
+        from = close + 1
+    end
+    parts[#parts + 1] = quoted(line:sub(from))
+    return "_emit(" .. table.concat(parts, "..") .. ")"
+end
+
+local function translate(name, text)
+    local lines = {}
+    for line, newline in text:gmatch("([^\n]*)(\n?)") do
+        local place = name .. ":" .. #lines + 1
+        if line:find("^%$%s") or line == "$" then
+            lines[#lines + 1] = line:sub(2)
+        elseif line:find("^%$[^{]") then
+            error(place .. ": a line that begins with '$' is Lua and needs a blank after the '$'", 0)
+        elseif line ~= "" or newline ~= "" then
+            lines[#lines + 1] = text_line(line .. newline, place)
+        end
+    end
+    return "local _emit, _value, _ENV = ... " .. table.concat(lines, "\n")
+end
+
+local chunks = {} -- template name → compiled chunk
+local function compile(name)
+    if not chunks[name] then
+        local text, message = read(name)
+        if not text then return nil, message end
+        local chunk, syntax = load(translate(name, text), "@" .. name, "t")
+        if not chunk then error(syntax, 0) end
+        chunks[name] = chunk
+    end
+    return chunks[name]
+end
+
+-- pairs() in the order of the keys, numbers first: what is emitted never depends on a table's order.
+local function sorted_pairs(t)
+    local meta = getmetatable(t)
+    if meta and meta.sorted then return meta.sorted() end
+    local keys, i = {}, 0
+    for key in next, t do keys[#keys + 1] = key end
+    table.sort(keys, function(a, b)
+        if type(a) == type(b) then return a < b end
+        return type(a) == "number"
+    end)
+    return function()
+        i = i + 1
+        return keys[i], t[keys[i]]
+    end
+end
+
+-- A view of a table of the context: nothing in it can be set, and what is not in it is an error.
+local function read_only(t, what)
+    if type(t) ~= "table" then return t end
+    local fields = {}
+    for key, v in next, t do fields[key] = read_only(v, what .. "." .. key) end
+    return setmetatable({}, {
+        __index = function(_, key)
+            if fields[key] == nil and key ~= #fields + 1 then -- one past the end is nil, for ipairs
+                error(("'%s' has no field '%s'"):format(what, tostring(key)), 2)
+            end
+            return fields[key]
+        end,
+        __newindex = function(_, key)
+            error(("'%s.%s' cannot be set: the context is read-only"):format(what, tostring(key)), 2)
+        end,
+        __len = function() return #fields end,
+        sorted = function() return sorted_pairs(fields) end,
+    })
+end
+
+-- What would print an address or a random number, and so make the output differ between runs, is not there.
+local format = string.format
+function string.format(form, ...)
+    for i = 1, select("#", ...) do
+        local kind = type((select(i, ...)))
+        if kind == "table" or kind == "function" then
+            error(("bad argument #%d to 'format' (a %s has no text)"):format(i + 1, kind), 2)
+        end
+    end
+    if form:gsub("%%%%", ""):find("%%[-%d]*p") then error("'%p' prints an address", 2) end
+    return format(form, ...)
+end
+string.dump, math.random, math.randomseed = nil, nil, nil
+
+local builtins = {
+    string = read_only(string, "string"), table = read_only(table, "table"), math = read_only(math, "math"),
+    fmt = string.format, ipairs = ipairs, pairs = sorted_pairs, tonumber = tonumber, type = type,
+    select = select, error = error, emit = emit,
+    tostring = function(v)
+        if type(v) == "number" then return number_text(v) end
+        if type(v) == "table" or type(v) == "function" then error(("a %s has no text"):format(type(v)), 2) end
+        return tostring(v)
+    end,
+    assert = function(condition, message, ...)
+        if not condition then error(message or "assertion failed", 2) end
+        return condition, message, ...
+    end,
+}
+
+-- The names that every template sees, in one flat table.
+local function root_names()
+    local names = {}
+    for _, source in ipairs { builtins, helpers, context } do
+        for name, v in sorted_pairs(source) do
+            if names[name] ~= nil then error(("the context's name '%s' is taken"):format(name), 0) end
+            names[name] = source == context and read_only(v, name) or v
+        end
+    end
+    return setmetatable(names, { __index = function(_, name)
+        error(("unknown name '%s'"):format(tostring(name)), 2)
+    end })
+end
+
+local run
+
+-- The names of one expansion: `vars`, then what the includer sees, then the root's.
+local function scope_of(vars, parent)
+    local scope = setmetatable({}, { __index = parent })
+    for name, v in next, vars do scope[name] = v end
+    local function nested(name, inner)
+        if type(name) ~= "string" then error("include and capture need the name of a template", 3) end
+        if type(inner or {}) ~= "table" then error("the second argument is a table of names and values", 3) end
+        if depth == MOST_NESTED then error("includes are nested too deep: does a template include itself?", 3) end
+        local chunk, message = compile(name)
+        if not chunk then error(message, 3) end
+        run(chunk, scope_of(inner or {}, scope))
+    end
+    function scope.include(name, inner)
+        nested(name, inner)
+    end
+    function scope.capture(name, inner)
+        local outer = out
+        out = {}
+        nested(name, inner)
+        local text = table.concat(out)
+        out = outer
+        return text
+    end
+    return scope
+end
+
+function run(chunk, scope)
+    depth = depth + 1
+    chunk(emit, value, setmetatable({}, {
+        __index = scope,
+        __newindex = function(_, name)
+            error(("assignment to '%s', which is not a local; write 'local %s'"):format(name, name), 2)
+        end,
+    }))
+    depth = depth - 1
+end
+
+local root
+local function expand(name)
+    out, depth, root = {}, 0, root or root_names()
+    local chunk, message = compile(name)
+    if not chunk then error(message, 0) end
+    run(chunk, scope_of({}, root))
+    return table.concat(out)
+end
+
+-- The message handler: "name:line: message" becomes "dir/name:line\0message (included from …)".
+local function explain(message)
+    if type(message) ~= "string" then message = "error() was given a " .. type(message) end
+    local name, line, text = message:match("^([^:\n]+):(%d+): (.*)$")
+    text = text or message
+    local from, level = {}, 2
+    while true do
+        local info = debug.getinfo(level, "Sl")
+        if not info then break end
+        local template = info.what == "main" and info.source:sub(2)
+        if template and chunks[template] then from[#from + 1] = template .. ":" .. info.currentline end
+        level = level + 1
+    end
+    if from[1] and name and from[1]:match("^(.*):%d+$") == name then table.remove(from, 1) end
+    if #from > 4 then from = { from[1], from[2], "…", from[#from] } end
+    if #from > 0 then text = text .. " (included from " .. table.concat(from, ", ") .. ")" end
+    if not name then return "\0" .. text end
+    if name ~= "expand.lua" and name ~= "context.lua" then name = folder .. name end
+    return name .. ":" .. line .. "\0" .. text
+end
+
+return expand, explain
