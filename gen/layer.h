@@ -31,7 +31,7 @@ enum layer_width { WIDTH_NARROW, WIDTH_WIDE, WIDTH_GIVEN }; /* GIVEN: both d_k a
 struct layer_option {
     char *key;   /* with the "plan." */
     char *value;
-    char *place; /* "file:line" or "--set", for messages */
+    char *place; /* "file:line" or "--set key=value", for messages */
 };
 
 struct layer {
@@ -85,7 +85,8 @@ void layer_free(struct layer *layer);
 
 /* Multiply-adds of the plain layer for one sequence of n queries and m keys. Only the query-key pairs that
  * causal, window and no_self together leave visible are counted, exactly and in closed form or O(n); what
- * padding, bool and additive hide is known only at run time and not subtracted. No folding, no padding to tiles. */
+ * padding, bool and additive hide is known only at run time and not subtracted. No folding, no padding to tiles.
+ * w_k = tied in self-attention has k = 0, since K is Q; of a convolution only taps inside 0 … n-1 count. */
 struct layer_cost {
     double q, k, v;      /* projections */
     double scores;       /* Q K^T */
@@ -94,6 +95,13 @@ struct layer_cost {
     double total;
 };
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);
+
+/* Query-key pairs of one sequence and head that causal, window and no_self leave visible. */
+int64_t layer_visible_pairs(const struct layer *layer, int64_t n, int64_t m);
+
+/* W_O_CONV: rows of zeros before the first, and the pairs (t, r) whose t + r - pad is one of 0 … n-1. */
+int64_t layer_conv_pad(const struct layer *layer);
+int64_t layer_conv_taps(const struct layer *layer, int64_t n);
 
 /* Number of weights and biases, per projection and in all. */
 struct layer_parameters { int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, total; };

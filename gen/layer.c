@@ -1,0 +1,1252 @@
+/* Reads a spec: bytes → lines → values by key → rules → struct layer; then what follows from a layer.
+ *
+ *   read_file    the bytes, whole
+ *   read_lines   "key = value" lines and --set texts, duplicates found, --set over the file
+ *   read_values  each value by its key's kind (size, word, mask, …)
+ *   rules        what the keys may not say together; each rule runs only if the keys that it needs are good,
+ *                so that one mistake is reported once and independent mistakes are all reported
+ *   fill, totals defaults, derived sizes, and tensors that no C array could hold
+ *
+ * Left out on purpose: the meaning of "plan.*" keys (plan.h), includes, variables, quoting, any state.
+ */
+#include "layer.h"
+
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "diag.h"
+#include "reserved.h"
+
+#define SPEC_BYTES_MOST (1u << 20) /* a spec of twenty lines has no business being longer */
+#define PLAN_KEYS_MOST 256
+#define SIZE_MOST INT64_C(2147483647)
+#define NAME_MOST 63 /* characters that every C compiler tells apart */
+#define SHOWN_MOST 60 /* characters of a value that a message repeats */
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- keys ------------------------------------------------------------------------------------------------ */
+
+enum key {
+    KEY_NAME, KEY_D_MODEL, KEY_H, KEY_H_KV, KEY_WIDTH, KEY_D_K, KEY_D_V, KEY_INPUT, KEY_ATTENTION, KEY_D_SOURCE,
+    KEY_SEQ_LEN, KEY_SOURCE_LEN, KEY_MASK, KEY_WINDOW_LEFT, KEY_WINDOW_RIGHT, KEY_W_K, KEY_W_V, KEY_W_O,
+    KEY_CONV_WIDTH, KEY_BIAS, KEY_SCALE, KEY_SCORES, KEY_WEIGHT_LAYOUT, KEY_COUNT
+};
+
+enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_MASK, KIND_FACTOR, KIND_WORD };
+
+struct key_row {
+    const char *name;
+    enum kind kind;
+    const char *const *words; /* KIND_WORD: the value is the index; the first is the default */
+};
+
+static const char *const words_width[] = {"narrow", "wide", NULL};
+static const char *const words_input[] = {"shared", "split", NULL};
+static const char *const words_attention[] = {"self", "cross", NULL};
+static const char *const words_w_k[] = {"dense", "tied", NULL};
+static const char *const words_w_v[] = {"dense", "identity", NULL};
+static const char *const words_w_o[] = {"dense", "none", "conv", NULL}; /* as enum layer_w_o */
+static const char *const words_switch[] = {"false", "true", NULL};
+static const char *const words_weight_layout[] = {"in_out", "out_in", NULL};
+static const char *const words_mask[] = {"causal", "padding", "no_self", "window", "bool", "additive", NULL};
+
+static const struct key_row keys[KEY_COUNT] = {
+    [KEY_NAME] = {"name", KIND_NAME, NULL},
+    [KEY_D_MODEL] = {"d_model", KIND_SIZE, NULL},
+    [KEY_H] = {"h", KIND_SIZE, NULL},
+    [KEY_H_KV] = {"h_kv", KIND_SIZE, NULL},
+    [KEY_WIDTH] = {"width", KIND_WORD, words_width},
+    [KEY_D_K] = {"d_k", KIND_SIZE, NULL},
+    [KEY_D_V] = {"d_v", KIND_SIZE, NULL},
+    [KEY_INPUT] = {"input", KIND_WORD, words_input},
+    [KEY_ATTENTION] = {"attention", KIND_WORD, words_attention},
+    [KEY_D_SOURCE] = {"d_source", KIND_SIZE, NULL},
+    [KEY_SEQ_LEN] = {"seq_len", KIND_SIZE, NULL},
+    [KEY_SOURCE_LEN] = {"source_len", KIND_SIZE, NULL},
+    [KEY_MASK] = {"mask", KIND_MASK, words_mask},
+    [KEY_WINDOW_LEFT] = {"window_left", KIND_REACH, NULL},
+    [KEY_WINDOW_RIGHT] = {"window_right", KIND_REACH, NULL},
+    [KEY_W_K] = {"w_k", KIND_WORD, words_w_k},
+    [KEY_W_V] = {"w_v", KIND_WORD, words_w_v},
+    [KEY_W_O] = {"w_o", KIND_WORD, words_w_o},
+    [KEY_CONV_WIDTH] = {"conv_width", KIND_SIZE, NULL},
+    [KEY_BIAS] = {"bias", KIND_WORD, words_switch},
+    [KEY_SCALE] = {"scale", KIND_FACTOR, NULL},
+    [KEY_SCORES] = {"scores", KIND_WORD, words_switch},
+    [KEY_WEIGHT_LAYOUT] = {"weight_layout", KIND_WORD, words_weight_layout},
+};
+
+#define BIT(key) (1u << (key))
+
+/* One "key = value", wherever it stood. */
+struct entry {
+    char *key; /* NULL: not given */
+    char *value;
+    char *place;  /* "file:line" or "--set key=value" */
+    size_t line;  /* 0: of a --set */
+};
+
+struct spec {
+    const char *path;
+    struct diag *diag;
+    bool failed; /* no memory: stop */
+    struct entry given[KEY_COUNT];
+    struct entry plan[PLAN_KEYS_MOST];
+    size_t plan_count;
+
+    unsigned bad;             /* BIT(key): required and missing, or its value is wrong and has been reported */
+    int64_t value[KEY_COUNT]; /* what was written or, without that, the default; valid unless bad */
+    double scale;
+};
+
+static bool is_given(const struct spec *spec, enum key key)
+{
+    return spec->given[key].key != NULL;
+}
+
+/* Where an error about this key belongs: its line, or the file if it is not written. */
+static const char *place_of(const struct spec *spec, enum key key)
+{
+    return is_given(spec, key) ? spec->given[key].place : spec->path;
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------ */
+
+struct shown { char text[4 * SHOWN_MOST + 4]; };
+
+/* Text as a message may repeat it: cut, and with every byte visible (a no-break space in a number is otherwise
+ * hard to find). */
+static struct shown show(const char *text)
+{
+    struct shown shown;
+    size_t used = 0, taken = 0;
+    for (; text[taken] != '\0' && taken < SHOWN_MOST; taken++) {
+        const unsigned char byte = (unsigned char)text[taken];
+        if (byte >= 0x20 && byte < 0x7f)
+            shown.text[used++] = (char)byte;
+        else
+            used += (size_t)snprintf(shown.text + used, 5, "\\x%02x", byte);
+    }
+    strcpy(shown.text + used, text[taken] != '\0' ? "..." : "");
+    return shown;
+}
+
+/* The `length` bytes at `text` as a string; NULL without memory. */
+static char *copy_text(const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
+static void out_of_memory(struct spec *spec)
+{
+    if (!spec->failed)
+        diag_environment(spec->diag, spec->path, "out of memory; free some and try again");
+    spec->failed = true;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Narrows [*text, *text + *length) to what stands between the blanks. */
+static void trim(const char **text, size_t *length)
+{
+    while (*length > 0 && is_blank(**text)) {
+        (*text)++;
+        (*length)--;
+    }
+    while (*length > 0 && is_blank((*text)[*length - 1]))
+        (*length)--;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* "narrow or wide", "a, b or c" */
+static void list_words(const char *const *words, char *text, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; words[i] != NULL && used < size; i++) {
+        const char *joint = i == 0 ? "" : words[i + 1] == NULL ? " or " : ", ";
+        used += (size_t)snprintf(text + used, size - used, "%s%s", joint, words[i]);
+    }
+}
+
+/* Levenshtein's distance of two short words, letter case apart. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[SHOWN_MOST + 1];
+    const size_t columns = strlen(b);
+    for (size_t j = 0; j <= columns; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= columns; j++) {
+            const char x = is_letter(a[i - 1]) ? (char)(a[i - 1] | 0x20) : a[i - 1];
+            const size_t change = diagonal + (x != b[j - 1]);
+            const size_t shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = change < shift ? change : shift;
+        }
+    }
+    return row[columns];
+}
+
+/* The known key that `text` was perhaps meant to be; NULL if none is near. */
+static const char *nearest_key(const char *text)
+{
+    const size_t length = strlen(text);
+    const char *nearest = NULL;
+    size_t least = length <= 4 ? 2 : 1 + length / 3; /* must be below this */
+    if (length > SHOWN_MOST)
+        return NULL;
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const size_t d = distance(text, keys[i].name);
+        if (d < least) {
+            least = d;
+            nearest = keys[i].name;
+        }
+    }
+    return nearest;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------------------- */
+
+/* The whole file and its length; NULL once it is reported that it cannot be had. */
+static char *read_file(struct spec *spec, size_t *length)
+{
+    char *bytes = NULL;
+    struct stat status;
+    FILE *file = fopen(spec->path, "rb");
+    if (file == NULL || fstat(fileno(file), &status) != 0) {
+        diag_environment(spec->diag, spec->path, "cannot be read: %s; give the path of a spec file", strerror(errno));
+    } else if (S_ISDIR(status.st_mode)) {
+        diag_environment(spec->diag, spec->path, "is a directory; give the path of a spec file");
+    } else if ((bytes = malloc(SPEC_BYTES_MOST + 1)) == NULL) {
+        out_of_memory(spec);
+    } else {
+        *length = fread(bytes, 1, SPEC_BYTES_MOST + 1, file);
+        if (ferror(file)) {
+            diag_environment(spec->diag, spec->path, "cannot be read: %s; give the path of a spec file",
+                             strerror(errno));
+            free(bytes);
+            bytes = NULL;
+        }
+    }
+    if (file != NULL)
+        fclose(file);
+    return bytes;
+}
+
+static void free_entry(struct entry *entry)
+{
+    free(entry->key);
+    free(entry->value);
+    free(entry->place);
+    *entry = (struct entry){0};
+}
+
+static bool is_plan_key(const char *key)
+{
+    if (strncmp(key, "plan.", 5) != 0 || key[5] == '\0')
+        return false;
+    for (key += 5; *key != '\0'; key++)
+        if (!is_letter(*key) && !is_digit(*key) && *key != '_' && *key != '.')
+            return false;
+    return true;
+}
+
+static void unknown_key(struct spec *spec, const char *place, const char *key)
+{
+    const char *nearest = nearest_key(key);
+    if (nearest != NULL) {
+        diag_error(spec->diag, place, "unknown key '%s'; did you mean '%s'?", show(key).text, nearest);
+        return;
+    }
+    const char *names[KEY_COUNT + 2] = {0};
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        names[i] = keys[i].name;
+    names[KEY_COUNT] = "plan.*";
+    char known[400];
+    list_words(names, known, sizeof known);
+    diag_error(spec->diag, place, "unknown key '%s'; write one of %s", show(key).text, known);
+}
+
+/* Where an entry with this key is or will be kept; NULL once it is reported that there is no such place. */
+static struct entry *slot_of(struct spec *spec, const char *place, const char *key)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        if (strcmp(key, keys[i].name) == 0)
+            return &spec->given[i];
+    if (!is_plan_key(key)) {
+        unknown_key(spec, place, key);
+        return NULL;
+    }
+    for (size_t i = 0; i < spec->plan_count; i++)
+        if (strcmp(key, spec->plan[i].key) == 0)
+            return &spec->plan[i];
+    if (spec->plan_count == PLAN_KEYS_MOST) {
+        diag_error(spec->diag, place, "more than %d plan keys; write at most that many", PLAN_KEYS_MOST);
+        return NULL;
+    }
+    return &spec->plan[spec->plan_count]; /* counted when it is filled */
+}
+
+/* Takes over the entry's texts. */
+static void keep(struct spec *spec, struct entry *entry)
+{
+    struct entry *slot = slot_of(spec, entry->place, entry->key);
+    if (slot == NULL) {
+        free_entry(entry);
+    } else if (slot->key != NULL && entry->line == 0 && slot->line == 0) {
+        diag_error(spec->diag, entry->place, "duplicate key '%s', also in '%s'; keep one of them", entry->key,
+                   slot->place);
+        free_entry(entry);
+    } else if (slot->key != NULL && entry->line != 0) {
+        diag_error(spec->diag, entry->place, "duplicate key '%s', first in line %zu; keep one of them", entry->key,
+                   slot->line);
+        free_entry(entry);
+    } else {
+        if (slot == &spec->plan[spec->plan_count])
+            spec->plan_count++;
+        free_entry(slot);
+        *slot = *entry;
+    }
+}
+
+/* A byte that has no business in a "key = value"; NULL if there is none. */
+static const char *find_control(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (((unsigned char)text[i] < 0x20 && text[i] != '\t') || text[i] == 0x7f)
+            return text + i;
+    return NULL;
+}
+
+/* One line without its end; `line` is 0 for a --set. */
+static void read_line(struct spec *spec, const char *text, size_t length, const char *place, size_t line)
+{
+    const char *comment = memchr(text, '#', length);
+    if (comment != NULL)
+        length = (size_t)(comment - text);
+    trim(&text, &length);
+    if (length == 0 && line != 0)
+        return;
+
+    const char *control = find_control(text, length);
+    const char *equals = memchr(text, '=', length);
+    if (control != NULL) {
+        diag_error(spec->diag, place, "control character \\x%02x; a spec is plain text, one 'key = value' a line",
+                   (unsigned)(unsigned char)*control);
+        return;
+    }
+    if (equals == NULL) {
+        char *whole = copy_text(text, length);
+        if (whole == NULL)
+            out_of_memory(spec);
+        else
+            diag_error(spec->diag, place, "'%s' has no '='; write key = value", show(whole).text);
+        free(whole);
+        return;
+    }
+
+    const char *value = equals + 1;
+    size_t key_length = (size_t)(equals - text), value_length = length - key_length - 1;
+    trim(&text, &key_length);
+    trim(&value, &value_length);
+    struct entry entry = {copy_text(text, key_length), copy_text(value, value_length), copy_text(place, strlen(place)),
+                          line};
+    if (entry.key == NULL || entry.value == NULL || entry.place == NULL) {
+        out_of_memory(spec);
+        free_entry(&entry);
+    } else if (key_length == 0) {
+        diag_error(spec->diag, place, "nothing before the '='; write key = value");
+        free_entry(&entry);
+    } else if (value_length == 0) {
+        /* kept with its empty value, so that the key counts as given and is reported once */
+        diag_error(spec->diag, place, "'%s' has no value; write %s = value", show(entry.key).text,
+                   show(entry.key).text);
+        keep(spec, &entry);
+    } else {
+        keep(spec, &entry);
+    }
+}
+
+static void read_lines(struct spec *spec, const char *bytes, size_t length)
+{
+    char *place = malloc(strlen(spec->path) + 32);
+    if (place == NULL) {
+        out_of_memory(spec);
+        return;
+    }
+    const char *end = bytes + length;
+    if (length >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
+        bytes += 3;
+    for (size_t line = 1; bytes < end && !spec->failed; line++) {
+        const char *newline = memchr(bytes, '\n', (size_t)(end - bytes));
+        const char *stop = newline != NULL ? newline : end;
+        size_t count = (size_t)(stop - bytes);
+        sprintf(place, "%s:%zu", spec->path, line);
+        if (memchr(bytes, '\0', count) != NULL) {
+            diag_error(spec->diag, place, "NUL byte; a spec is plain text in UTF-8, one 'key = value' a line");
+            break; /* it is UTF-16 or no text at all: the rest would only repeat this */
+        }
+        if (count > 0 && bytes[count - 1] == '\r')
+            count--;
+        read_line(spec, bytes, count, place, line);
+        bytes = newline != NULL ? newline + 1 : end;
+    }
+    free(place);
+}
+
+static void read_spec_file(struct spec *spec)
+{
+    size_t length = 0;
+    char *bytes = read_file(spec, &length);
+    if (bytes == NULL)
+        spec->failed = true; /* what --set says alone would only be half of it */
+    else if (length > SPEC_BYTES_MOST) {
+        diag_error(spec->diag, spec->path, "longer than 1 MiB; a spec has some twenty lines");
+        spec->failed = true;
+    } else
+        read_lines(spec, bytes, length);
+    free(bytes);
+}
+
+static void read_sets(struct spec *spec, const char *const *set, size_t set_count)
+{
+    for (size_t i = 0; i < set_count && !spec->failed; i++) {
+        char place[sizeof(struct shown) + 8];
+        snprintf(place, sizeof place, "--set %s", show(set[i]).text);
+        if (set[i][strspn(set[i], " \t")] == '\0')
+            diag_error(spec->diag, "--set", "nothing to set; write --set key=value");
+        else
+            read_line(spec, set[i], strlen(set[i]), place, 0);
+    }
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------- */
+
+static bool is_in(const char *word, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(word, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* With the float and long double sisters of a name: sinf, sinl. */
+static bool is_library_name(const char *name)
+{
+    char stem[NAME_MOST + 1];
+    const size_t length = strlen(name);
+    if (is_in(name, library_names, COUNT_OF(library_names)))
+        return true;
+    if (length < 3 || length > NAME_MOST || (name[length - 1] != 'f' && name[length - 1] != 'l'))
+        return false;
+    memcpy(stem, name, length - 1);
+    stem[length - 1] = '\0';
+    return is_in(stem, library_names, COUNT_OF(library_names));
+}
+
+/* Why this cannot be a layer's name; NULL if it can. */
+static const char *name_fault(const char *name)
+{
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < length; i++)
+        if (!is_letter(name[i]) && name[i] != '_' && (!is_digit(name[i]) || i == 0))
+            return "is no C identifier";
+    if (length == 0)
+        return "is no C identifier";
+    if (length > NAME_MOST)
+        return "is longer than 63 characters";
+    if (name[0] == '_')
+        return "begins with an underscore, which C reserves";
+    if (strstr(name, "__") != NULL)
+        return "has a double underscore, which C++ reserves";
+    if (name[length - 1] == '_')
+        return "ends in an underscore, which becomes a double one in every emitted name, and C++ reserves those";
+    if (is_in(name, keywords, COUNT_OF(keywords)))
+        return "is a keyword of C or C++";
+    if (is_library_name(name))
+        return "is a name of the C or C++ library";
+    return NULL;
+}
+
+/* A name near `bad` that would do. */
+static void suggest_name(const char *bad, char good[NAME_MOST + 1])
+{
+    size_t used = 0;
+    while (*bad != '\0' && !is_letter(*bad) && !is_digit(*bad))
+        bad++;
+    if (is_digit(*bad)) {
+        strcpy(good, "layer_");
+        used = strlen(good);
+    }
+    for (; *bad != '\0' && used < NAME_MOST - strlen("_layer"); bad++) {
+        if (is_letter(*bad) || is_digit(*bad))
+            good[used++] = *bad;
+        else if (good[used - 1] != '_')
+            good[used++] = '_';
+    }
+    while (used > 0 && good[used - 1] == '_')
+        used--;
+    good[used] = '\0';
+    if (used == 0)
+        strcpy(good, "my_layer");
+    else if (name_fault(good) != NULL)
+        strcpy(good + used, "_layer");
+}
+
+/* The file's stem: what stands between the last slash and the last dot. */
+static char *stem_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    const char *dot = strrchr(base, '.');
+    return copy_text(base, dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base));
+}
+
+static void check_name(struct spec *spec)
+{
+    char good[NAME_MOST + 1];
+    if (is_given(spec, KEY_NAME)) {
+        const char *name = spec->given[KEY_NAME].value;
+        const char *fault = name_fault(name);
+        if (fault == NULL || name[0] == '\0')
+            return;
+        suggest_name(name, good);
+        diag_error(spec->diag, place_of(spec, KEY_NAME), "name = '%s' %s; write for example name = %s",
+                   show(name).text, fault, good);
+        return;
+    }
+    char *stem = stem_of(spec->path);
+    if (stem == NULL) {
+        out_of_memory(spec);
+        return;
+    }
+    const char *fault = name_fault(stem);
+    if (fault != NULL) {
+        suggest_name(stem, good);
+        diag_error(spec->diag, spec->path, "there is no name, and the file's stem '%s' %s; write for example name = %s",
+                   show(stem).text, fault, good);
+    }
+    free(stem);
+}
+
+/* ---- values ---------------------------------------------------------------------------------------------- */
+
+/* A whole number in decimal, least … SIZE_MOST; -1 if it is not one. */
+static int64_t whole_number(const char *text, int64_t least)
+{
+    int64_t number = 0;
+    if (*text == '\0')
+        return -1;
+    for (; *text != '\0'; text++) {
+        if (!is_digit(*text))
+            return -1;
+        number = number * 10 + (*text - '0');
+        if (number > SIZE_MOST)
+            return -1;
+    }
+    return number >= least ? number : -1;
+}
+
+static bool read_size(struct spec *spec, enum key key, const char *text)
+{
+    spec->value[key] = whole_number(text, 1);
+    if (spec->value[key] < 0)
+        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a size; write a whole number from 1 to 2147483647",
+                   keys[key].name, show(text).text);
+    return spec->value[key] >= 0;
+}
+
+/* How far a window reaches to one side. */
+static bool read_reach(struct spec *spec, enum key key, const char *text)
+{
+    if (strcmp(text, "unbounded") == 0) {
+        spec->value[key] = LAYER_UNBOUNDED;
+        return true;
+    }
+    spec->value[key] = whole_number(text, 0);
+    if (spec->value[key] < 0)
+        diag_error(spec->diag, place_of(spec, key),
+                   "%s = '%s' is not a number of positions; write a whole number from 0 to 2147483647, or unbounded",
+                   keys[key].name, show(text).text);
+    return spec->value[key] >= 0;
+}
+
+/* Index of the word in the list; -1 if it is not there. */
+static int find_word(const char *const *words, const char *text, size_t length)
+{
+    for (int i = 0; words[i] != NULL; i++)
+        if (strlen(words[i]) == length && memcmp(words[i], text, length) == 0)
+            return i;
+    return -1;
+}
+
+static bool read_word(struct spec *spec, enum key key, const char *text)
+{
+    char known[100];
+    spec->value[key] = find_word(keys[key].words, text, strlen(text));
+    if (spec->value[key] < 0) {
+        list_words(keys[key].words, known, sizeof known);
+        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not known; write %s", keys[key].name,
+                   show(text).text, known);
+    }
+    return spec->value[key] >= 0;
+}
+
+/* "none", or masks joined by '+'. Bit i is word i of words_mask, as in enum layer_mask. */
+static bool read_mask(struct spec *spec, enum key key, const char *text)
+{
+    const char *place = place_of(spec, key);
+    unsigned mask = 0;
+    bool more = strcmp(text, "none") != 0;
+    while (more) {
+        const char *part = text;
+        const size_t whole = strcspn(text, "+");
+        size_t length = whole;
+        trim(&part, &length);
+        more = text[whole] == '+';
+        text += whole + (more ? 1 : 0);
+
+        const int word = find_word(words_mask, part, length);
+        if (word >= 0 && (mask >> word & 1u) == 0) {
+            mask |= 1u << word;
+        } else if (word >= 0) {
+            diag_error(spec->diag, place, "mask names %s twice; write each mask once", words_mask[word]);
+            return false;
+        } else if (length == 0) {
+            diag_error(spec->diag, place, "mask has nothing on one side of a '+'; write for example causal+padding");
+            return false;
+        } else if (length == 4 && memcmp(part, "none", 4) == 0) {
+            diag_error(spec->diag, place, "mask joins none to another mask; write none alone, or leave it out");
+            return false;
+        } else {
+            char *unknown = copy_text(part, length);
+            char known[100];
+            list_words(words_mask, known, sizeof known);
+            if (unknown == NULL)
+                out_of_memory(spec);
+            else
+                diag_error(spec->diag, place, "mask '%s' is not known; write none, or any of %s joined by +",
+                           show(unknown).text, known);
+            free(unknown);
+            return false;
+        }
+    }
+    spec->value[key] = (int64_t)mask;
+    return true;
+}
+
+/* strtod() in the C locale, which both programs keep. Finite means finite in f32, in which kernels compute. */
+static bool read_factor(struct spec *spec, enum key key, const char *text)
+{
+    char *end = NULL;
+    spec->scale = strtod(text, &end);
+    if (end == text || *end != '\0') {
+        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a number; write for example 0.125",
+                   keys[key].name, show(text).text);
+        return false;
+    }
+    if (!(fabs(spec->scale) <= (double)FLT_MAX)) {
+        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not finite in f32; write a number within 3.4e38",
+                   keys[key].name, show(text).text);
+        return false;
+    }
+    return true;
+}
+
+static bool read_nothing(struct spec *spec, enum key key, const char *text)
+{
+    (void)spec, (void)key, (void)text; /* the name has its own check, since its default can be wrong too */
+    return true;
+}
+
+typedef bool (*value_reader)(struct spec *spec, enum key key, const char *text);
+static const value_reader readers[] = {
+    [KIND_NAME] = read_nothing, [KIND_SIZE] = read_size, [KIND_REACH] = read_reach,
+    [KIND_MASK] = read_mask, [KIND_FACTOR] = read_factor, [KIND_WORD] = read_word,
+};
+
+/* A size that is not written takes another's value, and is bad where that one is. */
+static void size_default(struct spec *spec, enum key key, enum key from)
+{
+    if (is_given(spec, key))
+        return;
+    spec->value[key] = spec->value[from];
+    if ((spec->bad & BIT(from)) != 0)
+        spec->bad |= BIT(key);
+}
+
+static void read_values(struct spec *spec)
+{
+    static const struct { enum key key; const char *example; } required[] = {
+        {KEY_D_MODEL, "d_model = 768"}, {KEY_H, "h = 12"}, {KEY_SEQ_LEN, "seq_len = 512"}};
+
+    for (size_t i = 0; i < COUNT_OF(required); i++)
+        if (!is_given(spec, required[i].key)) {
+            diag_error(spec->diag, spec->path, "%s is missing; write for example %s", keys[required[i].key].name,
+                       required[i].example);
+            spec->bad |= BIT(required[i].key);
+        }
+    spec->value[KEY_CONV_WIDTH] = 3;
+    spec->value[KEY_WINDOW_LEFT] = spec->value[KEY_WINDOW_RIGHT] = LAYER_UNBOUNDED;
+    for (enum key key = 0; key < KEY_COUNT; key++) {
+        const char *text = spec->given[key].value;
+        if (text == NULL)
+            continue;
+        if (text[0] == '\0' || !readers[keys[key].kind](spec, key, text)) /* empty: reported with its line */
+            spec->bad |= BIT(key);
+    }
+    size_default(spec, KEY_H_KV, KEY_H);
+    size_default(spec, KEY_D_SOURCE, KEY_D_MODEL);
+    size_default(spec, KEY_SOURCE_LEN, KEY_SEQ_LEN);
+}
+
+/* ---- rules ----------------------------------------------------------------------------------------------- */
+
+static bool is_split(const struct spec *spec) { return spec->value[KEY_INPUT] == 1; }
+static bool is_cross(const struct spec *spec) { return spec->value[KEY_ATTENTION] == 1; }
+static bool is_tied(const struct spec *spec) { return spec->value[KEY_W_K] == 1; }
+static bool is_identity(const struct spec *spec) { return spec->value[KEY_W_V] == 1; }
+static bool is_conv(const struct spec *spec) { return spec->value[KEY_W_O] == W_O_CONV; }
+static bool is_wide(const struct spec *spec) { return spec->value[KEY_WIDTH] == 1; }
+static bool has_window(const struct spec *spec) { return (spec->value[KEY_MASK] & MASK_WINDOW) != 0; }
+
+/* Whether d_k or d_v is d_model / h because nothing else says what it is. */
+static bool has_narrow_width(const struct spec *spec)
+{
+    return !is_wide(spec) && (!is_given(spec, KEY_D_K) || (!is_given(spec, KEY_D_V) && !is_identity(spec)));
+}
+
+/* " 4 or 8": the divisors of `whole` next to `part`. */
+static void near_divisors(int64_t whole, int64_t part, char *text, size_t size)
+{
+    int64_t below = 1, above = whole;
+    for (int64_t i = 1; i * i <= whole; i++) {
+        if (whole % i != 0)
+            continue;
+        const int64_t pair[2] = {i, whole / i};
+        for (int k = 0; k < 2; k++) {
+            below = pair[k] < part && pair[k] > below ? pair[k] : below;
+            above = pair[k] > part && pair[k] < above ? pair[k] : above;
+        }
+    }
+    if (part > whole || below == above)
+        snprintf(text, size, "%lld", (long long)(part > whole ? whole : below));
+    else
+        snprintf(text, size, "%lld or %lld", (long long)below, (long long)above);
+}
+
+static void rule_width(struct spec *spec)
+{
+    if (is_given(spec, KEY_WIDTH) && is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V))
+        diag_error(spec->diag, place_of(spec, KEY_WIDTH),
+                   "width says nothing where d_k and d_v are both given; leave out width, or one of them");
+}
+
+static void rule_identity(struct spec *spec)
+{
+    if (is_identity(spec) && is_given(spec, KEY_D_V))
+        diag_error(spec->diag, place_of(spec, KEY_D_V),
+                   "d_v is given, but w_v = identity makes it the width of the head's input; leave out d_v");
+}
+
+static void rule_self(struct spec *spec)
+{
+    static const enum key cross_keys[] = {KEY_D_SOURCE, KEY_SOURCE_LEN};
+    for (size_t i = 0; i < COUNT_OF(cross_keys) && !is_cross(spec); i++)
+        if (is_given(spec, cross_keys[i]))
+            diag_error(spec->diag, place_of(spec, cross_keys[i]),
+                       "%s is given, but self-attention has no source; leave it out, or write attention = cross",
+                       keys[cross_keys[i]].name);
+}
+
+static void rule_window_side(struct spec *spec)
+{
+    static const enum key sides[] = {KEY_WINDOW_LEFT, KEY_WINDOW_RIGHT};
+    for (size_t i = 0; i < COUNT_OF(sides) && !has_window(spec); i++)
+        if (is_given(spec, sides[i]))
+            diag_error(spec->diag, place_of(spec, sides[i]),
+                       "%s is given, but the mask has no window; leave it out, or add window to the mask",
+                       keys[sides[i]].name);
+}
+
+static void rule_window(struct spec *spec)
+{
+    if (has_window(spec) && spec->value[KEY_WINDOW_LEFT] == LAYER_UNBOUNDED &&
+        spec->value[KEY_WINDOW_RIGHT] == LAYER_UNBOUNDED)
+        diag_error(spec->diag, place_of(spec, KEY_MASK),
+                   "the mask has a window that is bounded on neither side; give window_left, window_right or both");
+}
+
+static void rule_conv_width(struct spec *spec)
+{
+    if (is_given(spec, KEY_CONV_WIDTH) && !is_conv(spec))
+        diag_error(spec->diag, place_of(spec, KEY_CONV_WIDTH),
+                   "conv_width is given, but there is no convolution; leave it out, or write w_o = conv");
+}
+
+static void rule_h_kv_divides(struct spec *spec)
+{
+    const int64_t h = spec->value[KEY_H], h_kv = spec->value[KEY_H_KV];
+    char near[60];
+    if (h % h_kv == 0)
+        return;
+    near_divisors(h, h_kv, near, sizeof near);
+    diag_error(spec->diag, place_of(spec, KEY_H_KV), "h_kv = %lld does not divide h = %lld; write for example h_kv = %s",
+               (long long)h_kv, (long long)h, near);
+}
+
+static void rule_h_kv_grouped(struct spec *spec)
+{
+    const char *cause = is_split(spec) ? "input = split" : is_tied(spec) ? "w_k = tied"
+                      : is_identity(spec) ? "w_v = identity" : NULL;
+    const int64_t h = spec->value[KEY_H], h_kv = spec->value[KEY_H_KV];
+    if (cause != NULL && h_kv < h)
+        diag_error(spec->diag, place_of(spec, KEY_H_KV),
+                   "h_kv = %lld is less than h = %lld, but %s gives every head its own keys and values; leave out h_kv",
+                   (long long)h_kv, (long long)h, cause);
+}
+
+static void rule_tied(struct spec *spec)
+{
+    const int64_t d_model = spec->value[KEY_D_MODEL], d_source = spec->value[KEY_D_SOURCE];
+    if (is_tied(spec) && is_cross(spec) && d_source != d_model)
+        diag_error(spec->diag, place_of(spec, KEY_D_SOURCE),
+                   "d_source = %lld, but w_k = tied projects source with W_Q, which has d_model = %lld rows; "
+                   "leave out d_source, or write w_k = dense",
+                   (long long)d_source, (long long)d_model);
+}
+
+static void rule_h_divides_d_model(struct spec *spec)
+{
+    const int64_t h = spec->value[KEY_H], d_model = spec->value[KEY_D_MODEL];
+    const char *cause = is_split(spec) ? "input = split cuts x into h parts"
+                      : is_conv(spec) ? "w_o = conv gives each head d_model / h columns of y"
+                      : has_narrow_width(spec) ? "width = narrow makes a head d_model / h wide" : NULL;
+    const char *other = is_split(spec) || is_conv(spec) ? "" : ", or width = wide, or give d_k and d_v";
+    char near[60];
+    if (cause == NULL || d_model % h == 0)
+        return;
+    near_divisors(d_model, h, near, sizeof near);
+    diag_error(spec->diag, place_of(spec, KEY_H), "h = %lld does not divide d_model = %lld, but %s; write h = %s%s",
+               (long long)h, (long long)d_model, cause, near, other);
+}
+
+static void rule_h_divides_d_source(struct spec *spec)
+{
+    const int64_t h = spec->value[KEY_H], d_source = spec->value[KEY_D_SOURCE];
+    char near[60];
+    if (!is_split(spec) || !is_cross(spec) || !is_given(spec, KEY_D_SOURCE) || d_source % h == 0)
+        return;
+    near_divisors(d_source, h, near, sizeof near);
+    diag_error(spec->diag, place_of(spec, KEY_D_SOURCE),
+               "h = %lld does not divide d_source = %lld, but input = split cuts source into h parts; write a multiple "
+               "of h, or h = %s", (long long)h, (long long)d_source, near);
+}
+
+struct rule {
+    unsigned needs; /* BIT(key) of the keys that must not be bad */
+    void (*check)(struct spec *spec);
+};
+
+static const struct rule rules[] = {
+    {BIT(KEY_WIDTH) | BIT(KEY_D_K) | BIT(KEY_D_V), rule_width},
+    {BIT(KEY_W_V), rule_identity},
+    {BIT(KEY_ATTENTION), rule_self},
+    {BIT(KEY_MASK), rule_window_side},
+    {BIT(KEY_MASK) | BIT(KEY_WINDOW_LEFT) | BIT(KEY_WINDOW_RIGHT), rule_window},
+    {BIT(KEY_W_O), rule_conv_width},
+    {BIT(KEY_H) | BIT(KEY_H_KV), rule_h_kv_divides},
+    {BIT(KEY_H) | BIT(KEY_H_KV) | BIT(KEY_INPUT) | BIT(KEY_W_K) | BIT(KEY_W_V), rule_h_kv_grouped},
+    {BIT(KEY_D_MODEL) | BIT(KEY_D_SOURCE) | BIT(KEY_W_K) | BIT(KEY_ATTENTION), rule_tied},
+    {BIT(KEY_D_MODEL) | BIT(KEY_H) | BIT(KEY_INPUT) | BIT(KEY_WIDTH) | BIT(KEY_D_K) | BIT(KEY_D_V) | BIT(KEY_W_V) |
+     BIT(KEY_W_O), rule_h_divides_d_model},
+    {BIT(KEY_D_SOURCE) | BIT(KEY_H) | BIT(KEY_INPUT) | BIT(KEY_ATTENTION), rule_h_divides_d_source},
+};
+
+static void check_rules(struct spec *spec)
+{
+    for (size_t i = 0; i < COUNT_OF(rules); i++)
+        if ((spec->bad & rules[i].needs) == 0)
+            rules[i].check(spec);
+}
+
+/* ---- the layer ------------------------------------------------------------------------------------------- */
+
+/* A value of the spec or, where it is not given, of `otherwise`. */
+static int64_t value_or(const struct spec *spec, enum key key, int64_t otherwise)
+{
+    return is_given(spec, key) ? spec->value[key] : otherwise;
+}
+
+static void fill(struct layer *layer, const struct spec *spec)
+{
+    layer->d_model = spec->value[KEY_D_MODEL];
+    layer->h = spec->value[KEY_H];
+    layer->h_kv = spec->value[KEY_H_KV];
+    layer->d_source = spec->value[KEY_D_SOURCE];
+    layer->seq_len = spec->value[KEY_SEQ_LEN];
+    layer->source_len = spec->value[KEY_SOURCE_LEN];
+    layer->split = is_split(spec);
+    layer->cross = is_cross(spec);
+    layer->tied = is_tied(spec);
+    layer->identity = is_identity(spec);
+    layer->w_o = (enum layer_w_o)spec->value[KEY_W_O];
+    layer->conv_width = spec->value[KEY_CONV_WIDTH];
+    layer->mask = (unsigned)spec->value[KEY_MASK];
+    layer->window_left = spec->value[KEY_WINDOW_LEFT];
+    layer->window_right = spec->value[KEY_WINDOW_RIGHT];
+    layer->bias = spec->value[KEY_BIAS] == 1;
+    layer->scores = spec->value[KEY_SCORES] == 1;
+    layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
+
+    const int64_t parts = layer->split ? layer->h : 1;
+    const int64_t from_width = is_wide(spec) ? layer->d_model : layer->d_model / layer->h;
+    layer->d_in_q = layer->d_model / parts;
+    layer->d_in_kv = layer->d_source / parts;
+    layer->d_k = value_or(spec, KEY_D_K, from_width);
+    layer->d_v = layer->identity ? layer->d_in_kv : value_or(spec, KEY_D_V, from_width);
+    layer->width = is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) ? WIDTH_GIVEN
+                 : is_wide(spec) ? WIDTH_WIDE : WIDTH_NARROW;
+    layer->d_out = layer->w_o == W_O_NONE ? layer->h * layer->d_v : layer->d_model;
+    layer->scale = is_given(spec, KEY_SCALE) ? spec->scale : 1.0 / sqrt((double)layer->d_k);
+}
+
+/* Name and plan options: what needs memory. */
+static bool fill_texts(struct layer *layer, const struct spec *spec)
+{
+    const struct entry *name = &spec->given[KEY_NAME];
+    layer->name = name->key != NULL ? copy_text(name->value, strlen(name->value)) : stem_of(spec->path);
+    if (layer->name == NULL)
+        return false;
+    if (spec->plan_count == 0)
+        return true;
+    layer->options = calloc(spec->plan_count, sizeof *layer->options);
+    if (layer->options == NULL)
+        return false;
+    for (size_t i = 0; i < spec->plan_count; i++) {
+        const struct entry *entry = &spec->plan[i];
+        struct layer_option *option = &layer->options[layer->options_count++];
+        option->key = copy_text(entry->key, strlen(entry->key));
+        option->value = copy_text(entry->value, strlen(entry->value));
+        option->place = copy_text(entry->place, strlen(entry->place));
+        if (option->key == NULL || option->value == NULL || option->place == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* Shape of a tensor for one sequence at full length; 0 extents for one that the layer lacks. */
+static int tensor_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4])
+{
+    const int64_t n = layer->seq_len, m = layer->source_len;
+    const int64_t maps[3] = {layer->h, n, m}, x[2] = {n, layer->d_model}, source[2] = {m, layer->d_source};
+    const int64_t y[2] = {n, layer->d_out}, lengths[1] = {1};
+    const int64_t *from = NULL;
+    int count = 2;
+    if (!layer_has_tensor(layer, tensor))
+        return 0;
+    switch (tensor) {
+    case TENSOR_X: from = x; break;
+    case TENSOR_SOURCE: from = source; break;
+    case TENSOR_LENGTHS: from = lengths; count = 1; break;
+    case TENSOR_Y: from = y; break;
+    case TENSOR_MASK_BOOL: case TENSOR_MASK_ADD: case TENSOR_ATTN: from = maps; count = 3; break;
+    default: return layer_weight_shape(layer, tensor, shape);
+    }
+    memcpy(shape, from, (size_t)count * sizeof *shape);
+    return count;
+}
+
+/* 4 bytes an element (a mask_bool is not, but is refused at the same size as the attn that it masks). False if
+ * that is no int64_t, and so beyond PTRDIFF_MAX of any machine. */
+static bool tensor_bytes(const int64_t *shape, int count, int64_t *bytes)
+{
+    *bytes = count > 0 ? 4 : 0;
+    for (int i = 0; i < count; i++)
+        if (__builtin_mul_overflow(*bytes, shape[i], bytes))
+            return false;
+    return true;
+}
+
+/* Every tensor of one sequence, and all of them together, must be countable in bytes. */
+static void check_totals(const struct layer *layer, const struct spec *spec)
+{
+    int64_t shape[4], bytes = 0, total = 0;
+    bool fits = true, all_fit = true;
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
+        const int count = tensor_shape(layer, tensor, shape);
+        fits = tensor_bytes(shape, count, &bytes);
+        if (!fits) {
+            char text[100] = "";
+            for (int i = 0, used = 0; i < count; i++)
+                used += snprintf(text + used, sizeof text - (size_t)used, "[%lld]", (long long)shape[i]);
+            diag_error(spec->diag, spec->path, "%s %s has more than 2^63 - 1 bytes, which no C array can; "
+                       "choose smaller sizes", layer_tensor_name(tensor), text);
+        }
+        all_fit = all_fit && fits;
+        if (fits && total >= 0 && __builtin_add_overflow(total, bytes, &total))
+            total = -1;
+    }
+    if (all_fit && total < 0)
+        diag_error(spec->diag, spec->path, "the tensors of one sequence together have more than 2^63 - 1 bytes; "
+                   "choose smaller sizes");
+}
+
+static void free_spec(struct spec *spec)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        free_entry(&spec->given[i]);
+    for (size_t i = 0; i < spec->plan_count; i++)
+        free_entry(&spec->plan[i]);
+    free(spec);
+}
+
+/* The layer of a spec without faults; NULL without memory, or if its sizes are too much. */
+static struct layer *make_layer(struct spec *spec)
+{
+    const size_t errors = spec->diag->errors;
+    struct layer *layer = calloc(1, sizeof *layer);
+    if (layer == NULL || !fill_texts(layer, spec)) {
+        out_of_memory(spec);
+    } else {
+        fill(layer, spec);
+        check_totals(layer, spec);
+    }
+    if (spec->diag->errors == errors)
+        return layer;
+    layer_free(layer);
+    return NULL;
+}
+
+struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag)
+{
+    const size_t errors = diag->errors;
+    struct spec *spec = calloc(1, sizeof *spec);
+    if (spec == NULL) {
+        diag_environment(diag, path, "out of memory; free some and try again");
+        return NULL;
+    }
+    spec->path = path;
+    spec->diag = diag;
+
+    struct layer *layer = NULL;
+    read_spec_file(spec);
+    read_sets(spec, set, set_count);
+    if (!spec->failed) {
+        check_name(spec);
+        read_values(spec);
+        check_rules(spec);
+        if (diag->errors == errors)
+            layer = make_layer(spec);
+    }
+    free_spec(spec);
+    return layer;
+}
+
+void layer_free(struct layer *layer)
+{
+    if (layer == NULL)
+        return;
+    for (size_t i = 0; i < layer->options_count; i++) {
+        free(layer->options[i].key);
+        free(layer->options[i].value);
+        free(layer->options[i].place);
+    }
+    free(layer->options);
+    free(layer->name);
+    free(layer);
+}
+
+/* ---- tensors --------------------------------------------------------------------------------------------- */
+
+const char *layer_tensor_name(enum layer_tensor tensor)
+{
+    static const char *const names[TENSOR_COUNT] = {
+        [TENSOR_X] = "x", [TENSOR_SOURCE] = "source", [TENSOR_LENGTHS] = "lengths", [TENSOR_MASK_BOOL] = "mask_bool",
+        [TENSOR_MASK_ADD] = "mask_add", [TENSOR_W_Q] = "w_q", [TENSOR_B_Q] = "b_q", [TENSOR_W_K] = "w_k",
+        [TENSOR_B_K] = "b_k", [TENSOR_W_V] = "w_v", [TENSOR_B_V] = "b_v", [TENSOR_W_O] = "w_o", [TENSOR_B_O] = "b_o",
+        [TENSOR_Y] = "y", [TENSOR_ATTN] = "attn"};
+    return tensor < TENSOR_COUNT ? names[tensor] : NULL;
+}
+
+bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
+{
+    const bool w_o = layer->w_o != W_O_NONE;
+    switch (tensor) {
+    case TENSOR_X: case TENSOR_Y: case TENSOR_W_Q: return true;
+    case TENSOR_SOURCE: return layer->cross;
+    case TENSOR_LENGTHS: return (layer->mask & MASK_PADDING) != 0;
+    case TENSOR_MASK_BOOL: return (layer->mask & MASK_BOOL) != 0;
+    case TENSOR_MASK_ADD: return (layer->mask & MASK_ADDITIVE) != 0;
+    case TENSOR_B_Q: return layer->bias;
+    case TENSOR_W_K: return !layer->tied;
+    case TENSOR_B_K: return !layer->tied && layer->bias;
+    case TENSOR_W_V: return !layer->identity;
+    case TENSOR_B_V: return !layer->identity && layer->bias;
+    case TENSOR_W_O: return w_o;
+    case TENSOR_B_O: return w_o && layer->bias;
+    case TENSOR_ATTN: return layer->scores;
+    case TENSOR_COUNT: break;
+    }
+    return false;
+}
+
+/* W of one projection, in_out: [in][heads·width], or [heads][in/heads][width] under split. */
+static int projection_shape(const struct layer *layer, int64_t in, int64_t heads, int64_t width, int64_t shape[4])
+{
+    int count = 0;
+    if (layer->split)
+        shape[count++] = heads;
+    shape[count++] = in;
+    shape[count++] = layer->split ? width : heads * width;
+    return count;
+}
+
+static int output_shape(const struct layer *layer, int64_t shape[4])
+{
+    if (layer->w_o == W_O_CONV) {
+        const int64_t conv[4] = {layer->h, layer->conv_width, layer->d_v, layer->d_model / layer->h};
+        memcpy(shape, conv, sizeof conv);
+        return 4;
+    }
+    shape[0] = layer->h * layer->d_v;
+    shape[1] = layer->d_model;
+    return 2;
+}
+
+int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4])
+{
+    int count = 0;
+    if (!layer_has_tensor(layer, tensor))
+        return 0;
+    switch (tensor) {
+    case TENSOR_W_Q: count = projection_shape(layer, layer->d_in_q, layer->h, layer->d_k, shape); break;
+    case TENSOR_W_K: count = projection_shape(layer, layer->d_in_kv, layer->h_kv, layer->d_k, shape); break;
+    case TENSOR_W_V: count = projection_shape(layer, layer->d_in_kv, layer->h_kv, layer->d_v, shape); break;
+    case TENSOR_W_O: count = output_shape(layer, shape); break;
+    case TENSOR_B_Q: shape[0] = layer->h * layer->d_k; return 1;
+    case TENSOR_B_K: shape[0] = layer->h_kv * layer->d_k; return 1;
+    case TENSOR_B_V: shape[0] = layer->h_kv * layer->d_v; return 1;
+    case TENSOR_B_O: shape[0] = layer->d_model; return 1;
+    default: return 0; /* not a weight */
+    }
+    if (layer->out_in) {
+        const int64_t last = shape[count - 1];
+        shape[count - 1] = shape[count - 2];
+        shape[count - 2] = last;
+    }
+    return count;
+}
+
+/* ---- costs ----------------------------------------------------------------------------------------------- */
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* 1 + 2 + … + k, 0 for k < 0. */
+static int64_t triangle(int64_t k)
+{
+    return k > 0 ? (k % 2 == 0 ? k / 2 * (k + 1) : (k + 1) / 2 * k) : 0;
+}
+
+/* Query t sees keys max(0, t - left) … min(m - 1, t + right), causal being right = 0; that is an empty range only
+ * from t = m + left on. Of the keys below the upper end the sum is Σ min(m, t + 1 + right), of those below the
+ * lower end Σ max(0, t - left), and no_self takes one from each t < m. */
+int64_t layer_visible_pairs(const struct layer *layer, int64_t n, int64_t m)
+{
+    const bool window = (layer->mask & MASK_WINDOW) != 0;
+    const bool causal = (layer->mask & MASK_CAUSAL) != 0;
+    if (n <= 0 || m <= 0)
+        return 0;
+    const int64_t left = window && layer->window_left != LAYER_UNBOUNDED ? layer->window_left : n;
+    const int64_t reach = window && layer->window_right != LAYER_UNBOUNDED ? layer->window_right : m;
+    const int64_t right = causal ? 0 : reach;
+    const int64_t rows = lesser(n, m + left);              /* queries that see anything at all */
+    const int64_t rising = right < m ? lesser(rows, m - right) : 0; /* those whose range ends before m - 1 or there */
+    const int64_t below_end = triangle(rising) + rising * right + (rows - rising) * m;
+    const int64_t below_start = triangle(rows - 1 - left);
+    const int64_t self = (layer->mask & MASK_NO_SELF) != 0 ? lesser(n, m) : 0;
+    return below_end - below_start - self;
+}
+
+/* Pairs of a row t and a tap r for which t + r - pad is one of the n rows: n - |offset| for each offset. */
+int64_t layer_conv_taps(const struct layer *layer, int64_t n)
+{
+    const int64_t pad = layer_conv_pad(layer);
+    const int64_t before = lesser(pad, n - 1), after = lesser(layer->conv_width - 1 - pad, n - 1);
+    if (n <= 0)
+        return 0;
+    return n + before * n - triangle(before) + after * n - triangle(after);
+}
+
+int64_t layer_conv_pad(const struct layer *layer)
+{
+    return (layer->mask & MASK_CAUSAL) != 0 ? layer->conv_width - 1 : (layer->conv_width - 1) / 2;
+}
+
+struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m)
+{
+    const double heads = (double)layer->h, heads_kv = (double)layer->h_kv;
+    const double d_k = (double)layer->d_k, d_v = (double)layer->d_v, d_model = (double)layer->d_model;
+    const double queries = (double)n, keys_read = (double)m;
+    const double pairs = (double)layer_visible_pairs(layer, n, m);
+    const bool k_is_q = layer->tied && !layer->cross;
+
+    struct layer_cost cost = {0};
+    cost.q = queries * (double)layer->d_in_q * heads * d_k;
+    cost.k = k_is_q ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_k;
+    cost.v = layer->identity ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_v;
+    cost.scores = pairs * heads * d_k;
+    cost.values = pairs * heads * d_v;
+    if (layer->w_o == W_O_DENSE)
+        cost.output = queries * heads * d_v * d_model;
+    else if (layer->w_o == W_O_CONV)
+        cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
+    cost.total = cost.q + cost.k + cost.v + cost.scores + cost.values + cost.output;
+    return cost;
+}
+
+static int64_t elements(const struct layer *layer, enum layer_tensor tensor)
+{
+    int64_t shape[4], product = 1;
+    const int count = layer_weight_shape(layer, tensor, shape);
+    for (int i = 0; i < count; i++)
+        product *= shape[i];
+    return count > 0 ? product : 0;
+}
+
+struct layer_parameters layer_parameters(const struct layer *layer)
+{
+    struct layer_parameters p = {
+        .w_q = elements(layer, TENSOR_W_Q), .b_q = elements(layer, TENSOR_B_Q),
+        .w_k = elements(layer, TENSOR_W_K), .b_k = elements(layer, TENSOR_B_K),
+        .w_v = elements(layer, TENSOR_W_V), .b_v = elements(layer, TENSOR_B_V),
+        .w_o = elements(layer, TENSOR_W_O), .b_o = elements(layer, TENSOR_B_O)};
+    p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o;
+    return p;
+}
