@@ -1,0 +1,339 @@
+/* The inputs of one call: shapes, drawing by seed, taking from a file. */
+#include "inputs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_mask(enum layer_tensor tensor)
+{
+    return tensor == TENSOR_MASK_BOOL || tensor == TENSOR_MASK_ADD;
+}
+
+size_t inputs_element_size(enum layer_tensor tensor)
+{
+    return tensor == TENSOR_MASK_BOOL ? 1 : 4;
+}
+
+int inputs_shape(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, int64_t shape[4])
+{
+    const int64_t batch = (int64_t)in->batch, n = (int64_t)in->n, m = (int64_t)in->m;
+    const int64_t mask_batch = (int64_t)in->mask_batch[tensor], mask_h = (int64_t)in->mask_h[tensor];
+    const struct { int rank; int64_t extents[4]; } call[TENSOR_COUNT] = {
+        [TENSOR_X] = {3, {batch, n, layer->d_model}},
+        [TENSOR_SOURCE] = {3, {batch, m, layer->d_source}},
+        [TENSOR_LENGTHS] = {1, {batch}},
+        [TENSOR_MASK_BOOL] = {4, {mask_batch, mask_h, n, m}},
+        [TENSOR_MASK_ADD] = {4, {mask_batch, mask_h, n, m}},
+        [TENSOR_Y] = {3, {batch, n, layer->d_out}},
+        [TENSOR_ATTN] = {4, {batch, layer->h, n, m}},
+    };
+    if (!layer_has_tensor(layer, tensor))
+        return 0;
+    if (call[tensor].rank == 0)
+        return layer_weight_shape(layer, tensor, shape);
+    memcpy(shape, call[tensor].extents, sizeof call[tensor].extents);
+    return call[tensor].rank;
+}
+
+size_t inputs_count(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
+{
+    int64_t shape[4];
+    int rank = inputs_shape(layer, in, tensor, shape);
+    size_t count = rank > 0;
+    for (int i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(count, (size_t)shape[i], &count))
+            return SIZE_MAX / 8; /* no allocation of this will succeed */
+    return count;
+}
+
+static bool allocate(struct inputs *in, const struct layer *layer, enum layer_tensor tensor, struct diag *diag)
+{
+    if (tensor == TENSOR_Y || tensor == TENSOR_ATTN || !layer_has_tensor(layer, tensor))
+        return true;
+    size_t bytes = inputs_count(layer, in, tensor) * inputs_element_size(tensor);
+    in->tensor[tensor] = malloc(bytes > 0 ? bytes : 1);
+    if (in->tensor[tensor] == NULL)
+        diag_environment(diag, NULL, "out of memory");
+    return in->tensor[tensor] != NULL;
+}
+
+void inputs_free(struct inputs *in)
+{
+    for (int t = 0; t < TENSOR_COUNT; t++) {
+        free(in->tensor[t]);
+        in->tensor[t] = NULL;
+    }
+}
+
+bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inputs *from, struct diag *diag)
+{
+    *in = *from;
+    memset(in->tensor, 0, sizeof in->tensor);
+    for (int t = 0; t < TENSOR_COUNT; t++) {
+        if (!allocate(in, layer, t, diag)) {
+            inputs_free(in);
+            return false;
+        }
+        if (in->tensor[t] != NULL)
+            memcpy(in->tensor[t], from->tensor[t], inputs_count(layer, in, t) * inputs_element_size(t));
+    }
+    return true;
+}
+
+/* ---- drawing ------------------------------------------------------------------------------------------------ */
+
+uint64_t random_bits(struct random *random)
+{
+    uint64_t z = random->state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+double random_uniform(struct random *random)
+{
+    return (double)(random_bits(random) >> 11) * 0x1p-53;
+}
+
+/* Box and Muller's, one of the two. */
+double random_normal(struct random *random)
+{
+    double radius = sqrt(-2 * log(1 - random_uniform(random)));
+    return radius * cos(6.283185307179586 * random_uniform(random));
+}
+
+static bool chance(struct random *random, double p)
+{
+    return random_uniform(random) < p;
+}
+
+static void draw_normal(struct random *random, float *out, size_t count, double deviation)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = (float)(deviation * random_normal(random));
+}
+
+/* Xavier's uniform, or normal with variance 1 / (inputs of the product). */
+static void draw_weight(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                        enum inputs_init init)
+{
+    int64_t shape[4];
+    int rank = inputs_shape(layer, in, tensor, shape);
+    size_t count = inputs_count(layer, in, tensor);
+    float *out = in->tensor[tensor];
+    if (rank == 1) {
+        draw_normal(random, out, count, 0.1);
+        return;
+    }
+    int64_t rows = shape[rank - (layer->out_in ? 1 : 2)], columns = shape[rank - (layer->out_in ? 2 : 1)];
+    if (init == INIT_NORMAL) {
+        draw_normal(random, out, count, 1 / sqrt((double)rows));
+        return;
+    }
+    double limit = sqrt(6.0 / (double)(rows + columns));
+    for (size_t i = 0; i < count; i++)
+        out[i] = (float)(limit * (2 * random_uniform(random) - 1));
+}
+
+/* 0, m and anything between. */
+static void draw_lengths(struct random *random, struct inputs *in, bool full)
+{
+    int32_t *lengths = in->tensor[TENSOR_LENGTHS];
+    for (size_t b = 0; b < in->batch; b++) {
+        size_t length = (size_t)(random_uniform(random) * (double)(in->m + 1));
+        if (full || chance(random, 0.25))
+            length = in->m;
+        else if (chance(random, 0.15))
+            length = 0;
+        lengths[b] = (int32_t)length;
+    }
+}
+
+/* Most pairs visible; now and then a whole row hidden. */
+static void draw_mask_bool(struct random *random, unsigned char *mask, size_t rows, size_t m, bool full)
+{
+    for (size_t r = 0; r < rows; r++) {
+        double p = full ? 1 : chance(random, 0.1) ? 0 : chance(random, 0.2) ? 1 : random_uniform(random);
+        for (size_t j = 0; j < m; j++)
+            mask[r * m + j] = chance(random, p);
+    }
+}
+
+/* Small numbers, with -inf and -1e9 strewn in, and rows full of either. */
+static void draw_mask_add(struct random *random, float *mask, size_t rows, size_t m, bool full)
+{
+    for (size_t r = 0; r < rows; r++) {
+        double p_hidden = full ? 0 : chance(random, 0.1) ? 1 : 0.15;
+        double p_billion = full ? 0 : chance(random, 0.05) ? 1 : 0.05;
+        for (size_t j = 0; j < m; j++)
+            mask[r * m + j] = chance(random, p_hidden)    ? -INFINITY
+                              : chance(random, p_billion) ? -1e9f
+                                                          : (float)random_normal(random);
+    }
+}
+
+static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                        const struct inputs_draw *draw)
+{
+    size_t rows = in->mask_batch[tensor] * in->mask_h[tensor] * in->n;
+    if (tensor == TENSOR_X || tensor == TENSOR_SOURCE)
+        draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
+    else if (tensor == TENSOR_LENGTHS)
+        draw_lengths(random, in, draw->full_lengths);
+    else if (tensor == TENSOR_MASK_BOOL)
+        draw_mask_bool(random, in->tensor[tensor], rows, in->m, draw->full_lengths);
+    else if (tensor == TENSOR_MASK_ADD)
+        draw_mask_add(random, in->tensor[tensor], rows, in->m, draw->full_lengths);
+    else
+        draw_weight(random, layer, in, tensor, draw->init);
+}
+
+bool inputs_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag)
+{
+    *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = layer->cross ? draw->m : draw->n};
+    for (int t = 0; t < TENSOR_COUNT; t++) {
+        struct random random = {draw->seed * TENSOR_COUNT + (uint64_t)t}; /* each tensor a stream of its own */
+        random_bits(&random);
+        if (is_mask(t)) {
+            in->mask_batch[t] = chance(&random, 0.5) ? 1 : in->batch;
+            in->mask_h[t] = chance(&random, 0.5) ? 1 : (size_t)layer->h;
+        }
+        if (!allocate(in, layer, t, diag)) {
+            inputs_free(in);
+            return false;
+        }
+        if (in->tensor[t] != NULL)
+            draw_tensor(&random, layer, in, t, draw);
+    }
+    return true;
+}
+
+/* ---- from a file --------------------------------------------------------------------------------------------- */
+
+static enum layer_tensor tensor_of_name(const char *name)
+{
+    int t = 0;
+    while (t < TENSOR_COUNT && strcmp(layer_tensor_name(t), name) != 0)
+        t++;
+    return t;
+}
+
+static enum tensor_type type_of(enum layer_tensor tensor)
+{
+    return tensor == TENSOR_LENGTHS ? TYPE_I32 : tensor == TENSOR_MASK_BOOL ? TYPE_BOOL : TYPE_F32;
+}
+
+/* "[2][3]" */
+static const char *shape_text(char text[200], int rank, const int64_t *shape)
+{
+    int at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < rank; i++)
+        at += snprintf(text + at, 200 - (size_t)at, "[%lld]", (long long)shape[i]);
+    return text;
+}
+
+static bool names_are_known(const struct layer *layer, const struct tensors *tensors, const char *place,
+                            struct diag *diag)
+{
+    size_t errors = diag->errors;
+    for (size_t i = 0; i < tensors->count; i++) {
+        enum layer_tensor t = tensor_of_name(tensors->items[i].name);
+        if (t == TENSOR_COUNT)
+            diag_error(diag, place, "unexpected tensor \"%s\"; no layer has one of this name", tensors->items[i].name);
+        else if (!layer_has_tensor(layer, t))
+            diag_error(diag, place, "unexpected tensor \"%s\"; this layer has none", tensors->items[i].name);
+    }
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (t != TENSOR_Y && t != TENSOR_ATTN && layer_has_tensor(layer, t) &&
+            tensors_find(tensors, layer_tensor_name(t)) == NULL)
+            diag_error(diag, place, "tensor \"%s\" is missing", layer_tensor_name(t));
+    return diag->errors == errors;
+}
+
+/* batch, n and m from x and source; a mask's extents from the mask. */
+static bool sizes_from_tensors(struct inputs *in, const struct layer *layer, const struct tensors *tensors,
+                               const char *place, struct diag *diag)
+{
+    const struct tensor *x = tensors_find(tensors, "x"), *source = tensors_find(tensors, "source");
+    if (x->rank != 3 || (source != NULL && source->rank != 3)) {
+        diag_error(diag, place, "x and source need 3 axes: [batch][positions][width]");
+        return false;
+    }
+    in->batch = (size_t)x->shape[0];
+    in->n = (size_t)x->shape[1];
+    in->m = source != NULL ? (size_t)source->shape[1] : in->n;
+    if (in->n > (size_t)layer->seq_len || in->m > (size_t)layer->source_len) {
+        diag_error(diag, place, "%zu queries on %zu keys; the layer is made for at most %lld on %lld", in->n, in->m,
+                   (long long)layer->seq_len, (long long)layer->source_len);
+        return false;
+    }
+    for (int t = 0; t < TENSOR_COUNT; t++) {
+        const struct tensor *mask = is_mask(t) ? tensors_find(tensors, layer_tensor_name(t)) : NULL;
+        if (mask == NULL)
+            continue;
+        bool good = mask->rank == 4 && (mask->shape[0] == 1 || mask->shape[0] == (int64_t)in->batch) &&
+                    (mask->shape[1] == 1 || mask->shape[1] == layer->h);
+        if (!good) {
+            diag_error(diag, place, "tensor \"%s\" needs the shape [1 or %zu][1 or %lld][%zu][%zu]", mask->name,
+                       in->batch, (long long)layer->h, in->n, in->m);
+            return false;
+        }
+        in->mask_batch[t] = (size_t)mask->shape[0];
+        in->mask_h[t] = (size_t)mask->shape[1];
+    }
+    return true;
+}
+
+static bool check_shape(const struct layer *layer, const struct inputs *in, enum layer_tensor t,
+                        const struct tensor *tensor, const char *place, struct diag *diag)
+{
+    int64_t shape[4];
+    char is[200], should[200];
+    int rank = inputs_shape(layer, in, t, shape);
+    bool good = rank == tensor->rank && memcmp(shape, tensor->shape, (size_t)rank * sizeof *shape) == 0;
+    if (!good)
+        diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name,
+                   shape_text(is, tensor->rank, tensor->shape), shape_text(should, rank, shape));
+    if (tensor->type != type_of(t)) {
+        diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name, tensor_type_name(tensor->type),
+                   tensor_type_name(type_of(t)));
+        return false;
+    }
+    return good;
+}
+
+static bool check_lengths(const struct inputs *in, const char *place, struct diag *diag)
+{
+    const int32_t *lengths = in->tensor[TENSOR_LENGTHS];
+    for (size_t b = 0; lengths != NULL && b < in->batch; b++)
+        if (lengths[b] < 0 || (size_t)lengths[b] > in->m) {
+            diag_error(diag, place, "lengths[%zu] = %d; 0 to %zu are possible", b, (int)lengths[b], in->m);
+            return false;
+        }
+    return true;
+}
+
+bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const struct tensors *tensors,
+                         const char *place, struct diag *diag)
+{
+    *in = (struct inputs){0};
+    if (!names_are_known(layer, tensors, place, diag) || !sizes_from_tensors(in, layer, tensors, place, diag))
+        return false;
+    bool good = true;
+    for (size_t i = 0; i < tensors->count; i++)
+        if (!check_shape(layer, in, tensor_of_name(tensors->items[i].name), &tensors->items[i], place, diag))
+            good = false;
+    for (int t = 0; good && t < TENSOR_COUNT; t++) {
+        const struct tensor *tensor = tensors_find(tensors, layer_tensor_name(t));
+        good = allocate(in, layer, t, diag);
+        if (good && in->tensor[t] != NULL)
+            memcpy(in->tensor[t], tensor->data, tensor->bytes);
+    }
+    good = good && check_lengths(in, place, diag);
+    if (!good)
+        inputs_free(in);
+    return good;
+}

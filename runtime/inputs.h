@@ -1,0 +1,70 @@
+/* Everything one call of a layer reads, in the contract's shapes: drawn from a seed, or taken from a file.
+ *
+ * Left out on purpose: outputs, and any layout but the contract's.
+ */
+#ifndef ATTNRUN_INPUTS_H
+#define ATTNRUN_INPUTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../gen/diag.h"
+#include "../gen/layer.h"
+#include "tensors.h"
+
+struct inputs {
+    size_t batch, n, m;         /* self-attention: m = n */
+    void *tensor[TENSOR_COUNT]; /* by enum layer_tensor; NULL where the layer has none; y and attn stay NULL */
+    size_t mask_batch[TENSOR_COUNT], mask_h[TENSOR_COUNT]; /* extents of mask_bool and mask_add: 1 or the full one */
+};
+
+enum inputs_init { INIT_XAVIER, INIT_NORMAL };
+
+struct inputs_draw {
+    uint64_t seed;
+    enum inputs_init init;
+    size_t batch, n, m;
+    bool full_lengths; /* lengths[b] = m, masks hide nothing: for timing */
+};
+
+/* Shape of any tensor of the contract for this call; returns the rank, 0 for one that the layer does not have. */
+int inputs_shape(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, int64_t shape[4]);
+/* Elements of that shape (0 for a tensor that the layer does not have). */
+size_t inputs_count(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
+size_t inputs_element_size(enum layer_tensor tensor);
+
+bool inputs_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag);
+/* Copies and checks; y and attn may stand in the file. */
+bool inputs_from_tensors(struct inputs *inputs, const struct layer *layer, const struct tensors *tensors,
+                         const char *place, struct diag *diag);
+/* A deep copy. */
+bool inputs_copy(struct inputs *inputs, const struct layer *layer, const struct inputs *from, struct diag *diag);
+void inputs_free(struct inputs *inputs);
+
+/* Small helpers, typed. */
+static inline const float *inputs_floats(const struct inputs *inputs, enum layer_tensor tensor)
+{
+    return inputs->tensor[tensor];
+}
+/* Where keys and values come from. */
+static inline enum layer_tensor inputs_source(const struct layer *layer)
+{
+    return layer->cross ? TENSOR_SOURCE : TENSOR_X;
+}
+/* Keys of sequence b that may be looked at: lengths[b] with padding, else m. */
+static inline size_t inputs_keys(const struct inputs *inputs, size_t b)
+{
+    const int32_t *lengths = inputs->tensor[TENSOR_LENGTHS];
+    return lengths != NULL ? (size_t)lengths[b] : inputs->m;
+}
+
+/* The random numbers: splitmix64. */
+struct random {
+    uint64_t state;
+};
+uint64_t random_bits(struct random *random);
+double random_uniform(struct random *random); /* 0 <= … < 1 */
+double random_normal(struct random *random);
+
+#endif

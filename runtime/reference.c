@@ -1,0 +1,409 @@
+/* The contract's equations in double, one head at a time:
+ *
+ *   Q = x W_Q + b_Q,  K = s W_K + b_K,  V = s W_V + b_V,  S = scale Q K^T + mask_add,  A = softmax(S) over the
+ *   visible keys,  Z = A V,  y = merge of Z by W_O.
+ *
+ * A row that sees no key has A = 0 and Z = 0. Hidden keys are never multiplied, not even by zero; visible NaN and
+ * infinity take part as IEEE arithmetic has it.
+ */
+#include "reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "product.h"
+
+#define ALL_ROWS_UP_TO 512 /* with `sample`, more rows than this are sampled */
+#define SAMPLED_ROWS 64
+
+/* ---- masks --------------------------------------------------------------------------------------------------- */
+
+/* Where the element of a mask tensor [batch or 1][h or 1][n][m] lies. */
+static size_t mask_at(const struct inputs *in, enum layer_tensor mask, size_t b, size_t i, size_t t, size_t j)
+{
+    size_t mask_b = in->mask_batch[mask] == 1 ? 0 : b, mask_i = in->mask_h[mask] == 1 ? 0 : i;
+    return ((mask_b * in->mask_h[mask] + mask_i) * in->n + t) * in->m + j;
+}
+
+bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
+{
+    const unsigned mask = layer->mask;
+    const int64_t distance = (int64_t)j - (int64_t)t;
+    if ((mask & MASK_CAUSAL) && distance > 0)
+        return false;
+    if ((mask & MASK_PADDING) && j >= inputs_keys(in, b))
+        return false;
+    if ((mask & MASK_NO_SELF) && distance == 0)
+        return false;
+    if ((mask & MASK_WINDOW) && layer->window_left != LAYER_UNBOUNDED && distance < -layer->window_left)
+        return false;
+    if ((mask & MASK_WINDOW) && layer->window_right != LAYER_UNBOUNDED && distance > layer->window_right)
+        return false;
+    if (mask & MASK_BOOL) {
+        const unsigned char *mask_bool = in->tensor[TENSOR_MASK_BOOL];
+        if (!mask_bool[mask_at(in, TENSOR_MASK_BOOL, b, i, t, j)])
+            return false;
+    }
+    if (mask & MASK_ADDITIVE) {
+        const float *mask_add = in->tensor[TENSOR_MASK_ADD];
+        if (mask_add[mask_at(in, TENSOR_MASK_ADD, b, i, t, j)] == -INFINITY)
+            return false;
+    }
+    return true;
+}
+
+/* ---- which rows ------------------------------------------------------------------------------------------------ */
+
+void reference_taps(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t *first, size_t *end)
+{
+    *first = t;
+    *end = t + 1;
+    if (layer->w_o != W_O_CONV)
+        return;
+    /* rows t - pad … t - pad + conv_width - 1, cut to where Z is not zero by definition */
+    int64_t width = layer->conv_width, pad = layer->mask & MASK_CAUSAL ? width - 1 : (width - 1) / 2;
+    int64_t limit = (int64_t)in->n, from = (int64_t)t - pad, to = from + width;
+    if ((layer->mask & MASK_PADDING) && (int64_t)inputs_keys(in, b) < limit)
+        limit = (int64_t)inputs_keys(in, b);
+    to = to < limit ? to : limit;
+    from = from > 0 ? from : 0;
+    *first = (size_t)from;
+    *end = to > from ? (size_t)to : (size_t)from;
+}
+
+static bool rows_of_flags(struct rows *rows, const unsigned char *flags, size_t n)
+{
+    rows->count = 0;
+    rows->row = malloc((n + 1) * sizeof *rows->row);
+    for (size_t t = 0; rows->row != NULL && t < n; t++)
+        if (flags[t])
+            rows->row[rows->count++] = t;
+    return rows->row != NULL;
+}
+
+/* Both ends, the neighbourhood of multiples of 16 and 64, and the rest spread evenly by a fixed stride. */
+static void sample_rows(unsigned char *flags, size_t n)
+{
+    static const size_t edges[] = {1, 15, 16, 17, 31, 32, 47, 48, 49, 63, 64, 65, 127, 128, 255, 256, 257, 511, 512};
+    flags[0] = flags[n - 1] = flags[n - 2] = 1;
+    for (size_t e = 0; e < sizeof edges / sizeof *edges; e++)
+        flags[edges[e]] = flags[n - 1 - edges[e]] = 1;
+    for (size_t s = 0; s < SAMPLED_ROWS / 2; s++)
+        flags[(s * n / (SAMPLED_ROWS / 2) + s * 7) % n] = 1;
+}
+
+static bool choose_rows(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample)
+{
+    const size_t n = in->n;
+    unsigned char *flags = malloc(n + 1);
+    if (flags == NULL)
+        return false;
+    bool all = !sample || n <= ALL_ROWS_UP_TO;
+    memset(flags, all, n + 1);
+    if (!all)
+        sample_rows(flags, n);
+    bool good = rows_of_flags(&reference->y_rows, flags, n);
+    for (size_t r = 0; good && !all && r < reference->y_rows.count; r++)
+        for (size_t b = 0; b < in->batch; b++) {
+            size_t first, end;
+            reference_taps(layer, in, b, reference->y_rows.row[r], &first, &end);
+            for (size_t t = first; t < end; t++)
+                flags[t] = 1;
+        }
+    good = good && rows_of_flags(&reference->z_rows, flags, n);
+    free(flags);
+    return good;
+}
+
+/* ---- the head's share of the tensors, in double and in_out --------------------------------------------------------- */
+
+/* Columns `column` … of the rows named (all of the first `count` if rows is NULL) of a [.][width] tensor. */
+static void gather_rows(double *out, const float *from, size_t width, size_t column, size_t columns,
+                        const size_t *rows, size_t count)
+{
+    for (size_t r = 0; r < count; r++)
+        for (size_t c = 0; c < columns; c++)
+            out[r * columns + c] = from[(rows != NULL ? rows[r] : r) * width + column + c];
+}
+
+/* Element [r][c] of a matrix of R rows and C columns in the contract's order, wherever the layout puts it. */
+static double matrix_at(const struct layer *layer, const float *matrix, size_t R, size_t C, size_t r, size_t c)
+{
+    return layer->out_in ? matrix[c * R + r] : matrix[r * C + c];
+}
+
+/* Head i of `heads` of a projection, [in][d]: its columns of one matrix, or under split a matrix of its own. */
+static void gather_projection(double *out, const struct layer *layer, const float *w, size_t in, size_t d, size_t i,
+                              size_t heads)
+{
+    const float *matrix = layer->split ? w + i * in * d : w;
+    size_t columns = layer->split ? d : heads * d, first = layer->split ? 0 : i * d;
+    for (size_t r = 0; r < in; r++)
+        for (size_t c = 0; c < d; c++)
+            out[r * d + c] = matrix_at(layer, matrix, in, columns, r, first + c);
+}
+
+/* Head i's rows of W_O [h d_v][d_model], or its taps [conv_width][d_v][d_model/h]. */
+static void gather_output(double *out, const struct layer *layer, const float *w, size_t i)
+{
+    const size_t h = (size_t)layer->h, d_v = (size_t)layer->d_v, d_model = (size_t)layer->d_model;
+    if (layer->w_o == W_O_DENSE) {
+        for (size_t r = 0; r < d_v; r++)
+            for (size_t c = 0; c < d_model; c++)
+                out[r * d_model + c] = matrix_at(layer, w, h * d_v, d_model, i * d_v + r, c);
+    } else if (layer->w_o == W_O_CONV) {
+        const size_t taps = (size_t)layer->conv_width, width = d_model / h, size = d_v * width;
+        for (size_t tap = 0; tap < taps; tap++)
+            for (size_t r = 0; r < d_v; r++)
+                for (size_t c = 0; c < width; c++)
+                    out[tap * size + r * width + c] =
+                        matrix_at(layer, w + (i * taps + tap) * size, d_v, width, r, c);
+    }
+}
+
+static void gather_bias(double *out, const float *bias, size_t d, size_t i)
+{
+    for (size_t c = 0; c < d; c++)
+        out[c] = bias != NULL ? bias[i * d + c] : 0;
+}
+
+static double *doubles(size_t count, bool *good)
+{
+    double *p = calloc(count > 0 ? count : 1, sizeof *p);
+    *good = *good && p != NULL;
+    return p;
+}
+
+static void head_free(struct reference_head *head)
+{
+    double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
+                        head->q, head->k, head->v, head->mask_add, head->scores, head->weights, head->z};
+    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
+        free(arrays[a]);
+    free(head->visible);
+}
+
+static bool head_allocate(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
+{
+    const size_t m = in->m, d_in_q = (size_t)layer->d_in_q, d_in_kv = (size_t)layer->d_in_kv;
+    const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
+    const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
+                                                : (size_t)layer->d_model;
+    bool good = true;
+    head->x = doubles(rows * d_in_q, &good);
+    head->s = doubles(m * d_in_kv, &good);
+    head->w_q = doubles(d_in_q * d_k, &good);
+    head->w_k = doubles(d_in_kv * d_k, &good);
+    head->w_v = doubles(d_in_kv * d_v, &good);
+    head->w_o = doubles(d_v * merge, &good);
+    head->b_q = doubles(d_k, &good);
+    head->b_k = doubles(d_k, &good);
+    head->b_v = doubles(d_v, &good);
+    head->q = doubles(rows * d_k, &good);
+    head->k = doubles(m * d_k, &good);
+    head->v = doubles(m * d_v, &good);
+    head->mask_add = doubles(rows * m, &good);
+    head->scores = doubles(rows * m, &good);
+    head->weights = doubles(rows * m, &good);
+    head->z = doubles(rows * d_v, &good);
+    head->visible = malloc(rows * m + 1);
+    return good && head->visible != NULL;
+}
+
+/* ---- the equations --------------------------------------------------------------------------------------------- */
+
+/* out = a w + b */
+static void project(double *out, const double *a, const double *w, const double *b, size_t rows, size_t in, size_t d)
+{
+    for (size_t r = 0; r < rows; r++)
+        memcpy(out + r * d, b, d * sizeof *out);
+    product_add(out, d, a, in, w, d, rows, in, d);
+}
+
+static void project_queries(struct reference_head *head, const struct layer *layer, const struct inputs *in,
+                            const struct rows *rows)
+{
+    const size_t d_in = (size_t)layer->d_in_q, d_k = (size_t)layer->d_k, d_model = (size_t)layer->d_model;
+    gather_rows(head->x, inputs_floats(in, TENSOR_X) + head->b * in->n * d_model, d_model,
+                layer->split ? head->i * d_in : 0, d_in, rows->row, rows->count);
+    gather_projection(head->w_q, layer, inputs_floats(in, TENSOR_W_Q), d_in, d_k, head->i, (size_t)layer->h);
+    gather_bias(head->b_q, inputs_floats(in, TENSOR_B_Q), d_k, head->i);
+    project(head->q, head->x, head->w_q, head->b_q, rows->count, d_in, d_k);
+}
+
+static void project_keys_values(struct reference_head *head, const struct layer *layer, const struct inputs *in)
+{
+    const size_t d_in = (size_t)layer->d_in_kv, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
+    const size_t h_kv = (size_t)layer->h_kv, i = head->i * h_kv / (size_t)layer->h;
+    const size_t d_source = (size_t)layer->d_source;
+    const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
+    gather_rows(head->s, inputs_floats(in, inputs_source(layer)) + head->b * in->m * d_source, d_source,
+                layer->split ? head->i * d_in : 0, d_in, NULL, head->keys);
+    gather_projection(head->w_k, layer, inputs_floats(in, w_k), d_in, d_k, i, h_kv);
+    gather_bias(head->b_k, inputs_floats(in, b_k), d_k, i);
+    project(head->k, head->s, head->w_k, head->b_k, head->keys, d_in, d_k);
+    if (layer->identity) {
+        memcpy(head->v, head->s, head->keys * d_v * sizeof *head->v);
+        return;
+    }
+    gather_projection(head->w_v, layer, inputs_floats(in, TENSOR_W_V), d_in, d_v, i, h_kv);
+    gather_bias(head->b_v, inputs_floats(in, TENSOR_B_V), d_v, i);
+    project(head->v, head->s, head->w_v, head->b_v, head->keys, d_in, d_v);
+}
+
+/* visible, mask_add and scores = scale q k^T + mask_add. */
+static bool score(struct reference_head *head, const struct layer *layer, const struct inputs *in,
+                  const struct rows *rows)
+{
+    const size_t keys = head->keys, d_k = (size_t)layer->d_k;
+    bool good = true;
+    double *kt = doubles(d_k * keys, &good);
+    if (!good)
+        return false;
+    for (size_t j = 0; j < keys; j++)
+        for (size_t d = 0; d < d_k; d++)
+            kt[d * keys + j] = head->k[j * d_k + d];
+    memset(head->scores, 0, rows->count * keys * sizeof *head->scores);
+    product_add(head->scores, keys, head->q, d_k, kt, keys, rows->count, d_k, keys);
+    free(kt);
+    const float *mask_add = inputs_floats(in, TENSOR_MASK_ADD);
+    for (size_t r = 0; r < rows->count; r++)
+        for (size_t j = 0; j < keys; j++) {
+            const size_t at = r * keys + j, t = rows->row[r];
+            head->visible[at] = reference_visible(layer, in, head->b, head->i, t, j);
+            head->mask_add[at] = mask_add != NULL ? mask_add[mask_at(in, TENSOR_MASK_ADD, head->b, head->i, t, j)] : 0;
+            head->scores[at] = layer->scale * head->scores[at] + head->mask_add[at];
+        }
+    return true;
+}
+
+/* weights = softmax of the visible scores; z = weights v. */
+static void attend(struct reference_head *head, size_t d_v, size_t row)
+{
+    const size_t keys = head->keys;
+    const unsigned char *visible = head->visible + row * keys;
+    const double *scores = head->scores + row * keys;
+    double *weights = head->weights + row * keys, *z = head->z + row * d_v;
+    double maximum = -INFINITY, sum = 0;
+    for (size_t j = 0; j < keys; j++)
+        if (visible[j] && !(scores[j] <= maximum)) /* a NaN becomes the maximum, and stays it */
+            maximum = scores[j];
+    for (size_t j = 0; j < keys; j++) {
+        weights[j] = visible[j] ? exp(scores[j] - maximum) : 0;
+        sum += weights[j];
+    }
+    memset(z, 0, d_v * sizeof *z);
+    for (size_t j = 0; j < keys; j++)
+        if (visible[j]) {
+            weights[j] /= sum;
+            axpy(z, weights[j], head->v + j * d_v, d_v);
+        }
+}
+
+void reference_merge(const struct reference *reference, const struct layer *layer, const struct inputs *in, size_t b,
+                     size_t i, const double *z, const double *w, double *y)
+{
+    const size_t d_v = (size_t)layer->d_v, d_out = (size_t)layer->d_out;
+    const size_t width = (size_t)(layer->d_model / layer->h); /* of a convolution's block */
+    const struct rows *y_rows = &reference->y_rows, *z_rows = &reference->z_rows;
+    if (layer->w_o == W_O_DENSE) {
+        product_add(y, d_out, z, d_v, w, d_out, y_rows->count, d_v, d_out);
+        return;
+    }
+    if (layer->w_o == W_O_NONE) {
+        for (size_t r = 0; r < y_rows->count; r++)
+            for (size_t c = 0; c < d_v; c++)
+                y[r * d_out + i * d_v + c] += z[r * d_v + c];
+        return;
+    }
+    const int64_t pad = layer->mask & MASK_CAUSAL ? layer->conv_width - 1 : (layer->conv_width - 1) / 2;
+    for (size_t r = 0, low = 0; r < y_rows->count; r++) {
+        size_t first, end, t = y_rows->row[r];
+        reference_taps(layer, in, b, t, &first, &end);
+        while (low < z_rows->count && z_rows->row[low] < first)
+            low++;
+        for (size_t u = first; u < end; u++) {
+            const size_t tap = (size_t)((int64_t)u - (int64_t)t + pad), z_row = low + (u - first);
+            for (size_t c = 0; c < d_v; c++)
+                axpy(y + r * d_out + i * width, z[z_row * d_v + c], w + (tap * d_v + c) * width, width);
+        }
+    }
+}
+
+static void start_with_bias(struct reference *reference, const struct layer *layer, const struct inputs *in)
+{
+    const size_t rows = in->batch * reference->y_rows.count, d_out = (size_t)layer->d_out;
+    const float *b_o = inputs_floats(in, TENSOR_B_O);
+    for (size_t r = 0; b_o != NULL && r < rows; r++)
+        for (size_t c = 0; c < d_out; c++)
+            reference->y[r * d_out + c] = b_o[c];
+}
+
+static void store_attn(struct reference *reference, const struct layer *layer, const struct inputs *in,
+                       const struct reference_head *head)
+{
+    const size_t rows = reference->z_rows.count;
+    double *attn = reference->attn + (head->b * (size_t)layer->h + head->i) * rows * in->m;
+    for (size_t r = 0; r < rows; r++)
+        memcpy(attn + r * in->m, head->weights + r * head->keys, head->keys * sizeof *attn);
+}
+
+/* One sequence and head, all equations. */
+static bool compute_head(struct reference *reference, struct reference_head *head, const struct layer *layer,
+                         const struct inputs *in, reference_observer *observer, void *context)
+{
+    const size_t h = (size_t)layer->h, h_kv = (size_t)layer->h_kv;
+    head->keys = inputs_keys(in, head->b);
+    head->new_kv = head->i == 0 || head->i * h_kv / h != (head->i - 1) * h_kv / h;
+    project_queries(head, layer, in, &reference->z_rows);
+    if (head->new_kv)
+        project_keys_values(head, layer, in);
+    if (!score(head, layer, in, &reference->z_rows))
+        return false;
+    for (size_t r = 0; r < reference->z_rows.count; r++)
+        attend(head, (size_t)layer->d_v, r);
+    if (layer->w_o != W_O_NONE)
+        gather_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), head->i);
+    if (reference->attn != NULL)
+        store_attn(reference, layer, in, head);
+    if (observer != NULL && !observer(context, reference, head))
+        return false;
+    reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o,
+                    reference->y + head->b * reference->y_rows.count * (size_t)layer->d_out);
+    return true;
+}
+
+bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
+                       reference_observer *observer, void *context, struct diag *diag)
+{
+    const size_t h = (size_t)layer->h;
+    struct reference_head head = {0};
+    *reference = (struct reference){0};
+    bool good = choose_rows(reference, layer, in, sample) &&
+                head_allocate(&head, layer, in, reference->z_rows.count);
+    if (good)
+        reference->y = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
+    if (good && layer->scores)
+        reference->attn = doubles(in->batch * h * reference->z_rows.count * in->m, &good);
+    if (good)
+        start_with_bias(reference, layer, in);
+    for (head.b = 0; good && head.b < in->batch; head.b++)
+        for (head.i = 0; good && head.i < h; head.i++)
+            good = compute_head(reference, &head, layer, in, observer, context);
+    head_free(&head);
+    if (!good) {
+        reference_free(reference);
+        diag_environment(diag, NULL, "out of memory");
+    }
+    return good;
+}
+
+void reference_free(struct reference *reference)
+{
+    free(reference->y_rows.row);
+    free(reference->z_rows.row);
+    free(reference->y);
+    free(reference->attn);
+    *reference = (struct reference){0};
+}
