@@ -7,7 +7,8 @@
 -- not there is an error, never an empty text. Left out on purpose: escapes, filters, whitespace control.
 
 local context, helpers, read, folder = ... -- raw table, table, function(name) -> text or nil, message; "dir/"
-local MOST_NESTED = 32
+local MOST_NESTED = 32 -- includes
+local MOST_PARTS = 50  -- operands of one "..", which Lua's parser reads by recursion
 
 local out, depth = {}, 0 -- pieces of the text being made; how deep includes are nested
 
@@ -18,19 +19,24 @@ local function number_text(v)
     return ("%.9g"):format(v)
 end
 
-local function value(v, expression)
+local function value(v, expression, level)
     local kind = type(v)
     if kind == "string" then return v end
     if kind ~= "number" then
-        error(("${%s} is a %s; only numbers and strings have a text"):format(expression, kind), 2)
+        error(("${%s} is a %s; only numbers and strings have a text"):format(expression, kind), level or 2)
     elseif v ~= v or v == math.huge or v == -math.huge then
-        error(("${%s} is not finite; choose the literal with an if"):format(expression), 2)
+        error(("${%s} is not finite; choose the literal with an if"):format(expression), level or 2)
     end
     return number_text(v)
 end
 
 local function emit(text)
-    out[#out + 1] = value(text, "emit's argument")
+    out[#out + 1] = value(text, "emit", 3)
+end
+
+-- load() without the message handler, which Lua would call for some of load's own errors and not for others.
+local function load_text(code, name)
+    return select(2, pcall(load, code, name, "t"))
 end
 
 -- The first "}" that leaves a whole Lua expression behind "${" closes it: braces and strings may hold more of them.
@@ -39,7 +45,7 @@ local function closing_brace(line, open, place)
     while true do
         close = line:find("}", close + 1, true)
         if not close then error(place .. ": " .. (first_message or "'${' without a '}' on its line"), 0) end
-        local good, message = load("return (" .. line:sub(open + 2, close - 1) .. "\n)", "=expression", "t")
+        local good, message = load_text("return (" .. line:sub(open + 2, close - 1) .. "\n)", "=expression")
         if good then return close end
         first_message = first_message
             or "bad expression in '${…}': " .. message:gsub("^[^:]*:%d+: ", ""):gsub("%s+", " ")
@@ -62,7 +68,11 @@ local function text_line(line, place)
         from = close + 1
     end
     parts[#parts + 1] = quoted(line:sub(from))
-    return "_emit(" .. table.concat(parts, "..") .. ")"
+    local calls = {}
+    for i = 1, #parts, MOST_PARTS do
+        calls[#calls + 1] = "_emit(" .. table.concat(parts, "..", i, math.min(i + MOST_PARTS - 1, #parts)) .. ")"
+    end
+    return table.concat(calls)
 end
 
 local function translate(name, text)
@@ -85,7 +95,7 @@ local function compile(name)
     if not chunks[name] then
         local text, message = read(name)
         if not text then return nil, message end
-        local chunk, syntax = load(translate(name, text), "@" .. name, "t")
+        local chunk, syntax = load_text(translate(name, text), "@" .. name)
         if not chunk then error(syntax, 0) end
         chunks[name] = chunk
     end
@@ -233,6 +243,9 @@ local function explain(message)
         level = level + 1
     end
     if from[1] and name and from[1]:match("^(.*):%d+$") == name then table.remove(from, 1) end
+    if not name and from[1] then -- raised by a C function on a template's behalf
+        name, line = table.remove(from, 1):match("^(.*):(%d+)$")
+    end
     if #from > 4 then from = { from[1], from[2], "…", from[#from] } end
     if #from > 0 then text = text .. " (included from " .. table.concat(from, ", ") .. ")" end
     if not name then return "\0" .. text end
