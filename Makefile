@@ -13,15 +13,20 @@ PREFIX   ?= /usr/local
 .SUFFIXES:
 .PHONY: all help deps deps-test test demo install clean
 
-# The name under which this system's pkg-config knows Lua 5.4; empty if it does not.
-LUA := $(firstword $(foreach name,lua5.4 lua-5.4 lua54 lua,$(shell \
-           pkg-config --exists '$(name) >= 5.4' '$(name) < 5.5' 2>/dev/null && echo $(name))))
-LUA_CFLAGS = $(shell pkg-config --cflags $(LUA))
-LUA_LIBS   = $(shell pkg-config --libs $(LUA))
+# The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
+# recipe wants to know: in `make deps all` that is after the packages are there.
+find_lua = $(firstword $(foreach name,lua5.4 lua-5.4 lua54 lua,$(shell \
+               pkg-config --exists '$(name) >= 5.4' '$(name) < 5.5' 2>/dev/null && echo $(name))))
+LUA        = $(eval LUA := $(find_lua))$(LUA)
+LUA_CFLAGS = $(eval LUA_CFLAGS := $(shell pkg-config --cflags $(LUA)))$(LUA_CFLAGS)
+LUA_LIBS   = $(eval LUA_LIBS := $(shell pkg-config --libs $(LUA)))$(LUA_LIBS)
 
 sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 compile   = $(CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -MMD -MP $(CPPFLAGS) $(CFLAGS) $(sanitize)
 link      = $(CC) $(CFLAGS) $(sanitize) $(LDFLAGS)
+
+# Where packages are to be installed as well, everything waits for that, also with -j.
+installers := $(filter deps deps-test,$(MAKECMDGOALS))
 
 # What both programs share, and what each is made of.
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
@@ -69,12 +74,12 @@ $(BUILD)/gen/embedded.list: always
 	@mkdir -p $(@D)
 	@echo '$(embedded)' | cmp -s - $@ || echo '$(embedded)' > $@
 
-$(BUILD)/embed: gen/embed.c
+$(BUILD)/embed: gen/embed.c | lua
 	@mkdir -p $(@D)
 	$(compile) $(LDFLAGS) -o $@ $<
 
 .PHONY: always lua
-lua:
+lua: | $(installers)
 	@$(if $(LUA),:,echo 'make: Lua 5.4 is not here (asked pkg-config for lua5.4, lua-5.4, lua54, lua); run: make deps' >&2; exit 3)
 
 # ---- what building needs ----
@@ -82,7 +87,7 @@ lua:
 deps:
 	@tests/deps.sh build
 
-deps-test:
+deps-test: | $(filter deps,$(installers))
 	@tests/deps.sh build test
 
 # ---- tests: every tests/test_*.c is a program, every tests/test_*.sh a script ----
