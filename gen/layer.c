@@ -215,7 +215,7 @@ static const char *nearest_key(const char *text)
 {
     const size_t length = strlen(text);
     const char *nearest = NULL;
-    size_t least = length <= 4 ? 2 : 1 + length / 3; /* must be below this */
+    size_t least = length <= 3 ? length : 3 + length / 9; /* must be below this */
     if (length > SHOWN_MOST)
         return NULL;
     for (size_t i = 0; i < KEY_COUNT; i++) {
@@ -574,8 +574,8 @@ static bool read_size(struct spec *spec, enum key key, const char *text)
 {
     spec->value[key] = whole_number(text, 1);
     if (spec->value[key] < 0)
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a size; write a whole number from 1 to 2147483647",
-                   keys[key].name, show(text).text);
+        diag_error(spec->diag, place_of(spec, key),
+                   "%s = '%s' is not a size; write a whole number from 1 to 2147483647", keys[key].name, show(text).text);
     return spec->value[key] >= 0;
 }
 
@@ -814,8 +814,8 @@ static void rule_h_kv_divides(struct spec *spec)
     if (h % h_kv == 0)
         return;
     near_divisors(h, h_kv, near, sizeof near);
-    diag_error(spec->diag, place_of(spec, KEY_H_KV), "h_kv = %lld does not divide h = %lld; write for example h_kv = %s",
-               (long long)h_kv, (long long)h, near);
+    diag_error(spec->diag, place_of(spec, KEY_H_KV),
+               "h_kv = %lld does not divide h = %lld; write for example h_kv = %s", (long long)h_kv, (long long)h, near);
 }
 
 static void rule_h_kv_grouped(struct spec *spec)
@@ -928,6 +928,8 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->d_in_kv = layer->d_source / parts;
     layer->d_k = value_or(spec, KEY_D_K, from_width);
     layer->d_v = layer->identity ? layer->d_in_kv : value_or(spec, KEY_D_V, from_width);
+    layer->d_k_given = is_given(spec, KEY_D_K);
+    layer->d_v_given = is_given(spec, KEY_D_V);
     layer->width = is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) ? WIDTH_GIVEN
                  : is_wide(spec) ? WIDTH_WIDE : WIDTH_NARROW;
     layer->d_out = layer->w_o == W_O_NONE ? layer->h * layer->d_v : layer->d_model;

@@ -38,6 +38,7 @@ struct layer {
     char *name; /* prefix of every emitted symbol */
     int64_t d_model, h, h_kv, d_k, d_v, d_source, seq_len, source_len;
     enum layer_width width;
+    bool d_k_given, d_v_given; /* not from width (explain.c asks what another h would do) */
     bool split;    /* input = split */
     bool cross;    /* attention = cross */
     bool tied;     /* w_k = tied */

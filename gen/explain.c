@@ -1,0 +1,591 @@
+/* The walk through a layer: each step with its equation, shapes, parameters, multiply-adds and bytes; totals;
+ * which parameters depend on h; what masks save and what width costs.
+ *
+ * Figures are the plain layer's (layer_multiply_adds), for one sequence of full length, in f32. Large ones are
+ * doubles: a legal layer can have more pairs than an int64_t counts.
+ *
+ * Left out on purpose: how the kernel is built. The plan prints its own reasons after this.
+ */
+#include "explain.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "layer.h"
+
+#define FLOAT_BYTES 4.0
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+#define COLUMNS 100
+#define STEP_INDENT 17
+
+struct text { char text[320]; };
+
+static struct text write_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static struct text write_text(const char *format, ...)
+{
+    struct text text;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text.text, sizeof text.text, format, args);
+    va_end(args);
+    return text;
+}
+
+/* A line that begins at column `indent`, broken at blanks if it is longer than a page is wide. */
+static void line_at(FILE *out, int indent, const char *text)
+{
+    const size_t room = (size_t)(COLUMNS - indent);
+    while (strlen(text) > room) {
+        size_t stop = room;
+        while (stop > 0 && text[stop] != ' ')
+            stop--;
+        if (stop == 0)
+            break;
+        fprintf(out, "%*s%.*s\n", indent, "", (int)stop, text);
+        text += stop + 1;
+    }
+    fprintf(out, "%*s%s\n", indent, "", text);
+}
+
+/* An exact count while a double has all its digits. */
+static struct text counted(double count)
+{
+    return count < 1e15 ? write_text("%.0f", count) : write_text("%.9g", count);
+}
+
+/* "2.36 M" beside an exact count. */
+static struct text rounded(double count)
+{
+    static const char *const units[] = {"", " k", " M", " G", " T", " P", " E"};
+    size_t unit = 0;
+    for (; count >= 999.5 && unit + 1 < COUNT_OF(units); unit++)
+        count /= 1000;
+    return write_text("%.3g%s", count, units[unit]);
+}
+
+/* "9.01 MiB" */
+static struct text in_bytes(double bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t unit = 0;
+    for (; bytes >= 1023.5 && unit + 1 < COUNT_OF(units); unit++)
+        bytes /= 1024;
+    return write_text(unit == 0 || bytes >= 99.95 ? "%.0f %s" : "%.3g %s", bytes, units[unit]);
+}
+
+/* "[768][768]", the extents of a weight as it lies on disk */
+static struct text weight_extents(const struct layer *layer, enum layer_tensor tensor)
+{
+    struct text text = {""};
+    int64_t shape[4];
+    size_t used = 0;
+    const int count = layer_weight_shape(layer, tensor, shape);
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(text.text + used, sizeof text.text - used, "[%lld]", (long long)shape[i]);
+    return text;
+}
+
+/* ---- the steps ------------------------------------------------------------------------------------------- */
+
+enum step { STEP_Q, STEP_K, STEP_V, STEP_SCORES, STEP_SOFTMAX, STEP_VALUES, STEP_OUTPUT, STEP_COUNT };
+static const char *const step_names[STEP_COUNT] = {"queries", "keys", "values", "scores", "softmax", "weighted sum",
+                                                   "output"};
+
+/* What one step costs. */
+struct figures { double parameters, multiply_adds, result_bytes; };
+
+static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
+{
+    const struct layer_parameters p = layer_parameters(l);
+    const struct layer_cost c = layer_multiply_adds(l, l->seq_len, l->source_len);
+    const double n = (double)l->seq_len, m = (double)l->source_len;
+    const double h = (double)l->h, h_kv = (double)l->h_kv, d_k = (double)l->d_k, d_v = (double)l->d_v;
+    const bool k_is_q = l->tied && !l->cross;
+
+    f[STEP_Q] = (struct figures){(double)(p.w_q + p.b_q), c.q, n * h * d_k * FLOAT_BYTES};
+    f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : m * h_kv * d_k * FLOAT_BYTES};
+    f[STEP_V] = (struct figures){(double)(p.w_v + p.b_v), c.v, l->identity ? 0 : m * h_kv * d_v * FLOAT_BYTES};
+    f[STEP_SCORES] = (struct figures){0, c.scores, h * n * m * FLOAT_BYTES};
+    f[STEP_SOFTMAX] = (struct figures){0, 0, h * n * m * FLOAT_BYTES};
+    f[STEP_VALUES] = (struct figures){0, c.values, n * h * d_v * FLOAT_BYTES};
+    f[STEP_OUTPUT] = (struct figures){(double)(p.w_o + p.b_o), c.output,
+                                      l->w_o == W_O_NONE ? 0 : n * (double)l->d_out * FLOAT_BYTES};
+}
+
+static void line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void line(FILE *out, const char *format, ...)
+{
+    struct text text;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text.text, sizeof text.text, format, args);
+    va_end(args);
+    line_at(out, STEP_INDENT, text.text);
+}
+
+static void head_line(FILE *out, enum step step, struct text equation)
+{
+    fprintf(out, "\n%d. %-*s%s\n", (int)step + 1, STEP_INDENT - 3, step_names[step], equation.text);
+}
+
+/* Parameters, multiply-adds and result of one step, each where it has any. */
+static void cost_lines(FILE *out, const struct figures *f)
+{
+    if (f->parameters > 0)
+        line(out, "%s parameters, %s", counted(f->parameters).text, in_bytes(f->parameters * FLOAT_BYTES).text);
+    if (f->multiply_adds > 0)
+        line(out, "%s multiply-adds (%s)", counted(f->multiply_adds).text, rounded(f->multiply_adds).text);
+}
+
+/* One of the three projections of the input. */
+struct projection {
+    enum step step;
+    enum layer_tensor w, b;
+    char letter; /* Q, K, V */
+    bool of_source;
+    int64_t heads, width;
+};
+
+static void explain_projection(const struct layer *l, const struct projection *p, const struct figures *f, FILE *out)
+{
+    const char *from = p->of_source && l->cross ? "source" : "x";
+    const char *part = l->split ? "_i" : "";
+    const int64_t rows = p->of_source ? l->source_len : l->seq_len;
+    const int64_t columns = p->of_source ? l->d_source : l->d_model, in = p->of_source ? l->d_in_kv : l->d_in_q;
+    const int index = p->heads == l->h ? 'i' : 'g';
+    const char *bias = l->bias ? write_text(" + b_%c,%c", p->letter, index).text : "";
+
+    head_line(out, p->step, write_text("%c_%c = %s%s W_%c,%c%s", p->letter, index, from, part, p->letter, index, bias));
+    line(out, "%s [%lld][%lld] -> %c [%lld heads][%lld][%lld], %s", from, (long long)rows, (long long)columns,
+         p->letter, (long long)p->heads, (long long)rows, (long long)p->width, in_bytes(f->result_bytes).text);
+    line(out, "W_%c %s%s", p->letter, weight_extents(l, p->w).text,
+         l->bias ? write_text(", b_%c %s", p->letter, weight_extents(l, p->b).text).text : "");
+    if (l->split)
+        line(out, "head i reads only its own %lld columns, %lld i ... %lld i + %lld", (long long)in, (long long)in,
+             (long long)in, (long long)in - 1);
+    if (index == 'g')
+        line(out, "head i uses group g = floor(i * %lld / %lld): %lld query heads share one", (long long)l->h_kv,
+             (long long)l->h, (long long)(l->h / l->h_kv));
+    cost_lines(out, f);
+}
+
+static void explain_keys(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const struct projection keys = {STEP_K, TENSOR_W_K, TENSOR_B_K, 'K', true, l->h_kv, l->d_k};
+    const char *bias = l->bias ? " + b_Q,i" : "", *part = l->split ? "_i" : "";
+    if (!l->tied) {
+        explain_projection(l, &keys, f, out);
+    } else if (l->cross) {
+        head_line(out, STEP_K, write_text("K_i = source%s W_Q,i%s", part, bias));
+        line(out, "w_k = tied: keys are projected with the queries' matrix; no parameters of their own");
+        line(out, "source [%lld][%lld] -> K [%lld heads][%lld][%lld], %s", (long long)l->source_len,
+             (long long)l->d_source, (long long)l->h, (long long)l->source_len, (long long)l->d_k,
+             in_bytes(f->result_bytes).text);
+        cost_lines(out, f);
+    } else {
+        head_line(out, STEP_K, write_text("K_i = Q_i"));
+        line(out, "w_k = tied: the same input through the same matrix; nothing to store or compute");
+    }
+}
+
+static void explain_values(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const struct projection values = {STEP_V, TENSOR_W_V, TENSOR_B_V, 'V', true, l->h_kv, l->d_v};
+    if (!l->identity) {
+        explain_projection(l, &values, f, out);
+        return;
+    }
+    head_line(out, STEP_V, write_text("V_i = %s%s", l->cross ? "source" : "x", l->split ? "_i" : ""));
+    line(out, "w_v = identity: the head's own input, %lld wide; nothing to store or compute",
+         (long long)l->d_v);
+}
+
+/* ---- masks ----------------------------------------------------------------------------------------------- */
+
+static struct text window_words(const struct layer *l)
+{
+    if (l->window_left == LAYER_UNBOUNDED)
+        return write_text("j <= t + %lld", (long long)l->window_right);
+    if (l->window_right == LAYER_UNBOUNDED)
+        return write_text("j >= t - %lld", (long long)l->window_left);
+    return write_text("t - %lld <= j <= t + %lld", (long long)l->window_left, (long long)l->window_right);
+}
+
+/* What the masks hide by position, exactly; and what can be said of those that are known only at run time. */
+static void explain_masks(const struct layer *l, FILE *out)
+{
+    const double n = (double)l->seq_len, m = (double)l->source_len, h = (double)l->h;
+    const double pairs = (double)layer_visible_pairs(l, l->seq_len, l->source_len);
+    const double half = (double)layer_visible_pairs(l, l->seq_len, l->source_len / 2);
+
+    if ((l->mask & MASK_CAUSAL) != 0)
+        line(out, "mask causal: query t sees key j only if j <= t");
+    if ((l->mask & MASK_WINDOW) != 0)
+        line(out, "mask window: query t sees key j only if %s", window_words(l).text);
+    if ((l->mask & MASK_NO_SELF) != 0)
+        line(out, "mask no_self: query t sees key j only if j != t");
+    line(out, "%s of %s query-key pairs remain (%.1f %%) in each head", counted(pairs).text, counted(n * m).text,
+         100 * pairs / (n * m));
+    if ((l->mask & MASK_PADDING) != 0)
+        line(out, "mask padding: only keys j < lengths[b]; at half length %s pairs remain (%.1f %%)",
+             counted(half).text, 100 * half / (n * m));
+    if ((l->mask & MASK_BOOL) != 0)
+        line(out, "mask bool: known at run time; reads %s a sequence, or %s if all heads share it",
+             in_bytes(h * n * m).text, in_bytes(n * m).text);
+    if ((l->mask & MASK_ADDITIVE) != 0)
+        line(out, "mask additive: known at run time; reads %s a sequence, or %s if all heads share it",
+             in_bytes(h * n * m * FLOAT_BYTES).text, in_bytes(n * m * FLOAT_BYTES).text);
+}
+
+/* ---- attention and output -------------------------------------------------------------------------------- */
+
+static void explain_attention(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const long long n = (long long)l->seq_len, m = (long long)l->source_len, h = (long long)l->h;
+    const char *kv = l->h_kv < l->h ? "g" : "i";
+    const double pairs = (double)layer_visible_pairs(l, l->seq_len, l->source_len);
+
+    head_line(out, STEP_SCORES, write_text("S_i[t][j] = %.9g * sum over d of Q_i[t][d] K_%s[j][d]%s", l->scale, kv,
+                                           (l->mask & MASK_ADDITIVE) != 0 ? " + mask_add[t][j]" : ""));
+    line(out, "Q [%lld heads][%lld][%lld], K [%lld heads][%lld][%lld] -> S [%lld][%lld][%lld]", h, n,
+         (long long)l->d_k, (long long)l->h_kv, m, (long long)l->d_k, h, n, m);
+    line(out, "S is %s if it is stored whole", in_bytes(f[STEP_SCORES].result_bytes).text);
+    if (l->mask != 0)
+        explain_masks(l, out);
+    cost_lines(out, &f[STEP_SCORES]);
+
+    head_line(out, STEP_SOFTMAX,
+              write_text("A_i[t][j] = exp(S_i[t][j] - max) / sum, over the keys that query t sees"));
+    line(out, "%s exponentials (%s); rows sum to 1, and a row that sees no key is zero",
+         counted(pairs * (double)h).text, rounded(pairs * (double)h).text);
+    if (l->scores)
+        line(out, "scores = true: A is written out, %s a sequence", in_bytes(f[STEP_SOFTMAX].result_bytes).text);
+
+    head_line(out, STEP_VALUES, write_text("Z_i[t] = sum over j of A_i[t][j] V_%s[j]", kv));
+    line(out, "A [%lld][%lld][%lld], V [%lld heads][%lld][%lld] -> Z [%lld][%lld][%lld], %s", h, n, m,
+         (long long)l->h_kv, m, (long long)l->d_v, h, n, (long long)l->d_v,
+         in_bytes(f[STEP_VALUES].result_bytes).text);
+    cost_lines(out, &f[STEP_VALUES]);
+}
+
+static void explain_output(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const long long n = (long long)l->seq_len, d_out = (long long)l->d_out, block = (long long)(l->d_model / l->h);
+    const struct text concat = l->h == 1 ? write_text("Z_0") : write_text("[Z_0 ... Z_%lld]", (long long)l->h - 1);
+
+    if (l->w_o == W_O_NONE) {
+        head_line(out, STEP_OUTPUT, write_text("y = %s", concat.text));
+        line(out, "w_o = none: the heads side by side, y [%lld][%lld]; nothing to compute", n, d_out);
+        return;
+    }
+    if (l->w_o == W_O_CONV) {
+        head_line(out, STEP_OUTPUT, write_text("y[t, block i] = %ssum over r of Z_i[t + r - %lld] W_O,i[r]",
+                                               l->bias ? "b_O[block i] + " : "", (long long)layer_conv_pad(l)));
+        line(out, "w_o = conv: %lld taps r along the sequence in place of one matrix, zeros past its ends",
+             (long long)l->conv_width);
+        line(out, "head i writes columns %lld i ... %lld i + %lld of y: heads do not mix", block, block, block - 1);
+    } else {
+        head_line(out, STEP_OUTPUT, write_text("y = %s W_O%s", concat.text, l->bias ? " + b_O" : ""));
+    }
+    line(out, "Z [%lld][%lld] -> y [%lld][%lld], %s", n, (long long)(l->h * l->d_v), n, d_out,
+         in_bytes(f->result_bytes).text);
+    line(out, "W_O %s%s", weight_extents(l, TENSOR_W_O).text,
+         l->bias ? write_text(", b_O %s", weight_extents(l, TENSOR_B_O).text).text : "");
+    cost_lines(out, f);
+}
+
+/* ---- totals ---------------------------------------------------------------------------------------------- */
+
+static void total_line(FILE *out, const char *name, double parameters, double multiply_adds, double total)
+{
+    fprintf(out, "  %-13s %16s %16s %20s %6.1f %%\n", name, counted(parameters).text,
+            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text, 100 * multiply_adds / total);
+}
+
+static void explain_totals(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const double parameters = (double)layer_parameters(l).total;
+    const double total = layer_multiply_adds(l, l->seq_len, l->source_len).total;
+    fprintf(out, "\nTotals\n\n  %-13s %16s %16s %20s %8s\n", "step", "parameters", "weights", "multiply-adds", "share");
+    for (enum step step = 0; step < STEP_COUNT; step++)
+        if (f[step].parameters + f[step].multiply_adds > 0)
+            total_line(out, step_names[step], f[step].parameters, f[step].multiply_adds, total);
+    total_line(out, "layer", parameters, total, total);
+    fprintf(out, "\n  %s parameters (%s); one sequence takes %s multiply-adds, %s operations\n",
+            counted(parameters).text, rounded(parameters).text, rounded(total).text, rounded(2 * total).text);
+}
+
+/* ---- heads ----------------------------------------------------------------------------------------------- */
+
+enum trend { SHRINKS = -1, SAME = 0, GROWS = 1 };
+
+/* The power of h in a head's width. */
+static int power_d_k(const struct layer *l)
+{
+    return l->width == WIDTH_NARROW && !l->d_k_given ? SHRINKS : SAME;
+}
+
+static int power_d_v(const struct layer *l)
+{
+    if (l->identity)
+        return l->split ? SHRINKS : SAME;
+    return l->width == WIDTH_NARROW && !l->d_v_given ? SHRINKS : SAME;
+}
+
+/* The power of h in a tensor's size. With grouped heads h_kv stays and h moves. */
+static int power_of(const struct layer *l, enum layer_tensor tensor)
+{
+    const int own = l->h_kv < l->h ? 0 : 1, rows = l->split ? -1 : 0;
+    switch (tensor) {
+    case TENSOR_W_Q: return 1 + rows + power_d_k(l);
+    case TENSOR_B_Q: return 1 + power_d_k(l);
+    case TENSOR_W_K: return own + rows + power_d_k(l);
+    case TENSOR_B_K: return own + power_d_k(l);
+    case TENSOR_W_V: return own + rows + power_d_v(l);
+    case TENSOR_B_V: return own + power_d_v(l);
+    case TENSOR_W_O: return (l->w_o == W_O_CONV ? 0 : 1) + power_d_v(l);
+    default: return SAME; /* b_O */
+    }
+}
+
+static const char *trend_words(int power)
+{
+    return power > 0 ? "grows with h" : power < 0 ? "shrinks as 1/h" : "the same for every h";
+}
+
+/* Where the width of a head comes from, for messages. */
+static const char *d_k_words(const struct layer *l)
+{
+    return l->d_k_given ? "given" : l->width == WIDTH_WIDE ? "d_model" : "d_model/h";
+}
+
+static const char *d_v_words(const struct layer *l)
+{
+    if (l->identity)
+        return l->split ? "d_source/h" : "d_source";
+    return l->d_v_given ? "given" : l->width == WIDTH_WIDE ? "d_model" : "d_model/h";
+}
+
+/* "768 x 12*64 = 768 x 768" */
+static struct text product(const struct layer *l, enum layer_tensor tensor)
+{
+    const bool query = tensor == TENSOR_W_Q || tensor == TENSOR_B_Q;
+    const bool value = tensor == TENSOR_W_V || tensor == TENSOR_B_V;
+    const long long heads = (long long)(query ? l->h : l->h_kv), width = (long long)(value ? l->d_v : l->d_k);
+    const long long in = (long long)(query ? l->d_in_q : l->d_in_kv);
+    switch (tensor) {
+    case TENSOR_W_Q: case TENSOR_W_K: case TENSOR_W_V:
+        return l->split ? write_text("%lld x (%lld x %lld)", heads, in, width)
+                        : write_text("%lld x (%lld * %lld) = %lld x %lld", in, heads, width, in, heads * width);
+    case TENSOR_B_Q: case TENSOR_B_K: case TENSOR_B_V: return write_text("%lld * %lld", heads, width);
+    case TENSOR_W_O:
+        if (l->w_o == W_O_CONV)
+            return write_text("%lld x %lld taps x (%lld x %lld)", (long long)l->h, (long long)l->conv_width,
+                              (long long)l->d_v, (long long)(l->d_model / l->h));
+        return write_text("(%lld * %lld) x %lld = %lld x %lld", (long long)l->h, (long long)l->d_v,
+                          (long long)l->d_model, (long long)(l->h * l->d_v), (long long)l->d_model);
+    default: return write_text("%lld", (long long)l->d_model);
+    }
+}
+
+static int64_t size_of(const struct layer *l, enum layer_tensor tensor)
+{
+    int64_t shape[4], size = 1;
+    const int count = layer_weight_shape(l, tensor, shape);
+    for (int i = 0; i < count; i++)
+        size *= shape[i];
+    return size;
+}
+
+/* Whether layer_parameters() may be asked: layer.c has checked only the layer as written. */
+static bool is_countable(const struct layer *l)
+{
+    double total = 0;
+    for (enum layer_tensor tensor = TENSOR_W_Q; tensor <= TENSOR_B_O; tensor++) {
+        int64_t shape[4];
+        double size = 1;
+        const int count = layer_weight_shape(l, tensor, shape);
+        for (int i = 0; i < count; i++)
+            size *= (double)shape[i];
+        total += count > 0 ? size : 0;
+    }
+    return total < 0x1p61;
+}
+
+/* The same layer with another number of heads; false where that is no legal or no countable layer. */
+static bool with_heads(const struct layer *l, int64_t h, struct layer *other)
+{
+    const bool needs_division = l->split || l->w_o == W_O_CONV || power_d_k(l) != 0 || power_d_v(l) != 0;
+    *other = *l;
+    other->h = h;
+    other->h_kv = l->h_kv < l->h ? l->h_kv : h;
+    if (h < 1 || h > INT32_MAX || h % other->h_kv != 0 ||
+        (needs_division && l->d_model % h != 0) || (l->split && l->d_source % h != 0))
+        return false;
+    if (power_d_k(l) != 0)
+        other->d_k = l->d_model / h;
+    if (power_d_v(l) != 0)
+        other->d_v = (l->identity ? l->d_source : l->d_model) / h;
+    other->d_in_q = l->split ? l->d_model / h : l->d_model;
+    other->d_in_kv = l->split ? l->d_source / h : l->d_source;
+    other->d_out = l->w_o == W_O_NONE ? h * other->d_v : l->d_model;
+    return is_countable(other);
+}
+
+static void other_line(const struct layer *other, const char *label, FILE *out)
+{
+    const double parameters = (double)layer_parameters(other).total;
+    const double total = layer_multiply_adds(other, other->seq_len, other->source_len).total;
+    const double pairs = (double)layer_visible_pairs(other, other->seq_len, other->source_len);
+    fprintf(out, "  %-15s %10lld %10lld %16s %9s %16s %12s\n", label, (long long)other->d_k, (long long)other->d_v,
+            counted(parameters).text, in_bytes(parameters * FLOAT_BYTES).text, counted(total).text,
+            rounded(pairs * (double)other->h).text);
+}
+
+static void other_heading(FILE *out)
+{
+    fprintf(out, "\n  %-15s %10s %10s %16s %9s %16s %12s\n", "", "d_k", "d_v", "parameters", "weights", "multiply-adds",
+            "exponentials");
+}
+
+/* The neighbours of h that are legal, this layer among them. */
+static void explain_other_heads(const struct layer *l, FILE *out)
+{
+    const int64_t tries[] = {1, l->h / 4, l->h / 3, l->h / 2, l->h, 2 * l->h, 3 * l->h, 4 * l->h};
+    int64_t last = 0;
+    other_heading(out);
+    for (size_t i = 0; i < COUNT_OF(tries); i++) {
+        struct layer other;
+        if (tries[i] <= last || !with_heads(l, tries[i], &other))
+            continue;
+        last = tries[i];
+        other_line(&other, write_text("h = %lld%s", (long long)tries[i], tries[i] == l->h ? " (this)" : "").text, out);
+    }
+}
+
+static void explain_width(const struct layer *l, FILE *out)
+{
+    struct layer narrow = *l;
+    if (l->width == WIDTH_NARROW || l->d_model % l->h != 0)
+        return;
+    narrow.d_k = l->d_model / l->h;
+    narrow.d_v = l->identity ? l->d_v : l->d_model / l->h;
+    narrow.d_out = l->w_o == W_O_NONE ? l->h * narrow.d_v : l->d_model;
+    narrow.width = WIDTH_NARROW;
+
+    const double parameters = (double)layer_parameters(l).total / (double)layer_parameters(&narrow).total;
+    const double work = layer_multiply_adds(l, l->seq_len, l->source_len).total /
+                        layer_multiply_adds(&narrow, l->seq_len, l->source_len).total;
+    const double kv = (double)(l->d_k + l->d_v) / (double)(narrow.d_k + narrow.d_v);
+    fprintf(out, "\nWhat the width costs: %lld heads that are d_k = %lld, d_v = %lld wide, against narrow ones\n",
+            (long long)l->h, (long long)l->d_k, (long long)l->d_v);
+    other_heading(out);
+    other_line(l, l->width == WIDTH_WIDE ? "wide (this)" : "given (this)", out);
+    other_line(&narrow, "narrow", out);
+    fprintf(out, "  %-15s %10.4g %10.4g %16.4g %9s %16.4g %12.4g\n", "times", (double)l->d_k / (double)narrow.d_k,
+            (double)l->d_v / (double)narrow.d_v, parameters, "", work, 1.0);
+    fprintf(out, "\n  Keys and values of one position take %.4g times the bytes, as would a cache of them.\n", kv);
+}
+
+/* The sums of the parameters of each trend, in words. */
+static void explain_trend(const struct layer *l, double grow, double shrink, double same, FILE *out)
+{
+    struct text text = {""};
+    if (grow == 0 && shrink == 0)
+        text = write_text("More heads only cut the same matrices into narrower pieces: %s parameters however many "
+                          "heads. What grows with h are the %lld x %lld scores of each head and their exponentials%s.",
+                          counted(same).text, (long long)l->seq_len, (long long)l->source_len,
+                          power_d_v(l) == SAME ? ", and the weighted sums, as wide as before" : "");
+    else if (l->width != WIDTH_NARROW && !l->split && grow > 0)
+        text = write_text("A head whose width does not follow from h brings matrices of its own: %s parameters for "
+                          "each of the %lld heads.", counted(grow / (double)l->h).text, (long long)l->h);
+    else if (l->split && shrink > 0)
+        text = write_text("Each head's matrices see only its own columns: of h x h blocks only the h on the diagonal "
+                          "are there.");
+    if (text.text[0] != '\0')
+        line_at(out, 2, text.text);
+    if (l->h_kv < l->h)
+        line_at(out, 2, write_text("Keys and values have h_kv = %lld heads, 1/%lld of what h_kv = h would take; "
+                                   "counted here with h_kv kept as it is.", (long long)l->h_kv,
+                                   (long long)(l->h / l->h_kv)).text);
+}
+
+static void explain_heads(const struct layer *l, FILE *out)
+{
+    static const enum layer_tensor tensors[] = {TENSOR_W_Q, TENSOR_W_K, TENSOR_W_V, TENSOR_W_O,
+                                                TENSOR_B_Q, TENSOR_B_K, TENSOR_B_V, TENSOR_B_O};
+    static const char *const names[] = {"W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"};
+    double grow = 0, shrink = 0, same = 0;
+
+    fprintf(out, "\nWhich parameters depend on the number of heads (d_k = %s, d_v = %s)\n\n", d_k_words(l),
+            d_v_words(l));
+    for (size_t i = 0; i < COUNT_OF(tensors); i++) {
+        if (!layer_has_tensor(l, tensors[i]))
+            continue;
+        const int power = power_of(l, tensors[i]);
+        const double size = (double)size_of(l, tensors[i]);
+        *(power > 0 ? &grow : power < 0 ? &shrink : &same) += size;
+        line_at(out, 2, write_text("%-4s %16s = %-44s %s", names[i], counted(size).text, product(l, tensors[i]).text,
+                                   trend_words(power)).text);
+    }
+    fprintf(out, "\n  the same for every h: %s   grow with h: %s   shrink as 1/h: %s\n", counted(same).text,
+            counted(grow).text, counted(shrink).text);
+    explain_trend(l, grow, shrink, same, out);
+    explain_other_heads(l, out);
+    explain_width(l, out);
+}
+
+/* ---- the whole walk -------------------------------------------------------------------------------------- */
+
+static struct text mask_words(const struct layer *l)
+{
+    static const struct { unsigned bit; const char *name; } masks[] = {
+        {MASK_CAUSAL, "causal"}, {MASK_PADDING, "padding"}, {MASK_NO_SELF, "no_self"}, {MASK_WINDOW, "window"},
+        {MASK_BOOL, "bool"}, {MASK_ADDITIVE, "additive"}};
+    struct text text = {"none"};
+    size_t used = 0;
+    for (size_t i = 0; i < COUNT_OF(masks); i++)
+        if ((l->mask & masks[i].bit) != 0)
+            used += (size_t)snprintf(text.text + used, sizeof text.text - used, "%s%s", used > 0 ? "+" : "",
+                                     masks[i].name);
+    return text;
+}
+
+static void explain_head(const struct layer *l, FILE *out)
+{
+    static const char *const widths[] = {[WIDTH_NARROW] = "narrow", [WIDTH_WIDE] = "wide", [WIDTH_GIVEN] = "given"};
+    const struct text grouped = l->h_kv < l->h ? write_text(" on h_kv = %lld heads of keys and values",
+                                                            (long long)l->h_kv) : write_text("%s", "");
+    fprintf(out, "%s: %s-attention\n\n", l->name, l->cross ? "cross" : "self");
+    line_at(out, 2, write_text("d_model = %lld, h = %lld heads%s", (long long)l->d_model, (long long)l->h,
+                               grouped.text).text);
+    line_at(out, 2, write_text("d_k = %lld (%s), d_v = %lld (%s); width %s, input %s", (long long)l->d_k, d_k_words(l),
+                               (long long)l->d_v, d_v_words(l), widths[l->width], l->split ? "split" : "shared").text);
+    line_at(out, 2, write_text("scale = %.9g, mask %s, bias %s", l->scale, mask_words(l).text,
+                               l->bias ? "true" : "false").text);
+    if (l->cross)
+        line_at(out, 2, write_text("n = %lld query positions of x, m = %lld key positions of source, %lld wide",
+                                   (long long)l->seq_len, (long long)l->source_len, (long long)l->d_source).text);
+    else
+        line_at(out, 2, write_text("n = m = %lld positions: each is a query and a key", (long long)l->seq_len).text);
+    fprintf(out, "\nStep by step, for one sequence of that length, head i = 0 ... %lld, in f32\n",
+            (long long)l->h - 1);
+}
+
+void explain_layer(const struct layer *layer, FILE *out)
+{
+    const struct projection queries = {STEP_Q, TENSOR_W_Q, TENSOR_B_Q, 'Q', false, layer->h, layer->d_k};
+    struct figures figures[STEP_COUNT];
+    figures_of(layer, figures);
+
+    explain_head(layer, out);
+    explain_projection(layer, &queries, &figures[STEP_Q], out);
+    explain_keys(layer, &figures[STEP_K], out);
+    explain_values(layer, &figures[STEP_V], out);
+    explain_attention(layer, figures, out);
+    explain_output(layer, &figures[STEP_OUTPUT], out);
+    explain_totals(layer, figures, out);
+    explain_heads(layer, out);
+}
