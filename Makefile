@@ -80,7 +80,7 @@ $(BUILD)/embed: gen/embed.c | lua
 
 .PHONY: always lua
 lua: | $(installers)
-	@$(if $(LUA),:,echo 'make: Lua 5.4 is not here (asked pkg-config for lua5.4, lua-5.4, lua54, lua); run: make deps' >&2; exit 3)
+	@$(if $(LUA),:,echo 'Lua 5.4 is not here (pkg-config knows no lua5.4, lua-5.4, lua54, lua); run: make deps' >&2; exit 3)
 
 # ---- what building needs ----
 

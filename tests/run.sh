@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs test programs and scripts one after the other, sums what they report, and ends with "N passed, N failed".
 #
-# A program reports as cmocka does ("[  PASSED  ] N test(s)"), or ends, as a script does, with a line "N passed, N failed"
-# or "N passed, N failed, N skipped". One that dies, takes longer than TEST_TIMEOUT seconds or reports nothing is one
-# failure more. Logs go to $BUILD/test-logs/; the log of a failure is shown.
+# A program reports as cmocka does ("[  PASSED  ] N test(s)"), or ends, as a script does, with a line
+# "N passed, N failed" or "N passed, N failed, N skipped". One that dies, takes longer than TEST_TIMEOUT seconds or
+# reports nothing is one failure more. Logs go to $BUILD/test-logs/; the log of a failure is shown.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 
@@ -45,7 +45,8 @@ for program in "$@"; do
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
     word=ok
     [ "$f" -gt 0 ] && word=FAILED
-    printf '%-6s %-24s %5d passed, %d failed, %d skipped, %d s%s\n' "$word" "$name" "$p" "$f" "$s" $((SECONDS - start)) "$why"
+    printf '%-6s %-24s %5d passed, %d failed, %d skipped, %d s%s\n' \
+        "$word" "$name" "$p" "$f" "$s" $((SECONDS - start)) "$why"
     if [ "$f" -gt 0 ]; then
         echo "------ $log (run it alone: $program)"
         tail -n "${TEST_LOG_LINES:-200}" "$log"

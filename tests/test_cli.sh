@@ -36,7 +36,11 @@ run() {
     got=$?
     check "attngen $* → $got, not $wanted" test $got -eq "$wanted"
     # a failure says why in words, and nothing but a failure writes to the error output
-    if [ "$wanted" -eq 0 ]; then check "attngen $*: silent" test ! -s err; else check "attngen $*: says why" grep -q error: err; fi
+    if [ "$wanted" -eq 0 ]; then
+        check "attngen $*: silent" test ! -s err
+    else
+        check "attngen $*: says why" grep -q error: err
+    fi
 }
 
 says() { check "says '$1'" grep -qF -- "$1" err; }

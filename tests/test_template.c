@@ -204,12 +204,12 @@ static void test_unknown_names(void **state)
     expect_error("\n$ if d_model then end", "main.in:2", "unknown name 'd_model'");
     expect_error("$ x = 1", "main.in:1", "write 'local x'");
     expect_error("$ D_MODEL = 1", "main.in:1", "'D_MODEL'");
-    for (const char *const *name = (const char *const[]){"io", "os", "load", "require", "debug", "collectgarbage", "print",
-                                                       "setmetatable", "rawset", "_G", "dofile", "pcall", NULL};
-         *name; name++) {
+    static const char *const names[] = {"io",    "os",           "load",   "require", "debug",  "collectgarbage",
+                                        "print", "setmetatable", "rawset", "_G",      "dofile", "pcall"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[64], part[64];
-        snprintf(text, sizeof text, "$ local x = %s", *name);
-        snprintf(part, sizeof part, "unknown name '%s'", *name);
+        snprintf(text, sizeof text, "$ local x = %s", names[i]);
+        snprintf(part, sizeof part, "unknown name '%s'", names[i]);
         expect_error(text, "main.in:1", part);
     }
     expect_error("${math.random()}", "main.in:1", "'random'");
@@ -279,7 +279,8 @@ static void test_helpers(void **state)
     (void)state;
     expect("$ for _, p in ipairs(split_even(7, 3)) do\n${p.height}x${p.count}\n$ end\n", "3x1\n2x2\n");
     expect("$ for _, p in ipairs(split_even(8, 4)) do\n${p.height}x${p.count}\n$ end\n", "4x2\n");
-    expect("${#split_even(0, 4)} ${ceil_div(7, 2)} ${ceil_div(8, 2)} ${round_up(9, 8)} ${upper('ab_c')}", "0 4 4 16 AB_C");
+    expect("${#split_even(0, 4)} ${ceil_div(7, 2)} ${ceil_div(8, 2)} ${round_up(9, 8)} ${upper('ab_c')}",
+           "0 4 4 16 AB_C");
     expect("${size(123456)} ${size(WHOLE)}", "((size_t)123456) ((size_t)8)");
     expect("${float(0.1)} ${float(2)} ${float(-0.0)} ${float(1.44269504)} ${float(1e10)} ${float(1e-45)}",
            "0.1f 2.0f -0.0f 1.442695f 1e+10f 1e-45f");
