@@ -1,19 +1,11 @@
-/* Matrix products in double. Where the compiler can, the loops are compiled for wider vectors too and chosen when
- * the program starts; nothing else here depends on the machine.
+/* Matrix products in double. The inner loops are compiled for wide vectors where that is possible (wide.h);
+ * nothing else here depends on the machine.
  */
 #include "product.h"
 
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__has_attribute) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#if __has_attribute(target_clones)
-#define WIDE __attribute__((target_clones("default", "avx2", "avx512f")))
-#endif
-#endif
-#ifndef WIDE
-#define WIDE
-#endif
+#include "wide.h"
 
 #define ROWS 4
 #define COLUMNS 32

@@ -116,7 +116,7 @@ static bool choose_rows(struct reference *reference, const struct layer *layer, 
     return good;
 }
 
-/* ---- the head's share of the tensors, in double and in_out --------------------------------------------------------- */
+/* ---- the head's share of the tensors, in double and in_out ----------------------------------------------------- */
 
 /* Columns `column` … of the rows named (all of the first `count` if rows is NULL) of a [.][width] tensor. */
 static void gather_rows(double *out, const float *from, size_t width, size_t column, size_t columns,
@@ -157,8 +157,7 @@ static void gather_output(double *out, const struct layer *layer, const float *w
         for (size_t tap = 0; tap < taps; tap++)
             for (size_t r = 0; r < d_v; r++)
                 for (size_t c = 0; c < width; c++)
-                    out[tap * size + r * width + c] =
-                        matrix_at(layer, w + (i * taps + tap) * size, d_v, width, r, c);
+                    out[tap * size + r * width + c] = matrix_at(layer, w + (i * taps + tap) * size, d_v, width, r, c);
     }
 }
 
@@ -278,7 +277,7 @@ static bool score(struct reference_head *head, const struct layer *layer, const 
     return true;
 }
 
-/* weights = softmax of the visible scores; z = weights v. */
+/* weights = softmax of the visible scores; z = weights v. A visible NaN reaches every weight through the sum. */
 static void attend(struct reference_head *head, size_t d_v, size_t row)
 {
     const size_t keys = head->keys;
@@ -287,7 +286,7 @@ static void attend(struct reference_head *head, size_t d_v, size_t row)
     double *weights = head->weights + row * keys, *z = head->z + row * d_v;
     double maximum = -INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
-        if (visible[j] && !(scores[j] <= maximum)) /* a NaN becomes the maximum, and stays it */
+        if (visible[j] && scores[j] > maximum)
             maximum = scores[j];
     for (size_t j = 0; j < keys; j++) {
         weights[j] = visible[j] ? exp(scores[j] - maximum) : 0;

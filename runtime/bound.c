@@ -1,0 +1,432 @@
+/* The error of a kernel in f32, propagated step by step beside the reference.
+ *
+ * Names: u = 2^-24 the unit roundoff of f32; gamma_K = K u / (1 - K u), so that a sum of K products, in any order and
+ * with or without FMA, is off by at most gamma_K sum |a||b|; omega = 2^-149 for what one underflow may add.
+ *
+ * The kernel works in base 2: it folds c = scale log2(e) into W_Q and b_Q when packing, and takes T = c Q K^T +
+ * log2(e) mask_add to 2^(T - M), M the row's (running) maximum. So e_q is the error of c Q, in T's unit.
+ *
+ *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega (K + 1 + sum |x|)
+ *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go denormal
+ *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity
+ *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} (sum (|cQ| + e_q)(|K| + e_k) + |M|)
+ *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|)
+ *         |M| because an accumulator may start at -M; |M - T| because the subtraction and the rescalings, whose
+ *         exponents add up to no more, round
+ *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2, r rescalings at most: a key block has
+ *                                             16 keys or more
+ *   A'_j lies between A_j e^{-d_j} / sum A_i e^{d_i} and A_j e^{d_j} / sum A_i e^{-d_i}; with one d for all keys this
+ *         is the familiar e^{2d} - 1, and never more than 1. e_a is the larger distance, plus TINY for what exp2
+ *         loses or keeps by clamping its argument.
+ *   e_z = sum e_a |V - Z| + sum (A + e_a) e_v + 2 gamma_{m + r + 8} sum (A + e_a)(|V| + e_v)
+ *         (A' sums to one as exactly as the kernel divides by the sum that it has, hence V - Z; the last term is the
+ *         rounding of numerator, denominator and division)
+ *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
+ *
+ * The second gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of drawn data
+ * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
+ * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
+ * origin are added in root sum square. LAMBDA covers the largest of a few million elements; over random
+ * layers the largest error is 0.1 to 0.5 of this gate.
+ *
+ * Whatever may overflow in f32 on the way has no bound (infinity).
+ */
+#include "bound.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "product.h"
+#include "wide.h"
+
+#define U 0x1p-24
+#define OMEGA 0x1p-149
+#define TINY 0x1p-100
+#define EXP_ERROR 2.5e-7 /* the polynomials reach 7.5e-8 and 2.1e-7; the rest is for rounding */
+#define LAMBDA 3.0
+#define LOG2_E 1.4426950408889634
+#define LN_2 0.6931471805599453
+#define KEY_BLOCK 16
+
+static double gamma_of(size_t k)
+{
+    double ku = (double)k * U;
+    return ku < 1 ? ku / (1 - ku) : INFINITY;
+}
+
+/* The worst case and the drawn one. */
+struct pair {
+    double *worst, *drawn;
+};
+
+struct propagation {
+    const struct layer *layer;
+    const struct inputs *in;
+    struct bounds *bounds;
+    double *y_squares, *y_size;      /* sum e_z^2 W^2, sum |Z||W| + |b| */
+    double *absolute_a, *absolute_b; /* |operands|, as large as the largest */
+    struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
+    double *q_size, *k_size, *v_size;
+    double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
+};
+
+static void free_all(struct propagation *p)
+{
+    double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
+                        p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
+                        p->q_size,    p->k_size,  p->v_size,     p->t_size,     p->t_worst, p->t_squares};
+    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
+        free(arrays[a]);
+}
+
+static bool room(double **p, size_t count)
+{
+    *p = calloc(count > 0 ? count : 1, sizeof **p);
+    return *p != NULL;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The first head that is seen tells the sizes. */
+static bool allocate(struct propagation *p, const struct reference *reference)
+{
+    const struct layer *layer = p->layer;
+    const size_t rows = reference->z_rows.count, m = p->in->m, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
+    const size_t d_in = larger((size_t)layer->d_in_q, (size_t)layer->d_in_kv);
+    const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
+                                                : (size_t)layer->d_model;
+    const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
+    const size_t attn = reference->attn != NULL ? p->in->batch * (size_t)layer->h * rows * m : 0;
+    const size_t a = larger(larger(rows, m) * d_in, rows * larger(d_k, d_v));
+    const size_t b = larger(larger(d_in * larger(d_k, d_v), d_v * merge), d_k * m);
+    return room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) && room(&p->bounds->attn_worst, attn) &&
+           room(&p->bounds->attn_drawn, attn) && room(&p->y_squares, y) && room(&p->y_size, y) &&
+           room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
+           room(&p->q.drawn, rows * d_k) && room(&p->k.worst, m * d_k) && room(&p->k.drawn, m * d_k) &&
+           room(&p->v.worst, m * d_v) && room(&p->v.drawn, m * d_v) && room(&p->z.worst, rows * d_v) &&
+           room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
+           room(&p->v_size, m * d_v) && room(&p->t_size, rows * m) && room(&p->t_worst, rows * m) &&
+           room(&p->t_squares, rows * m);
+}
+
+static void absolutes(double *out, const double *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = fabs(from[i]);
+}
+
+/* size = |a||w| + |b| */
+static void projection_size(struct propagation *p, double *size, const double *a, const double *w, const double *b,
+                            size_t rows, size_t in, size_t d)
+{
+    absolutes(p->absolute_a, a, rows * in);
+    absolutes(p->absolute_b, w, in * d);
+    for (size_t r = 0; r < rows; r++)
+        absolutes(size + r * d, b, d);
+    product_add(size, d, p->absolute_a, in, p->absolute_b, d, rows, in, d);
+}
+
+/* Errors of factor * (a w + b), `folded` when the factor is multiplied into w beforehand. */
+static void projection_error(struct propagation *p, struct pair error, double *size, const double *value,
+                             const double *a, const double *w, const double *b, size_t rows, size_t in, size_t d,
+                             double factor, bool folded)
+{
+    const double worst = gamma_of(in + (folded ? 5 : 2)), root = sqrt((double)in + 1), large = fmax(1, factor);
+    projection_size(p, size, a, w, b, rows, in, d);
+    for (size_t r = 0; r < rows; r++) {
+        double denormal = (double)(in + 1);
+        for (size_t k = 0; folded && k < in; k++)
+            denormal += fabs(a[r * in + k]);
+        denormal *= OMEGA * large;
+        for (size_t at = r * d; at < (r + 1) * d; at++) {
+            error.worst[at] = factor * worst * size[at] + denormal;
+            error.drawn[at] = factor * LAMBDA * U * (size[at] + root * fabs(value[at])) + denormal;
+            if (!(large * size[at] <= FLT_MAX))
+                error.worst[at] = error.drawn[at] = INFINITY;
+        }
+    }
+}
+
+/* out = a b^T with elements f(a), f(b) already in absolute_a and the rows of `b`. */
+static void transposed_product(struct propagation *p, double *out, const double *b, size_t rows, size_t keys, size_t d)
+{
+    for (size_t j = 0; j < keys; j++)
+        for (size_t c = 0; c < d; c++)
+            p->absolute_b[c * keys + j] = b[j * d + c];
+    product_add(out, keys, p->absolute_a, d, p->absolute_b, keys, rows, d, keys);
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+/* t_size = sum |cQ||K|, t_worst = sum (|cQ| + e_q)(|K| + e_k), t_squares = sum (e_q K)^2 + (cQ e_k)^2 */
+static bool score_sums(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+{
+    const size_t keys = head->keys, d = (size_t)p->layer->d_k;
+    double *b;
+    if (!room(&b, keys * d))
+        return false;
+    memset(p->t_size, 0, rows * keys * sizeof *p->t_size);
+    memset(p->t_worst, 0, rows * keys * sizeof *p->t_worst);
+    memset(p->t_squares, 0, rows * keys * sizeof *p->t_squares);
+    for (int sum = 0; sum < 4; sum++) {
+        double *const out[] = {p->t_size, p->t_worst, p->t_squares, p->t_squares};
+        for (size_t at = 0; at < rows * d; at++) {
+            const double q = c * fabs(head->q[at]);
+            const double f[] = {q, q + p->q.worst[at], square(p->q.drawn[at]), square(q)};
+            p->absolute_a[at] = f[sum];
+        }
+        for (size_t at = 0; at < keys * d; at++) {
+            const double k = fabs(head->k[at]);
+            const double f[] = {k, k + p->k.worst[at], square(k), square(p->k.drawn[at])};
+            b[at] = f[sum];
+        }
+        transposed_product(p, out[sum], b, rows, keys, d);
+    }
+    free(b);
+    return true;
+}
+
+/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped. */
+struct row {
+    const unsigned char *visible;
+    size_t keys;
+    double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
+    bool overflow;
+};
+
+static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
+{
+    const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
+    const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k), blocks = (double)(keys / KEY_BLOCK + 1);
+    const double exp_worst = (blocks + 1) * (EXP_ERROR + 2 * U), exp_drawn = EXP_ERROR * sqrt(1 + log(blocks));
+    double maximum = -INFINITY, sum = 0;
+    for (size_t j = 0; j < keys; j++)
+        if (row->visible[j])
+            maximum = fmax(maximum, head->scores[first + j]);
+    for (size_t j = 0; j < keys; j++)
+        if (row->visible[j])
+            sum += exp(head->scores[first + j] - maximum);
+    row->overflow = !isfinite(maximum) || isnan(sum);
+    for (size_t j = 0; j < keys; j++) {
+        const size_t at = first + j;
+        if (!row->visible[j])
+            continue;
+        const double t = LOG2_E * head->scores[at], added = LOG2_E * fabs(head->mask_add[at]);
+        const double m = fabs(LOG2_E * maximum), below = fabs(LOG2_E * maximum - t);
+        const double with_errors = p->t_worst[at], size = p->t_size[at], q_k = fabs(t) + added;
+        const double e_worst = with_errors - size + dot * (with_errors + m) + 4 * U * added + 2 * U * (fabs(t) + below);
+        const double e_drawn = square(LAMBDA * U * (size + root * fmin(size, q_k) + m)) + p->t_squares[at] +
+                               square(LAMBDA * U * (added + fabs(t) + below));
+        row->log_a[j] = head->scores[at] - maximum - log(sum);
+        row->d_worst[j] = LN_2 * e_worst + exp_worst;
+        row->d_drawn[j] = sqrt(square(LN_2) * e_drawn + square(exp_drawn));
+        if (!(with_errors + added <= FLT_MAX))
+            row->overflow = true;
+    }
+}
+
+/* e_a of both gates; the drawn one without the row's common factor, which V - Z cancels. */
+static void weight_errors(struct row *row)
+{
+    double low = 0, high = 0;
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j]) {
+            low += exp(row->log_a[j] - row->d_worst[j]);
+            high += exp(row->log_a[j] + row->d_worst[j]);
+        }
+    for (size_t j = 0; j < row->keys; j++) {
+        row->e_worst[j] = row->e_drawn[j] = 0;
+        if (!row->visible[j])
+            continue;
+        const double a = exp(row->log_a[j]);
+        const double up = exp(row->log_a[j] + row->d_worst[j]) / low;
+        const double down = exp(row->log_a[j] - row->d_worst[j]) / high;
+        row->e_worst[j] = fmin(1, fmax(up - a, a - down)) + TINY;
+        row->e_drawn[j] = fmin(1, exp(row->log_a[j] + row->d_drawn[j]) - a) + TINY;
+    }
+}
+
+/* One visible key's share of e_z: see the equations above. */
+WIDE static void add_key(double *restrict worst, double *restrict squares, double *restrict size, double a, double e_a,
+                         double e_drawn, double rounding, const double *restrict v, const double *restrict v_worst,
+                         const double *restrict v_drawn, const double *restrict z, size_t d_v)
+{
+    const double near = a + e_a, walk = e_drawn * e_drawn, a_squared = a * a;
+    for (size_t c = 0; c < d_v; c++) {
+        const double off = v[c] - z[c];
+        worst[c] += e_a * fabs(off) + near * (v_worst[c] + rounding * (fabs(v[c]) + v_worst[c]));
+        squares[c] += walk * off * off + a_squared * v_drawn[c] * v_drawn[c];
+        size[c] += a * fabs(v[c]);
+    }
+}
+
+static void value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
+                         double *size)
+{
+    const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
+    const double rounding = 2 * gamma_of(keys + keys / KEY_BLOCK + 8), root = sqrt((double)keys + 1);
+    const double *z = head->z + r * d_v;
+    double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v;
+    memset(worst, 0, d_v * sizeof *worst);
+    memset(drawn, 0, d_v * sizeof *drawn);
+    memset(size, 0, d_v * sizeof *size);
+    bool any = false;
+    for (size_t j = 0; j < keys; j++)
+        if (row->visible[j]) {
+            add_key(worst, drawn, size, head->weights[r * keys + j], row->e_worst[j], row->e_drawn[j], rounding,
+                    head->v + j * d_v, p->v.worst + j * d_v, p->v.drawn + j * d_v, z, d_v);
+            any = true;
+        }
+    for (size_t c = 0; any && c < d_v; c++) {
+        worst[c] += (double)keys * OMEGA;
+        drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (size[c] + 2 * root * fabs(z[c])) + (double)keys * OMEGA;
+        if (row->overflow || !((double)keys * size[c] <= FLT_MAX))
+            worst[c] = drawn[c] = INFINITY;
+    }
+}
+
+/* What attn may be off by: e_a and the rounding of the sum and the division; nothing where hidden. */
+static void attn_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head,
+                        const struct row *row, size_t r)
+{
+    const size_t m = p->in->m, rows = reference->z_rows.count;
+    const size_t at = ((head->b * (size_t)p->layer->h + head->i) * rows + r) * m;
+    const double rounding = gamma_of(row->keys + row->keys / KEY_BLOCK + 8), root = sqrt((double)row->keys + 1);
+    double common = square(LAMBDA * U * (root + 1));
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j])
+            common += square(row->e_drawn[j]);
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j]) {
+            const double a = head->weights[r * row->keys + j];
+            p->bounds->attn_worst[at + j] = row->e_worst[j] + rounding * (a + row->e_worst[j]);
+            p->bounds->attn_drawn[at + j] = sqrt(square(row->e_drawn[j]) + square(a) * common);
+            if (row->overflow)
+                p->bounds->attn_worst[at + j] = p->bounds->attn_drawn[at + j] = INFINITY;
+        }
+}
+
+static bool attention_errors(struct propagation *p, const struct reference *reference,
+                             const struct reference_head *head)
+{
+    const size_t keys = head->keys, rows = reference->z_rows.count;
+    double *work;
+    if (!room(&work, 5 * keys + (size_t)p->layer->d_v))
+        return false;
+    for (size_t r = 0; r < rows; r++) {
+        struct row row = {.visible = head->visible + r * keys, .keys = keys, .log_a = work, .d_worst = work + keys,
+                          .d_drawn = work + 2 * keys, .e_worst = work + 3 * keys, .e_drawn = work + 4 * keys};
+        score_errors(p, head, &row, r);
+        weight_errors(&row);
+        value_errors(p, head, &row, r, work + 5 * keys);
+        if (reference->attn != NULL)
+            attn_errors(p, reference, head, &row, r);
+    }
+    free(work);
+    return true;
+}
+
+/* Products that one element of y sums up. */
+static size_t merge_length(const struct layer *layer)
+{
+    return (size_t)(layer->w_o == W_O_CONV ? layer->conv_width * layer->d_v : layer->h * layer->d_v);
+}
+
+/* The head's share of y_worst, y_squares and y_size. */
+static void merge_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head)
+{
+    const struct layer *layer = p->layer;
+    const size_t count = reference->z_rows.count * (size_t)layer->d_v, d_model = (size_t)layer->d_model;
+    const size_t conv_columns = (size_t)layer->conv_width * (d_model / (size_t)layer->h);
+    const size_t weights = (size_t)layer->d_v * (layer->w_o == W_O_CONV ? conv_columns : d_model);
+    const size_t offset = head->b * reference->y_rows.count * (size_t)layer->d_out;
+    const double rounding = layer->w_o == W_O_NONE ? 0 : gamma_of(merge_length(layer) + 2);
+    double *a = p->absolute_a, *w = p->absolute_b;
+    if (layer->w_o != W_O_NONE)
+        absolutes(w, head->w_o, weights);
+    for (size_t at = 0; at < count; at++)
+        a[at] = p->z.worst[at] + rounding * (fabs(head->z[at]) + p->z.worst[at]);
+    reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->bounds->y_worst + offset);
+    absolutes(a, head->z, count);
+    reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_size + offset);
+    for (size_t at = 0; at < count; at++)
+        a[at] = square(p->z.drawn[at]);
+    for (size_t at = 0; layer->w_o != W_O_NONE && at < weights; at++)
+        w[at] = square(w[at]);
+    reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_squares + offset);
+}
+
+static bool observe(void *context, const struct reference *reference, const struct reference_head *head)
+{
+    struct propagation *p = context;
+    const struct layer *layer = p->layer;
+    const size_t rows = reference->z_rows.count, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
+    const double c = fabs(layer->scale) * LOG2_E;
+    if (p->bounds->y_worst == NULL && !allocate(p, reference))
+        return false;
+    projection_error(p, p->q, p->q_size, head->q, head->x, head->w_q, head->b_q, rows, (size_t)layer->d_in_q, d_k, c,
+                     true);
+    if (head->new_kv)
+        projection_error(p, p->k, p->k_size, head->k, head->s, head->w_k, head->b_k, head->keys,
+                         (size_t)layer->d_in_kv, d_k, 1, false);
+    if (head->new_kv && !layer->identity)
+        projection_error(p, p->v, p->v_size, head->v, head->s, head->w_v, head->b_v, head->keys,
+                         (size_t)layer->d_in_kv, d_v, 1, false);
+    for (size_t at = 0; at < rows * d_k; at++)
+        p->q.drawn[at] = fmin(p->q.drawn[at], p->q.worst[at]);
+    if (!score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
+        return false;
+    merge_errors(p, reference, head);
+    return true;
+}
+
+/* What the bias and the last sum add, once all heads are in. */
+static void finish(struct propagation *p, const struct reference *reference)
+{
+    const struct layer *layer = p->layer;
+    const size_t d_out = (size_t)layer->d_out, count = p->in->batch * reference->y_rows.count * d_out;
+    const size_t length = merge_length(layer);
+    const double worst = gamma_of(length + 2), root = sqrt((double)length), denormal = (double)(length + 1) * OMEGA;
+    const float *b_o = inputs_floats(p->in, TENSOR_B_O);
+    for (size_t at = 0; at < count; at++) {
+        const double bias = b_o != NULL ? fabs(b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
+        double *y_worst = &p->bounds->y_worst[at], *y_drawn = &p->bounds->y_drawn[at];
+        *y_drawn = sqrt(p->y_squares[at]);
+        if (layer->w_o != W_O_NONE) {
+            *y_worst += worst * bias + denormal;
+            *y_drawn += LAMBDA * U * (size + root * fabs(reference->y[at])) + denormal;
+        }
+        if (!(size <= FLT_MAX))
+            *y_worst = *y_drawn = INFINITY;
+    }
+}
+
+bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                    const struct inputs *in, bool sample, struct diag *diag)
+{
+    struct propagation p = {.layer = layer, .in = in, .bounds = bounds};
+    *bounds = (struct bounds){0};
+    bool good = reference_compute(reference, layer, in, sample, observe, &p, diag);
+    if (good && bounds->y_worst != NULL) /* an empty batch has no head */
+        finish(&p, reference);
+    free_all(&p);
+    if (!good)
+        bounds_free(bounds);
+    return good;
+}
+
+void bounds_free(struct bounds *bounds)
+{
+    double *arrays[] = {bounds->y_worst, bounds->attn_worst, bounds->y_drawn, bounds->attn_drawn};
+    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
+        free(arrays[a]);
+    *bounds = (struct bounds){0};
+}

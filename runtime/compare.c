@@ -1,0 +1,92 @@
+/* Every comparison is written so that a NaN fails it. */
+#include "compare.h"
+
+#include <math.h>
+
+static void miss(struct comparison *c, enum layer_tensor tensor, const size_t index[4], double expected, double actual)
+{
+    if (c->misses++ > 0)
+        return;
+    c->tensor = tensor;
+    for (int i = 0; i < 4; i++)
+        c->index[i] = index[i];
+    c->expected = expected;
+    c->actual = actual;
+}
+
+/* error / bound; 0 where both are 0. */
+static double ratio_of(double error, double bound)
+{
+    return error == 0 ? 0 : error / bound;
+}
+
+/* The larger; a NaN wins. */
+static double larger(double a, double b)
+{
+    return a > b || isnan(a) ? a : b;
+}
+
+/* One element whose reference is finite. NaN as a bound means that nothing is promised. */
+static bool within(struct comparison *c, double expected, double actual, double worst, double drawn, unsigned gates)
+{
+    if (isnan(worst) || isinf(worst))
+        return true;
+    const double error = fabs(actual - expected), worst_ratio = ratio_of(error, worst);
+    const double drawn_ratio = ratio_of(error, fmin(worst, drawn)); /* of a few roundings the worst case is nearer */
+    c->largest = larger(c->largest, fabs(expected));
+    c->error = larger(c->error, error);
+    c->worst_ratio = larger(c->worst_ratio, worst_ratio);
+    c->drawn_ratio = larger(c->drawn_ratio, drawn_ratio);
+    return (!(gates & GATE_WORST) || worst_ratio <= 1) && (!(gates & GATE_DRAWN) || drawn_ratio <= 1);
+}
+
+void compare_y(struct comparison *c, const struct layer *layer, const struct inputs *in,
+               const struct reference *reference, const struct bounds *bounds, const float *y, unsigned gates)
+{
+    const size_t d_out = (size_t)layer->d_out, rows = reference->y_rows.count;
+    for (size_t b = 0; b < in->batch; b++)
+        for (size_t r = 0; r < rows; r++)
+            for (size_t column = 0; column < d_out; column++) {
+                const size_t t = reference->y_rows.row[r], at = (b * rows + r) * d_out + column;
+                const double expected = reference->y[at], actual = y[(b * in->n + t) * d_out + column];
+                const size_t index[4] = {b, t, column};
+                c->elements++;
+                if (isfinite(expected) ? !within(c, expected, actual, bounds->y_worst[at], bounds->y_drawn[at], gates)
+                                       : isfinite(actual))
+                    miss(c, TENSOR_Y, index, expected, actual);
+            }
+}
+
+/* One row of attn. Where the reference's row is non-finite, so must be some element of the kernel's; hidden
+ * elements are then 0 or non-finite, and the others free. */
+static void compare_weights(struct comparison *c, const double *expected, const float *actual, const double *worst,
+                            const double *drawn, size_t m, size_t index[4], unsigned gates)
+{
+    bool finite = true, actual_finite = true;
+    for (size_t j = 0; j < m; j++) {
+        finite = finite && isfinite(expected[j]);
+        actual_finite = actual_finite && isfinite(actual[j]);
+    }
+    for (size_t j = 0; j < m; j++) {
+        const bool hidden = expected[j] == 0 && worst[j] == 0;
+        bool good = finite ? within(c, expected[j], actual[j], worst[j], drawn[j], gates)
+                           : !hidden || actual[j] == 0 || !isfinite(actual[j]);
+        c->elements++;
+        index[3] = j;
+        if (!good || (!finite && actual_finite && j == 0))
+            miss(c, TENSOR_ATTN, index, expected[j], actual[j]);
+    }
+}
+
+void compare_attn(struct comparison *c, const struct layer *layer, const struct inputs *in,
+                  const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates)
+{
+    const size_t m = in->m, rows = reference->z_rows.count, heads = in->batch * (size_t)layer->h;
+    for (size_t head = 0; head < heads; head++)
+        for (size_t r = 0; r < rows; r++) {
+            const size_t t = reference->z_rows.row[r], at = (head * rows + r) * m;
+            size_t index[4] = {head / (size_t)layer->h, head % (size_t)layer->h, t, 0};
+            compare_weights(c, reference->attn + at, attn + (head * in->n + t) * m, bounds->attn_worst + at,
+                            bounds->attn_drawn + at, m, index, gates);
+        }
+}

@@ -1,0 +1,30 @@
+/* A kernel's outputs against the reference, element by element, within the bounds.
+ *
+ * Left out on purpose: where the bounds come from (bound.h).
+ */
+#ifndef ATTNRUN_COMPARE_H
+#define ATTNRUN_COMPARE_H
+
+#include "bound.h"
+
+struct comparison {
+    size_t elements, misses;    /* misses of the gates that were asked for */
+    double error;               /* largest |kernel - expected| among finite ones; NaN where the kernel has one more */
+    double worst_ratio;         /* largest error / worst-case bound */
+    double drawn_ratio;         /* largest error / statistical gate */
+    enum layer_tensor tensor;   /* of the first miss: */
+    size_t index[4];            /*   where, */
+    double expected, actual;    /*   and what */
+    double largest;             /* largest finite |expected| */
+};
+
+enum compare_gates { GATE_WORST = 1, GATE_DRAWN = 2 };
+
+/* y [batch][n][d_out] and attn [batch][h][n][m] as the kernel wrote them; only the reference's rows are looked at.
+ * Non-finite is right exactly where the reference is non-finite; in a row of attn one such element suffices. */
+void compare_y(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
+               const struct reference *reference, const struct bounds *bounds, const float *y, unsigned gates);
+void compare_attn(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
+                  const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates);
+
+#endif
