@@ -71,4 +71,51 @@ function helpers.c_comment_wrap(text, width, prefix)
     return table.concat(lines, "\n")
 end
 
+-- The heights of row tiles for `total` rows at a time: near-equal ones of at most `most`, then halves down to 1, which
+-- serve what is left where fewer rows exist. Largest first, each once: 64 by 14 → 13, 12, 6, 3, 2, 1.
+function helpers.row_heights(total, most)
+    local heights = {}
+    for _, part in ipairs(helpers.split_even(total, most)) do heights[#heights + 1] = part.height end
+    while heights[#heights] > 1 do heights[#heights + 1] = (heights[#heights] + 1) // 2 end
+    return heights
+end
+
+-- Of a vocabulary, blocks of C parted by blank lines, those that define a macro or function that `text` or a later chosen
+-- block uses; and the names of their macros, for #undef.
+function helpers.words_used(vocabulary, text)
+    local blocks = {}
+    for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do blocks[#blocks + 1] = block end
+    local used, chosen, macros = text, {}, {}
+    for i = #blocks, 1, -1 do
+        local block, wanted, names = blocks[i], false, {}
+        for name in block:gmatch("#define ([%w_]+)") do names[#names + 1] = name end
+        for name in block:gmatch("\n?[%w_ ]*static inline [%w_]+ ([%w_]+)%(") do
+            wanted = wanted or used:find("%f[%w_]" .. name .. "%f[^%w_]") ~= nil
+        end
+        for _, name in ipairs(names) do wanted = wanted or used:find("%f[%w_]" .. name .. "%f[^%w_]") ~= nil end
+        if wanted then
+            table.insert(chosen, 1, block)
+            for n = #names, 1, -1 do
+                local seen = false
+                for _, m in ipairs(macros) do seen = seen or m == names[n] end
+                if not seen then table.insert(macros, 1, names[n]) end
+            end
+            used = used .. block
+        end
+    end
+    return table.concat(chosen, "\n") .. "\n", macros
+end
+
+-- FNV-1a, 64 bits, as a C constant: tells texts apart, protects nothing.
+function helpers.fingerprint(text)
+    local hash = 0xcbf29ce484222325
+    for i = 1, #text do hash = (hash ~ text:byte(i)) * 0x100000001b3 end
+    return ("0x%016xu"):format(hash)
+end
+
+-- Coefficients of 2^f, ascending, minimax in the relative error: on [-1/2, 1/2] and on [0, 1), degree 5. A test
+-- recomputes them (tests/test_exp2.c).
+helpers.EXP2_HALF = { 1.0000000717e+00, 6.9314696706e-01, 2.4022119724e-01, 5.5507132735e-02, 9.6755413344e-03, 1.3276471998e-03 }
+helpers.EXP2_UNIT = { 9.9999992506e-01, 6.9315307320e-01, 2.4015361704e-01, 5.5826318055e-02, 8.9893400885e-03, 1.8775766760e-03 }
+
 return helpers

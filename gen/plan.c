@@ -1,0 +1,583 @@
+/* The analytic model: from a layer and an ISA's row to tiles, blocks, strides, offsets and parts.
+ *
+ * Every choice that could have been another one leaves a reason behind, in the reader's units. Left out on
+ * purpose: measuring, and anything about the host.
+ */
+#include "plan.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diag.h"
+#include "emit.h"
+#include "isa.h"
+#include "layer.h"
+
+#define ALIGN_FLOATS 16         /* 64 bytes: packed weights and every array of the scratch start there */
+#define HEADER_FLOATS 16        /* the packed block's header */
+#define PART_MULTIPLY_ADDS 1e6  /* the least work worth handing to a thread: about 10 us on one core */
+#define GROUP_ROWS_MOST 512
+#define UNROLL_AUTO 4
+#define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
+
+struct request {
+    int64_t unroll; /* 0 full, -1 auto */
+    int64_t query_vecs, key_block, group_rows; /* -1 auto */
+};
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static void reason(struct plan_isa *p, const char *format, ...) DIAG_PRINTF(2, 3);
+static void reason(struct plan_isa *p, const char *format, ...)
+{
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (p->reason_count < PLAN_REASONS)
+        p->reasons[p->reason_count++] = strdup(text); /* NULL is caught by plan_make */
+}
+
+/* ---- the requests of the spec ---- */
+
+struct request_key {
+    const char *key;
+    size_t offset;
+    int64_t low, high;
+    const char *legal;
+};
+static const struct request_key request_keys[] = {
+    {"plan.unroll", offsetof(struct request, unroll), 1, 4096, "auto, full or 1 ... 4096 steps"},
+    {"plan.query_vecs", offsetof(struct request, query_vecs), 1, 4, "auto or 1 ... 4 vectors"},
+    {"plan.key_block", offsetof(struct request, key_block), 1, 65536, "auto or 1 ... 65536 keys"},
+    {"plan.group_rows", offsetof(struct request, group_rows), 1, 1 << 20, "auto or 1 ... 1048576 rows"},
+};
+#define REQUEST_KEYS (sizeof request_keys / sizeof request_keys[0])
+
+static void read_request(struct request *request, const struct layer_option *option, struct diag *diag)
+{
+    const struct request_key *row = request_keys;
+    while (row < request_keys + REQUEST_KEYS && strcmp(row->key, option->key) != 0)
+        row++;
+    if (row == request_keys + REQUEST_KEYS) {
+        char known[200] = "";
+        for (size_t i = 0; i < REQUEST_KEYS; i++) {
+            strcat(known, i > 0 ? ", " : "");
+            strcat(known, request_keys[i].key);
+        }
+        diag_error(diag, option->place, "unknown key '%s'; the plan knows %s", option->key, known);
+        return;
+    }
+    int64_t *field = (int64_t *)(void *)((char *)request + row->offset);
+    if (strcmp(option->value, "auto") == 0)
+        return;
+    if (row->offset == offsetof(struct request, unroll) && strcmp(option->value, "full") == 0) {
+        *field = 0;
+        return;
+    }
+    char *end = option->value;
+    const long long number = strtoll(option->value, &end, 10);
+    if (option->value[0] < '0' || option->value[0] > '9' || *end != '\0' || number < row->low || number > row->high)
+        diag_error(diag, option->place, "%s = %s is not a legal value; write %s", option->key, option->value, row->legal);
+    else
+        *field = number;
+}
+
+/* ---- register tiles ---- */
+
+/* Most broadcast rows of a tile `vecs` wide: one register for the broadcast, `vecs` for the other operand, the
+ * rest accumulators; more than 16 rows add code and no speed. */
+static int64_t tile_rows(const struct isa *isa, int64_t vecs)
+{
+    return most(1, least(16, (isa->registers - vecs - 1) / vecs));
+}
+
+/* Cost of one vector multiply-add in such a tile, in FMA slots: a quarter of a slot for each load that it shares
+ * with the others, an eighth more for the streamed operand, and the stall of fewer accumulators than the
+ * latency of 4 cycles on both ports wants. */
+static double tile_cost(const struct isa *isa, int64_t rows, int64_t vecs)
+{
+    const double tiles = (double)(rows * vecs);
+    const double loads = 0.25 * (double)(rows + vecs) / tiles + 0.125 * (double)vecs / tiles;
+    const double wanted = 4.0 * isa->fma_ports;
+    return loads + (tiles < wanted ? wanted / tiles : 1.0);
+}
+
+/* Vectors in a query block: full blocks at the cost of their tile, what is left one vector at a time. */
+static int64_t choose_query_vecs(const struct isa *isa, int64_t queries)
+{
+    const int64_t total = ceil_div(queries, isa->lanes);
+    int64_t best = 1;
+    double best_cost = 0;
+    for (int64_t vecs = 1; vecs <= 4; vecs++) {
+        const double cost = (double)(total / vecs * vecs) * tile_cost(isa, tile_rows(isa, vecs), vecs)
+                          + (double)(total % vecs) * tile_cost(isa, tile_rows(isa, 1), 1);
+        if (vecs == 1 || cost < best_cost) {
+            best = vecs;
+            best_cost = cost;
+        }
+    }
+    return best;
+}
+
+/* Vectors in a panel of `columns` columns: full panels, then a narrower one that keeps their tile's height. */
+static int64_t choose_panel_vecs(const struct isa *isa, int64_t columns)
+{
+    const int64_t total = ceil_div(columns, isa->lanes);
+    int64_t best = 1;
+    double best_cost = 0;
+    for (int64_t vecs = 1; vecs <= least(4, total); vecs++) {
+        const int64_t rows = tile_rows(isa, vecs), tail = total % vecs;
+        double cost = (double)(total - tail) * tile_cost(isa, rows, vecs);
+        if (tail > 0)
+            cost += (double)tail * tile_cost(isa, rows, tail);
+        if (vecs == 1 || cost < best_cost) {
+            best = vecs;
+            best_cost = cost;
+        }
+    }
+    return best;
+}
+
+static int64_t choose_unroll(const struct request *request, int64_t depth)
+{
+    return request->unroll < 0 ? UNROLL_AUTO : request->unroll == 0 ? depth : request->unroll;
+}
+
+/* Rows of a row group: what `depth` floats a row leave room for in three quarters of L2. */
+static int64_t choose_group_rows(const struct request *request, const struct plan_isa *p, int64_t depth, int64_t rows)
+{
+    int64_t fit = (int64_t)(p->isa->l2_bytes * 3 / 4 / sizeof(float)) / depth;
+    if (request->group_rows > 0)
+        fit = request->group_rows;
+    fit = least(fit, GROUP_ROWS_MOST);
+    /* near-equal groups, so that the last one is no stub */
+    const int64_t group = most(p->block, fit / p->block * p->block);
+    const int64_t blocks = ceil_div(rows, p->block);
+    const int64_t groups = most(1, ceil_div(blocks * p->block, group));
+    return most(1, ceil_div(blocks, groups)) * p->block;
+}
+
+static void plan_panels(struct plan_panels *g, const struct request *request, const struct plan_isa *p, int64_t rows)
+{
+    g->exists = true;
+    g->vecs = choose_panel_vecs(p->isa, g->columns);
+    g->rows = tile_rows(p->isa, g->vecs);
+    g->unroll = choose_unroll(request, g->depth);
+    const int64_t width = g->vecs * p->lanes;
+    g->panels = ceil_div(g->columns, width);
+    g->tail_vecs = ceil_div(g->columns % width, p->lanes);
+    if (g->tail_vecs == g->vecs)
+        g->tail_vecs = 0; /* as wide as a full one; its last vector may still be partial */
+    g->tail_lanes = g->columns % p->lanes;
+    g->panel_size = g->taps * g->depth * width;
+    g->group_size = g->taps * g->depth * round_up(g->columns, p->lanes);
+    g->group_rows = choose_group_rows(request, p, g->taps > 1 ? g->a_tap : g->depth * g->groups, rows);
+    const double panel = (double)least(g->group_rows, rows) * (double)g->panel_size;
+    g->part_panels = least(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
+}
+
+static void plan_lanes(struct plan_lanes *g, const struct request *request, const struct plan_isa *p, int64_t queries)
+{
+    g->rows = p->rows;
+    g->unroll = choose_unroll(request, g->depth);
+    const int64_t tiles = ceil_div(g->columns, g->rows);
+    g->height[0] = ceil_div(g->columns, tiles);
+    g->height[1] = g->height[0] - 1;
+    g->count[1] = g->height[0] * tiles - g->columns;
+    g->count[0] = tiles - g->count[1];
+    g->group_rows = choose_group_rows(request, p, g->depth * g->groups, queries);
+    const double tile = (double)least(g->group_rows, queries) * (double)(g->depth * g->height[0]);
+    g->part_tiles = least(g->groups * tiles, (int64_t)(PART_MULTIPLY_ADDS / tile) + 1);
+}
+
+/* A row stride at a multiple of 2 KiB would put every row into the same few sets of L1: one vector more. */
+static int64_t row_stride(const struct plan_isa *p, int64_t columns)
+{
+    return columns % 512 == 0 ? columns + p->lanes : columns;
+}
+
+/* Keys or values: one column group for all heads, tokens [key][h_kv*d]; or, where a head fills whole vectors
+ * (or reads its own columns), one group a head, [head][key][d]. */
+static bool one_group_per_head(const struct layer *layer, const struct plan_isa *p, int64_t d)
+{
+    return layer->split || (d % p->lanes == 0 && d >= 2 * p->lanes);
+}
+
+static void plan_key_value(struct plan_panels *g, const struct layer *layer, const struct request *request,
+                           const struct plan_isa *p, int64_t d, int64_t *row, int64_t *head)
+{
+    const bool per_head = one_group_per_head(layer, p, d);
+    g->depth = layer->d_in_kv;
+    g->taps = 1;
+    g->groups = per_head ? layer->h_kv : 1;
+    g->columns = per_head ? d : layer->h_kv * d;
+    g->a_row = 1;
+    g->a_k = p->block;
+    g->a_group = layer->split ? layer->d_in_kv * p->block : 0;
+    g->a_block = layer->d_source * p->block;
+    *row = row_stride(p, g->columns);
+    *head = per_head ? layer->source_len * *row : d;
+    g->c_row = *row;
+    g->c_group = per_head ? *head : 0;
+    plan_panels(g, request, p, layer->source_len);
+}
+
+static void plan_output(struct plan_panels *g, const struct layer *layer, const struct request *request,
+                        const struct plan_isa *p)
+{
+    const int64_t z_columns = layer->h * layer->d_v;
+    const bool conv = layer->w_o == W_O_CONV;
+    g->depth = conv ? layer->d_v : z_columns;
+    g->taps = conv ? layer->conv_width : 1;
+    g->groups = conv ? layer->h : 1;
+    g->columns = conv ? layer->d_model / layer->h : layer->d_model;
+    g->a_row = conv ? z_columns : 1;
+    g->a_k = conv ? 1 : p->block;
+    g->a_group = conv ? layer->d_v : 0;
+    g->a_tap = conv ? z_columns : 0;
+    g->a_block = z_columns * p->block;
+    g->c_row = layer->d_model;
+    g->c_group = conv ? g->columns : 0;
+    plan_panels(g, request, p, layer->seq_len);
+}
+
+/* ---- places ---- */
+
+static int64_t place(int64_t *next, int64_t floats)
+{
+    const int64_t at = *next;
+    *next += round_up(floats, ALIGN_FLOATS);
+    return at;
+}
+
+static void place_packed(struct plan_isa *p, const struct layer *layer)
+{
+    int64_t next = HEADER_FLOATS;
+    p->q.w = place(&next, p->q.groups * p->q.columns * p->q.depth);
+    p->q.b = place(&next, layer->bias ? p->q.groups * p->q.columns : 0);
+    struct plan_panels *const all[] = {&p->k, &p->v, &p->o};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct plan_panels *g = all[i];
+        if (!g->exists)
+            continue;
+        g->w = place(&next, g->groups * g->group_size);
+        g->b = place(&next, layer->bias ? g->groups * g->columns : 0);
+    }
+    p->packed_size = next;
+}
+
+static void place_scratch(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t z_columns = layer->h * layer->d_v;
+    const bool conv = layer->w_o == W_O_CONV;
+    p->z_front = conv ? ((layer->mask & MASK_CAUSAL) ? layer->conv_width - 1 : (layer->conv_width - 1) / 2) : 0;
+    p->z_back = conv ? layer->conv_width - 1 - p->z_front : 0;
+
+    /* the transposed inputs are dead once everything is projected: z takes their place */
+    int64_t inputs = 0, outputs = 0;
+    p->x_t = place(&inputs, p->query_blocks * p->block * layer->d_model);
+    p->s_t = layer->cross ? place(&inputs, p->source_blocks * p->block * layer->d_source) : p->x_t;
+    if (layer->w_o == W_O_DENSE)
+        p->o_t = place(&outputs, p->query_blocks * p->block * z_columns);
+    if (conv)
+        p->z = place(&outputs, (p->z_front + layer->seq_len + p->z_back) * z_columns);
+    int64_t next = most(inputs, outputs);
+    p->q_t = place(&next, p->query_blocks * p->block * layer->h * layer->d_k);
+    p->keys = place(&next, p->k.groups * layer->source_len * p->k.c_row);
+    p->values = p->v.exists ? place(&next, p->v.groups * layer->source_len * p->v.c_row) : 0;
+    p->shared_size = next;
+
+    const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
+    int64_t own = 0;
+    p->scores = place(&own, p->key_block * p->block);
+    p->visible = partial ? place(&own, p->key_block * p->block) : 0;
+    p->added = (layer->mask & MASK_ADDITIVE) ? place(&own, p->key_block * p->block) : 0;
+    p->tile = place(&own, layer->d_v * p->block);
+    p->record_count = ceil_div(layer->source_len, p->key_block) + 5; /* each of 4 cuts ends a block early */
+    p->records = layer->scores ? place(&own, p->record_count * p->block) : 0;
+    p->worker_size = own;
+}
+
+/* ---- reasons ---- */
+
+static void explain_panels(struct plan_isa *p, const char *name, const struct plan_panels *g)
+{
+    if (!g->exists)
+        return;
+    reason(p, "%s: tile %" PRId64 " x %" PRId64 " (%" PRId64 " accumulators), panels of %" PRId64 " columns x %" PRId64
+           " deep (%" PRId64 " KiB), row groups of %" PRId64 ": their operand fills at most 3/4 of L2 while the panels pass; %"
+           PRId64 " steps unrolled; %" PRId64 " panels a part",
+           name, g->rows, g->vecs * p->lanes, g->rows * g->vecs, g->vecs * p->lanes, g->depth,
+           g->panel_size * 4 / 1024, g->group_rows, least(g->unroll, g->depth), g->part_panels);
+}
+
+static void explain_choices(struct plan_isa *p, const struct layer *layer)
+{
+    const struct isa *isa = p->isa;
+    reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
+           isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
+    reason(p, "query block %" PRId64 ": %" PRId64 " vectors fill seq_len %" PRId64 " with the cheapest tiles (%" PRId64
+           " vector(s) left are taken one at a time)", p->block, p->vecs, layer->seq_len,
+           ceil_div(layer->seq_len, p->lanes) % p->vecs);
+    reason(p, "core tile %" PRId64 " x %" PRId64 ": %" PRId64 " accumulators + %" PRId64 " operands + 1 broadcast of %d registers; "
+           "single vectors %" PRId64 " x %" PRId64, p->rows, p->block, p->rows * p->vecs, p->vecs, isa->registers,
+           p->rows_single, p->lanes);
+    reason(p, "key block %" PRId64 ": scores of %" PRId64 " x %" PRId64 " take %" PRId64 " KiB, at most half of L1, in near-equal "
+           "blocks of source_len", p->key_block, p->key_block, p->block, p->key_block * p->block * 4 / 1024);
+    reason(p, "queries: tile %" PRId64 " x %" PRId64 ", weights packed [tile][%" PRId64 "][%" PRId64 "], row groups of %" PRId64
+           "; %" PRId64 " steps unrolled; %" PRId64 " tiles a part", p->q.height[0], p->block, p->q.depth, p->q.height[0],
+           p->q.group_rows, least(p->q.unroll, p->q.depth), p->q.part_tiles);
+    explain_panels(p, "keys", &p->k);
+    explain_panels(p, "values", &p->v);
+    explain_panels(p, layer->w_o == W_O_CONV ? "convolution" : "output", &p->o);
+    reason(p, "keys lie [%s], %s", p->k_head > layer->d_k ? "head][key][d_k" : "key][head][d_k",
+           p->k_head > layer->d_k ? "a head's width fills whole vectors" : "so that no head is padded to a vector");
+    reason(p, "one part of attend: 1 head x %" PRId64 " query block(s)", p->part_blocks);
+}
+
+/* ---- all of it ---- */
+
+static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer, const struct request *request)
+{
+    p->isa = isa;
+    p->lanes = isa->lanes;
+    p->vecs = request->query_vecs > 0 ? request->query_vecs : choose_query_vecs(isa, layer->seq_len);
+    p->block = p->vecs * p->lanes;
+    p->rows = tile_rows(isa, p->vecs);
+    p->rows_single = tile_rows(isa, 1);
+    p->query_blocks = ceil_div(layer->seq_len, p->block);
+    p->source_blocks = ceil_div(layer->source_len, p->block);
+
+    const int64_t fit = most(p->rows, (int64_t)(isa->l1d_bytes / 2 / sizeof(float)) / p->block);
+    p->key_block = request->key_block > 0 ? request->key_block
+                 : round_up(ceil_div(layer->source_len, ceil_div(layer->source_len, fit)), p->rows);
+    p->unroll_scores = choose_unroll(request, layer->d_k);
+    p->unroll_values = request->unroll == 0 ? UNROLL_KEYS_FULL : choose_unroll(request, UNROLL_KEYS_FULL);
+    const double block = (double)p->block * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
+    p->part_blocks = least(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
+
+    p->q = (struct plan_lanes){
+        .depth = layer->d_in_q,
+        .groups = layer->split ? layer->h : 1,
+        .columns = layer->split ? layer->d_k : layer->h * layer->d_k,
+    };
+    plan_lanes(&p->q, request, p, layer->seq_len);
+    plan_key_value(&p->k, layer, request, p, layer->d_k, &p->k_row, &p->k_head);
+    if (layer->identity) {
+        p->v_row = layer->d_source;
+        p->v_head = layer->split ? layer->d_in_kv : 0;
+    } else {
+        plan_key_value(&p->v, layer, request, p, layer->d_v, &p->v_row, &p->v_head);
+    }
+    if (layer->w_o != W_O_NONE)
+        plan_output(&p->o, layer, request, p);
+    place_packed(p, layer);
+    place_scratch(p, layer);
+    explain_choices(p, layer);
+}
+
+/* An upper bound of every sum of sizes that plan_one forms, in floats, so that it can work in int64_t. */
+static double size_bound(const struct layer *l)
+{
+    const double wide = 64, q = (double)l->seq_len + wide, s = (double)l->source_len + wide;
+    const double e_k = (double)l->h * (double)l->d_k + wide, e_v = (double)l->h * (double)l->d_v + wide;
+    const double d = (double)l->d_model + (double)l->d_source + wide;
+    const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + 1e3)
+                         + (double)l->conv_width * e_v + wide * s;
+    const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
+    return scratch + packed;
+}
+
+void plan_free(struct plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (int64_t i = 0; i < plan->count; i++)
+        for (int r = 0; r < plan->isas[i].reason_count; r++)
+            free(plan->isas[i].reasons[r]);
+    free(plan);
+}
+
+static bool complete(const struct plan *plan)
+{
+    for (int64_t i = 0; i < plan->count; i++)
+        for (int r = 0; r < plan->isas[i].reason_count; r++)
+            if (plan->isas[i].reasons[r] == NULL)
+                return false;
+    return true;
+}
+
+struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag)
+{
+    struct request request = {.unroll = -1, .query_vecs = -1, .key_block = -1, .group_rows = -1};
+    const size_t before = diag->errors;
+    for (size_t i = 0; i < layer->options_count; i++)
+        read_request(&request, &layer->options[i], diag);
+    if (size_bound(layer) * sizeof(float) > (double)(PTRDIFF_MAX / 4))
+        diag_error(diag, layer->name, "packed weights or scratch would not fit a C array; make the layer smaller");
+    if (diag->errors > before)
+        return NULL;
+
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (plan == NULL) {
+        diag_environment(diag, NULL, "out of memory");
+        return NULL;
+    }
+    for (size_t i = 0; i < isa_count; i++) {
+        if ((isas >> i & 1u) == 0)
+            continue;
+        struct plan_isa *p = &plan->isas[plan->count++];
+        plan_one(p, &isa_table[i], layer, &request);
+        plan->packed_bytes = most(plan->packed_bytes, p->packed_size * (int64_t)sizeof(float));
+        plan->shared_bytes = most(plan->shared_bytes, p->shared_size * (int64_t)sizeof(float));
+        plan->worker_bytes = most(plan->worker_bytes, p->worker_size * (int64_t)sizeof(float));
+    }
+    if (!complete(plan)) {
+        diag_environment(diag, NULL, "out of memory");
+        plan_free(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
+{
+    fprintf(out, "\nThe plan for %s\n", layer->name);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        fprintf(out, "\n  %s: packed %" PRId64 " bytes, scratch %" PRId64 " bytes + %" PRId64 " a worker\n", p->isa->name,
+                p->packed_size * 4, p->shared_size * 4, p->worker_size * 4);
+        for (int r = 0; r < p->reason_count; r++)
+            fprintf(out, "    %s\n", p->reasons[r]);
+    }
+}
+
+/* ---- the template context ---- */
+
+struct field {
+    const char *name;
+    size_t offset;
+};
+#define FIELD(type, name) {#name, offsetof(struct type, name)}
+
+static void push_fields(struct emit *emit, const void *base, const struct field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)base + fields[i].offset, sizeof value);
+        emit_set_integer(emit, fields[i].name, value);
+    }
+}
+#define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
+
+static const struct field panels_fields[] = {
+    FIELD(plan_panels, depth), FIELD(plan_panels, taps), FIELD(plan_panels, groups), FIELD(plan_panels, columns),
+    FIELD(plan_panels, vecs), FIELD(plan_panels, rows), FIELD(plan_panels, unroll), FIELD(plan_panels, panels),
+    FIELD(plan_panels, tail_vecs), FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size),
+    FIELD(plan_panels, group_size), FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group),
+    FIELD(plan_panels, a_tap), FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group),
+    FIELD(plan_panels, group_rows), FIELD(plan_panels, part_panels), FIELD(plan_panels, w), FIELD(plan_panels, b),
+};
+
+static const struct field lanes_fields[] = {
+    FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, columns), FIELD(plan_lanes, rows),
+    FIELD(plan_lanes, unroll), {"height_0", offsetof(struct plan_lanes, height[0])},
+    {"height_1", offsetof(struct plan_lanes, height[1])}, {"count_0", offsetof(struct plan_lanes, count[0])},
+    {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, part_tiles),
+    FIELD(plan_lanes, w), FIELD(plan_lanes, b),
+};
+
+static const struct field isa_fields[] = {
+    FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, unroll_scores),
+    FIELD(plan_isa, unroll_values), FIELD(plan_isa, query_blocks), FIELD(plan_isa, source_blocks),
+    FIELD(plan_isa, part_blocks), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head), FIELD(plan_isa, v_row),
+    FIELD(plan_isa, v_head), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t), FIELD(plan_isa, keys),
+    FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z), FIELD(plan_isa, shared_size),
+    FIELD(plan_isa, z_front), FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible),
+    FIELD(plan_isa, added), FIELD(plan_isa, tile), FIELD(plan_isa, records), FIELD(plan_isa, worker_size),
+    FIELD(plan_isa, packed_size),
+};
+
+static void push_panels(struct emit *emit, const char *name, const struct plan_panels *g)
+{
+    if (!g->exists)
+        return;
+    emit_begin_table(emit, name);
+    PUSH_FIELDS(emit, g, panels_fields);
+    emit_end(emit);
+}
+
+static void push_isa(struct emit *emit, const struct plan_isa *p)
+{
+    emit_begin_item(emit);
+    emit_set_string(emit, "isa", p->isa->name);
+    emit_set_integer(emit, "id", p->isa->id);
+    emit_set_string(emit, "target", p->isa->target != NULL ? p->isa->target : "");
+    emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
+    emit_set_string(emit, "vocabulary", p->isa->vocabulary);
+    PUSH_FIELDS(emit, p, isa_fields);
+    emit_begin_table(emit, "q");
+    PUSH_FIELDS(emit, &p->q, lanes_fields);
+    emit_end(emit);
+    push_panels(emit, "k", &p->k);
+    push_panels(emit, "v", &p->v);
+    push_panels(emit, "o", &p->o);
+    emit_begin_table(emit, "reasons");
+    for (int r = 0; r < p->reason_count; r++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "text", p->reasons[r]);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_end(emit);
+}
+
+static const struct field layer_fields[] = {
+    {"D_MODEL", offsetof(struct layer, d_model)}, {"H", offsetof(struct layer, h)},
+    {"H_KV", offsetof(struct layer, h_kv)}, {"D_K", offsetof(struct layer, d_k)},
+    {"D_V", offsetof(struct layer, d_v)}, {"D_SOURCE", offsetof(struct layer, d_source)},
+    {"SEQ_LEN", offsetof(struct layer, seq_len)}, {"SOURCE_LEN", offsetof(struct layer, source_len)},
+    {"CONV_WIDTH", offsetof(struct layer, conv_width)}, {"WINDOW_LEFT", offsetof(struct layer, window_left)},
+    {"WINDOW_RIGHT", offsetof(struct layer, window_right)}, {"D_IN_Q", offsetof(struct layer, d_in_q)},
+    {"D_IN_KV", offsetof(struct layer, d_in_kv)}, {"D_OUT", offsetof(struct layer, d_out)},
+};
+
+static void push_layer(struct emit *emit, const struct layer *layer)
+{
+    emit_set_string(emit, "NAME", layer->name);
+    PUSH_FIELDS(emit, layer, layer_fields);
+    const struct { const char *name; bool value; } flags[] = {
+        {"SPLIT", layer->split}, {"CROSS", layer->cross}, {"TIED", layer->tied}, {"IDENTITY", layer->identity},
+        {"BIAS", layer->bias}, {"SCORES", layer->scores}, {"OUT_IN", layer->out_in},
+        {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
+        {"CAUSAL", (layer->mask & MASK_CAUSAL) != 0}, {"PADDING", (layer->mask & MASK_PADDING) != 0},
+        {"NO_SELF", (layer->mask & MASK_NO_SELF) != 0}, {"WINDOW", (layer->mask & MASK_WINDOW) != 0},
+        {"MASK_BOOL", (layer->mask & MASK_BOOL) != 0}, {"MASK_ADD", (layer->mask & MASK_ADDITIVE) != 0},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        emit_set_boolean(emit, flags[i].name, flags[i].value);
+    emit_set_number(emit, "SCALE", layer->scale);
+    const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);
+    emit_set_number(emit, "MULTIPLY_ADDS", cost.total);
+    emit_set_integer(emit, "PARAMETERS", layer_parameters(layer).total);
+}
+
+void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit)
+{
+    push_layer(emit, layer);
+    emit_set_integer(emit, "PACKED_BYTES", plan->packed_bytes);
+    emit_set_integer(emit, "SHARED_BYTES", plan->shared_bytes);
+    emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);
+    emit_begin_table(emit, "plans");
+    for (int64_t i = 0; i < plan->count; i++)
+        push_isa(emit, &plan->isas[i]);
+    emit_end(emit);
+}
