@@ -1,0 +1,112 @@
+/* The shim, dlopen, and the emitted interface's structs filled from inputs. */
+#include "load.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* @n is the layer's name, @N the same in capitals. No name here can be one of the pair's: those are NAME_ and a suffix
+ * that none of these ends in. */
+static const char shim_text[] =
+    "#include \"@n.h\"\n"
+    "static size_t shim_scratch_of(size_t w) { return @N_SCRATCH_BYTES_FOR(w); }\n"
+    "static int shim_pack_of(void *p, const void *w, int i) { return (int)@n_pack(p, w, (@n_isa_id)i); }\n"
+    "static int shim_forward_of(const void *p, const void *a, void *s) { return (int)@n_forward(p, a, s); }\n"
+    "static size_t shim_phases_of(const void *p, const void *a) { return @n_phases(p, a); }\n"
+    "static size_t shim_parts_of(const void *p, const void *a, size_t f) { return @n_parts(p, a, f); }\n"
+    "static int shim_run_of(const void *p, const void *a, void *s, size_t f, size_t q, size_t w)\n"
+    "{ return (int)@n_run(p, a, s, f, q, w); }\n"
+    "static const char *shim_phase_of(size_t f) { return @n_phase_name(f); }\n"
+    "static int shim_isa_of(const void *p) { return (int)@n_isa(p); }\n"
+    "static const char *shim_name_of(int i) { return @n_isa_name((@n_isa_id)i); }\n"
+    "static const char *shim_text_of(int e) { return @n_strerror(e); }\n"
+    "struct shim_table {\n"
+    "    size_t version, packed, scratch, weights, args;\n"
+    "    size_t (*scratch_for)(size_t);\n"
+    "    int (*pack)(void *, const void *, int);\n"
+    "    int (*forward)(const void *, const void *, void *);\n"
+    "    size_t (*phases)(const void *, const void *);\n"
+    "    size_t (*parts)(const void *, const void *, size_t);\n"
+    "    int (*run)(const void *, const void *, void *, size_t, size_t, size_t);\n"
+    "    const char *(*phase)(size_t);\n"
+    "    int (*isa)(const void *);\n"
+    "    const char *(*name)(int);\n"
+    "    const char *(*text)(int);\n"
+    "};\n"
+    "extern const struct shim_table attnrun_shim_table;\n"
+    "const struct shim_table attnrun_shim_table = {\n"
+    "    @N_INTERFACE_VERSION, @N_PACKED_BYTES, @N_SCRATCH_BYTES, sizeof(@n_weights), sizeof(@n_args),\n"
+    "    shim_scratch_of, shim_pack_of, shim_forward_of, shim_phases_of, shim_parts_of, shim_run_of, shim_phase_of,\n"
+    "    shim_isa_of, shim_name_of, shim_text_of\n"
+    "};\n";
+
+char *kernel_shim(const char *name)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL)
+        return NULL;
+    for (const char *at = shim_text; *at != '\0'; at++) {
+        if (*at != '@') {
+            putc(*at, out);
+            continue;
+        }
+        at++;
+        for (const char *c = name; *c != '\0'; c++)
+            putc(*at == 'N' ? toupper((unsigned char)*c) : *c, out);
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
+{
+    *kernel = (struct kernel){0};
+    kernel->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (kernel->library == NULL) {
+        diag_environment(diag, path, "cannot be loaded: %s", dlerror());
+        return false;
+    }
+    kernel->call = dlsym(kernel->library, "attnrun_shim_table");
+    if (kernel->call == NULL || kernel->call->version != KERNEL_INTERFACE_VERSION ||
+        kernel->call->weights_size != sizeof(struct kernel_weights) ||
+        kernel->call->args_size != sizeof(struct kernel_args)) {
+        diag_environment(diag, path, "is not a kernel with interface version %d", KERNEL_INTERFACE_VERSION);
+        kernel_unload(kernel);
+        return false;
+    }
+    return true;
+}
+
+void kernel_unload(struct kernel *kernel)
+{
+    if (kernel->library != NULL)
+        dlclose(kernel->library);
+    *kernel = (struct kernel){0};
+}
+
+struct kernel_weights kernel_weights_of(const struct inputs *in)
+{
+    return (struct kernel_weights){
+        .w_q = in->tensor[TENSOR_W_Q], .b_q = in->tensor[TENSOR_B_Q], .w_k = in->tensor[TENSOR_W_K],
+        .b_k = in->tensor[TENSOR_B_K], .w_v = in->tensor[TENSOR_W_V], .b_v = in->tensor[TENSOR_B_V],
+        .w_o = in->tensor[TENSOR_W_O], .b_o = in->tensor[TENSOR_B_O],
+    };
+}
+
+struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, float *y, float *attn)
+{
+    return (struct kernel_args){
+        .x = in->tensor[TENSOR_X], .source = in->tensor[TENSOR_SOURCE], .lengths = in->tensor[TENSOR_LENGTHS],
+        .mask_bool = in->tensor[TENSOR_MASK_BOOL], .mask_bool_batch = in->mask_batch[TENSOR_MASK_BOOL],
+        .mask_bool_h = in->mask_h[TENSOR_MASK_BOOL], .mask_add = in->tensor[TENSOR_MASK_ADD],
+        .mask_add_batch = in->mask_batch[TENSOR_MASK_ADD], .mask_add_h = in->mask_h[TENSOR_MASK_ADD],
+        .y = y, .attn = layer->scores ? attn : NULL, .batch = in->batch, .n = in->n, .m = in->m,
+    };
+}

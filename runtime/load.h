@@ -1,0 +1,74 @@
+/* An emitted pair as a loaded kernel.
+ *
+ * The emitted functions carry the layer's name. A shim of ours, compiled together with the pair, gathers them into
+ * one table under one name; the structs have the same layout for every layer. Left out on purpose: compiling.
+ */
+#ifndef ATTNRUN_LOAD_H
+#define ATTNRUN_LOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../gen/diag.h"
+#include "inputs.h"
+
+#define KERNEL_INTERFACE_VERSION 1
+#define KERNEL_ALIGNMENT 64
+#define KERNEL_ISA_LIMIT 32 /* isa numbers are below this */
+
+/* NAME_error of the emitted header. */
+enum kernel_error {
+    KERNEL_OK, KERNEL_NULL, KERNEL_UNUSED, KERNEL_SIZE, KERNEL_LENGTH, KERNEL_BROADCAST, KERNEL_ALIGN, KERNEL_ISA,
+    KERNEL_NONFINITE, KERNEL_PACKED, KERNEL_PART
+};
+
+/* NAME_weights and NAME_args of the emitted header. */
+struct kernel_weights {
+    const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
+};
+
+struct kernel_args {
+    const float *x;
+    const float *source;
+    const int32_t *lengths;
+    const unsigned char *mask_bool;
+    size_t mask_bool_batch, mask_bool_h;
+    const float *mask_add;
+    size_t mask_add_batch, mask_add_h;
+    float *y;
+    float *attn;
+    size_t batch, n, m;
+};
+
+/* What the shim exports. */
+struct kernel_table {
+    size_t version, packed_bytes, scratch_bytes;
+    size_t weights_size, args_size; /* of the pair's structs, to be sure of the layout */
+    size_t (*scratch_bytes_for)(size_t workers);
+    int (*pack)(void *packed, const void *weights, int isa);
+    int (*forward)(const void *packed, const void *args, void *scratch);
+    size_t (*phases)(const void *packed, const void *args);
+    size_t (*parts)(const void *packed, const void *args, size_t phase);
+    int (*run)(const void *packed, const void *args, void *scratch, size_t phase, size_t part, size_t worker);
+    const char *(*phase_name)(size_t phase);
+    int (*isa)(const void *packed);
+    const char *(*isa_name)(int isa);
+    const char *(*strerror)(int error);
+};
+
+struct kernel {
+    void *library;
+    const struct kernel_table *call;
+};
+
+/* The shim's source for a layer of this name, malloc'd. */
+char *kernel_shim(const char *name);
+/* False with the reason in `diag`. */
+bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag);
+void kernel_unload(struct kernel *kernel);
+
+struct kernel_weights kernel_weights_of(const struct inputs *inputs);
+/* y and attn are the caller's. */
+struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs, float *y, float *attn);
+
+#endif
