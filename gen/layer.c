@@ -332,13 +332,19 @@ static void keep(struct spec *spec, struct entry *entry)
     }
 }
 
-/* A byte that has no business in a "key = value"; NULL if there is none. */
-static const char *find_control(const char *text, size_t length)
+/* A value must be something, and printable. One that is not becomes empty and is kept, so that its key counts as
+ * given and nothing more is said about it. */
+static void check_text(struct spec *spec, struct entry *entry)
 {
-    for (size_t i = 0; i < length; i++)
-        if (((unsigned char)text[i] < 0x20 && text[i] != '\t') || text[i] == 0x7f)
-            return text + i;
-    return NULL;
+    const struct shown key = show(entry->key);
+    if (entry->value[0] == '\0')
+        diag_error(spec->diag, entry->place, "'%s' has no value; write %s = value", key.text, key.text);
+    for (const char *c = entry->value; *c != '\0'; c++)
+        if (((unsigned char)*c < 0x20 && *c != '\t') || *c == 0x7f) {
+            diag_error(spec->diag, entry->place, "control character \\x%02x; a spec is plain text, write %s = value",
+                       (unsigned)*c, key.text);
+            entry->value[0] = '\0';
+        }
 }
 
 /* One line without its end; `line` is 0 for a --set. */
@@ -351,13 +357,7 @@ static void read_line(struct spec *spec, const char *text, size_t length, const 
     if (length == 0 && line != 0)
         return;
 
-    const char *control = find_control(text, length);
     const char *equals = memchr(text, '=', length);
-    if (control != NULL) {
-        diag_error(spec->diag, place, "control character \\x%02x; a spec is plain text, one 'key = value' a line",
-                   (unsigned)(unsigned char)*control);
-        return;
-    }
     if (equals == NULL) {
         char *whole = copy_text(text, length);
         if (whole == NULL)
@@ -380,14 +380,23 @@ static void read_line(struct spec *spec, const char *text, size_t length, const 
     } else if (key_length == 0) {
         diag_error(spec->diag, place, "nothing before the '='; write key = value");
         free_entry(&entry);
-    } else if (value_length == 0) {
-        /* kept with its empty value, so that the key counts as given and is reported once */
-        diag_error(spec->diag, place, "'%s' has no value; write %s = value", show(entry.key).text,
-                   show(entry.key).text);
-        keep(spec, &entry);
     } else {
+        check_text(spec, &entry);
         keep(spec, &entry);
     }
+}
+
+/* False, and the end, for what is no text of lines: the rest would only repeat it. */
+static bool is_text(struct spec *spec, const char *bytes, size_t count, const char *place)
+{
+    if (memchr(bytes, '\0', count) != NULL)
+        diag_error(spec->diag, place, "NUL byte; a spec is plain text in UTF-8, one 'key = value' a line");
+    else if (memchr(bytes, '\r', count) != NULL)
+        diag_error(spec->diag, place, "carriage return inside a line; end lines with LF or CR LF");
+    else
+        return true;
+    spec->failed = true;
+    return false;
 }
 
 static void read_lines(struct spec *spec, const char *bytes, size_t length)
@@ -405,12 +414,10 @@ static void read_lines(struct spec *spec, const char *bytes, size_t length)
         const char *stop = newline != NULL ? newline : end;
         size_t count = (size_t)(stop - bytes);
         sprintf(place, "%s:%zu", spec->path, line);
-        if (memchr(bytes, '\0', count) != NULL) {
-            diag_error(spec->diag, place, "NUL byte; a spec is plain text in UTF-8, one 'key = value' a line");
-            break; /* it is UTF-16 or no text at all: the rest would only repeat this */
-        }
         if (count > 0 && bytes[count - 1] == '\r')
             count--;
+        if (!is_text(spec, bytes, count, place))
+            break;
         read_line(spec, bytes, count, place, line);
         bytes = newline != NULL ? newline + 1 : end;
     }
@@ -760,7 +767,7 @@ static void near_divisors(int64_t whole, int64_t part, char *text, size_t size)
 
 static void rule_width(struct spec *spec)
 {
-    if (is_given(spec, KEY_WIDTH) && is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V))
+    if (is_given(spec, KEY_WIDTH) && is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) && !is_identity(spec))
         diag_error(spec->diag, place_of(spec, KEY_WIDTH),
                    "width says nothing where d_k and d_v are both given; leave out width, or one of them");
 }
@@ -872,7 +879,7 @@ struct rule {
 };
 
 static const struct rule rules[] = {
-    {BIT(KEY_WIDTH) | BIT(KEY_D_K) | BIT(KEY_D_V), rule_width},
+    {BIT(KEY_WIDTH) | BIT(KEY_D_K) | BIT(KEY_D_V) | BIT(KEY_W_V), rule_width},
     {BIT(KEY_W_V), rule_identity},
     {BIT(KEY_ATTENTION), rule_self},
     {BIT(KEY_MASK), rule_window_side},
@@ -982,11 +989,10 @@ static int tensor_shape(const struct layer *layer, enum layer_tensor tensor, int
     return count;
 }
 
-/* 4 bytes an element (a mask_bool is not, but is refused at the same size as the attn that it masks). False if
- * that is no int64_t, and so beyond PTRDIFF_MAX of any machine. */
-static bool tensor_bytes(const int64_t *shape, int count, int64_t *bytes)
+/* False if that is no int64_t, and so beyond PTRDIFF_MAX of any machine. */
+static bool tensor_bytes(enum layer_tensor tensor, const int64_t *shape, int count, int64_t *bytes)
 {
-    *bytes = count > 0 ? 4 : 0;
+    *bytes = count == 0 ? 0 : tensor == TENSOR_MASK_BOOL ? 1 : 4;
     for (int i = 0; i < count; i++)
         if (__builtin_mul_overflow(*bytes, shape[i], bytes))
             return false;
@@ -1000,7 +1006,7 @@ static void check_totals(const struct layer *layer, const struct spec *spec)
     bool fits = true, all_fit = true;
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
         const int count = tensor_shape(layer, tensor, shape);
-        fits = tensor_bytes(shape, count, &bytes);
+        fits = tensor_bytes(tensor, shape, count, &bytes);
         if (!fits) {
             char text[100] = "";
             for (int i = 0, used = 0; i < count; i++)
