@@ -58,7 +58,7 @@ static struct text counted(double count)
 /* "2.36 M" beside an exact count. */
 static struct text rounded(double count)
 {
-    static const char *const units[] = {"", " k", " M", " G", " T", " P", " E"};
+    static const char *const units[] = {"", " k", " M", " G", " T", " P", " E", " Z", " Y", " R"};
     size_t unit = 0;
     for (; count >= 999.5 && unit + 1 < COUNT_OF(units); unit++)
         count /= 1000;
@@ -313,8 +313,10 @@ static void explain_totals(const struct layer *l, const struct figures *f, FILE 
         if (f[step].parameters + f[step].multiply_adds > 0)
             total_line(out, step_names[step], f[step].parameters, f[step].multiply_adds, total);
     total_line(out, "layer", parameters, total, total);
-    fprintf(out, "\n  %s parameters (%s); one sequence takes %s multiply-adds, %s operations\n",
-            counted(parameters).text, rounded(parameters).text, rounded(total).text, rounded(2 * total).text);
+    fputc('\n', out);
+    line_at(out, 2, write_text("%s parameters (%s); one sequence takes %s multiply-adds, %s operations",
+                               counted(parameters).text, rounded(parameters).text, rounded(total).text,
+                               rounded(2 * total).text).text);
 }
 
 /* ---- heads ----------------------------------------------------------------------------------------------- */
@@ -439,15 +441,15 @@ static void other_line(const struct layer *other, const char *label, FILE *out)
     const double parameters = (double)layer_parameters(other).total;
     const double total = layer_multiply_adds(other, other->seq_len, other->source_len).total;
     const double pairs = (double)layer_visible_pairs(other, other->seq_len, other->source_len);
-    fprintf(out, "  %-15s %10lld %10lld %16s %9s %16s %12s\n", label, (long long)other->d_k, (long long)other->d_v,
+    fprintf(out, "  %-17s %10lld %10lld %16s %9s %16s %12s\n", label, (long long)other->d_k, (long long)other->d_v,
             counted(parameters).text, in_bytes(parameters * FLOAT_BYTES).text, counted(total).text,
             rounded(pairs * (double)other->h).text);
 }
 
-static void other_heading(FILE *out)
+static void other_heading(const char *label, FILE *out)
 {
-    fprintf(out, "\n  %-15s %10s %10s %16s %9s %16s %12s\n", "", "d_k", "d_v", "parameters", "weights", "multiply-adds",
-            "exponentials");
+    fprintf(out, "\n  %-17s %10s %10s %16s %9s %16s %12s\n", label, "d_k", "d_v", "parameters", "weights",
+            "multiply-adds", "exponentials");
 }
 
 /* The neighbours of h that are legal, this layer among them. */
@@ -455,13 +457,14 @@ static void explain_other_heads(const struct layer *l, FILE *out)
 {
     const int64_t tries[] = {1, l->h / 4, l->h / 3, l->h / 2, l->h, 2 * l->h, 3 * l->h, 4 * l->h};
     int64_t last = 0;
-    other_heading(out);
+    fprintf(out, "\nThe same layer with other numbers of heads\n");
+    other_heading("h", out);
     for (size_t i = 0; i < COUNT_OF(tries); i++) {
         struct layer other;
         if (tries[i] <= last || !with_heads(l, tries[i], &other))
             continue;
         last = tries[i];
-        other_line(&other, write_text("h = %lld%s", (long long)tries[i], tries[i] == l->h ? " (this)" : "").text, out);
+        other_line(&other, write_text("%lld%s", (long long)tries[i], tries[i] == l->h ? " (this)" : "").text, out);
     }
 }
 
@@ -481,10 +484,10 @@ static void explain_width(const struct layer *l, FILE *out)
     const double kv = (double)(l->d_k + l->d_v) / (double)(narrow.d_k + narrow.d_v);
     fprintf(out, "\nWhat the width costs: %lld heads that are d_k = %lld, d_v = %lld wide, against narrow ones\n",
             (long long)l->h, (long long)l->d_k, (long long)l->d_v);
-    other_heading(out);
+    other_heading("width", out);
     other_line(l, l->width == WIDTH_WIDE ? "wide (this)" : "given (this)", out);
     other_line(&narrow, "narrow", out);
-    fprintf(out, "  %-15s %10.4g %10.4g %16.4g %9s %16.4g %12.4g\n", "times", (double)l->d_k / (double)narrow.d_k,
+    fprintf(out, "  %-17s %10.4g %10.4g %16.4g %9s %16.4g %12.4g\n", "times", (double)l->d_k / (double)narrow.d_k,
             (double)l->d_v / (double)narrow.d_v, parameters, "", work, 1.0);
     fprintf(out, "\n  Keys and values of one position take %.4g times the bytes, as would a cache of them.\n", kv);
 }

@@ -1,0 +1,748 @@
+/* The spec reader and what follows from a layer: defaults, derived sizes, legal combinations, counts against
+ * brute force over every pair, and the walk's totals.
+ *
+ * Left out on purpose: the refusals word by word (tests/bad/, run by test_bad.sh); here only that they refuse.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "diag.h"
+#include "explain.h"
+#include "isa.h"
+#include "layer.h"
+
+#define BASE "d_model = 64\nh = 4\nseq_len = 32\n"
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static char folder[] = "/tmp/test_layer.XXXXXX";
+static FILE *nowhere; /* for reports that nobody reads */
+
+static int make_folder(void **state)
+{
+    (void)state;
+    nowhere = fopen("/dev/null", "w");
+    return nowhere != NULL && mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    fclose(nowhere);
+    return rmdir(folder);
+}
+
+/* ---- reading from text ----------------------------------------------------------------------------------- */
+
+static struct layer *read_bytes(const char *file, const char *bytes, size_t length, const char *const *set,
+                                size_t set_count, struct diag *diag)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, length, out), length);
+    assert_int_equal(fclose(out), 0);
+    struct layer *layer = layer_read(path, set, set_count, diag);
+    unlink(path);
+    return layer;
+}
+
+/* A good spec. */
+static struct layer *good(const char *text)
+{
+    struct diag diag = {0};
+    struct layer *layer = read_bytes("spec.layer", text, strlen(text), NULL, 0, &diag);
+    if (layer == NULL) {
+        fprintf(stderr, "refused:\n%s", text);
+        diag_report(&diag, stderr);
+    }
+    assert_non_null(layer);
+    assert_int_equal(diag.errors, 0);
+    return layer;
+}
+
+/* Number of errors of a bad spec. */
+static size_t errors_of(const char *text)
+{
+    struct diag diag = {0};
+    struct layer *layer = read_bytes("spec.layer", text, strlen(text), NULL, 0, &diag);
+    const size_t errors = diag.errors;
+    if ((layer == NULL) != (errors > 0))
+        fprintf(stderr, "%zu errors of:\n%s", errors, text);
+    assert_true((layer == NULL) == (errors > 0));
+    assert_int_equal(diag_report(&diag, nowhere), errors > 0 ? EXIT_USAGE : EXIT_GOOD);
+    layer_free(layer);
+    diag_free(&diag);
+    return errors;
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct layer *layer = good(BASE);
+    assert_string_equal(layer->name, "spec");
+    assert_int_equal(layer->d_model, 64);
+    assert_int_equal(layer->h, 4);
+    assert_int_equal(layer->h_kv, 4);
+    assert_int_equal(layer->d_k, 16);
+    assert_int_equal(layer->d_v, 16);
+    assert_int_equal(layer->d_source, 64);
+    assert_int_equal(layer->seq_len, 32);
+    assert_int_equal(layer->source_len, 32);
+    assert_int_equal(layer->width, WIDTH_NARROW);
+    assert_false(layer->split || layer->cross || layer->tied || layer->identity);
+    assert_false(layer->bias || layer->scores || layer->out_in);
+    assert_int_equal(layer->w_o, W_O_DENSE);
+    assert_int_equal(layer->conv_width, 3);
+    assert_int_equal(layer->mask, 0);
+    assert_int_equal(layer->window_left, LAYER_UNBOUNDED);
+    assert_int_equal(layer->window_right, LAYER_UNBOUNDED);
+    assert_true(layer->scale == 0.25);
+    assert_int_equal(layer->options_count, 0);
+    assert_int_equal(layer->d_in_q, 64);
+    assert_int_equal(layer->d_in_kv, 64);
+    assert_int_equal(layer->d_out, 64);
+    layer_free(layer);
+}
+
+/* Everything that is a default may be written, and changes nothing. */
+static void test_restated_defaults(void **state)
+{
+    (void)state;
+    struct layer *layer = good(BASE "name = spec\nh_kv = 4\nwidth = narrow\ninput = shared\nattention = self\n"
+                               "mask = none\nw_k = dense\nw_v = dense\nw_o = dense\nbias = false\nscale = 0.25\n"
+                               "scores = false\nweight_layout = in_out\n");
+    assert_int_equal(layer->d_k, 16);
+    assert_int_equal(layer->mask, 0);
+    layer_free(layer);
+    layer = good(BASE "attention = cross\nd_source = 64\nsource_len = 32\nw_o = conv\nconv_width = 3\n"
+                      "mask = window\nwindow_left = unbounded\nwindow_right = 4\n");
+    assert_int_equal(layer->d_source, 64);
+    assert_int_equal(layer->window_left, LAYER_UNBOUNDED);
+    layer_free(layer);
+}
+
+static void test_every_key(void **state)
+{
+    (void)state;
+    struct layer *layer = good("name=every_key\nd_model=60\nh=6\nh_kv=2\nd_k=8\nd_v=20\nattention=cross\n"
+                               "d_source=40\nseq_len=7\nsource_len=9\nw_o=conv\nconv_width=4\nbias=true\n"
+                               "mask = causal + padding+no_self +window+ bool+additive\nwindow_left=0\nwindow_right=5\n"
+                               "scale=-2.5e-1\nscores=true\nweight_layout=out_in\nplan.unroll = full\nplan.x_1 = a b\n");
+    assert_string_equal(layer->name, "every_key");
+    assert_int_equal(layer->h_kv, 2);
+    assert_int_equal(layer->width, WIDTH_GIVEN);
+    assert_int_equal(layer->d_k, 8);
+    assert_int_equal(layer->d_v, 20);
+    assert_true(layer->cross && layer->bias && layer->scores && layer->out_in);
+    assert_int_equal(layer->d_source, 40);
+    assert_int_equal(layer->source_len, 9);
+    assert_int_equal(layer->w_o, W_O_CONV);
+    assert_int_equal(layer->conv_width, 4);
+    assert_int_equal(layer->mask, 63);
+    assert_int_equal(layer->window_left, 0);
+    assert_int_equal(layer->window_right, 5);
+    assert_true(layer->scale == -0.25);
+    assert_int_equal(layer->options_count, 2);
+    assert_string_equal(layer->options[0].key, "plan.unroll");
+    assert_string_equal(layer->options[0].value, "full");
+    assert_string_equal(layer->options[1].key, "plan.x_1");
+    assert_string_equal(layer->options[1].value, "a b");
+    assert_non_null(strstr(layer->options[1].place, "spec.layer:21"));
+    layer_free(layer);
+}
+
+/* Widths and what a head reads, for each way of saying them. */
+static void test_derived(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        int64_t d_k, d_v, d_in_q, d_in_kv, d_out;
+    } cases[] = {
+        {"", 15, 15, 60, 60, 60},
+        {"width = wide\n", 60, 60, 60, 60, 60},
+        {"d_k = 8\n", 8, 15, 60, 60, 60},
+        {"d_v = 8\n", 15, 8, 60, 60, 60},
+        {"d_k = 8\nwidth = wide\n", 8, 60, 60, 60, 60},
+        {"d_v = 8\nwidth = wide\n", 60, 8, 60, 60, 60},
+        {"d_k = 7\nd_v = 9\n", 7, 9, 60, 60, 60},
+        {"d_k = 7\nd_v = 9\nw_o = none\n", 7, 9, 60, 60, 36},
+        {"w_o = none\n", 15, 15, 60, 60, 60},
+        {"w_o = none\nwidth = wide\n", 60, 60, 60, 60, 240},
+        {"w_v = identity\n", 15, 60, 60, 60, 60},
+        {"w_v = identity\nd_k = 8\nwidth = wide\n", 8, 60, 60, 60, 60},
+        {"w_v = identity\nattention = cross\nd_source = 20\nw_o = none\n", 15, 20, 60, 20, 80},
+        {"input = split\n", 15, 15, 15, 15, 60},
+        {"input = split\nwidth = wide\n", 60, 60, 15, 15, 60},
+        {"input = split\nw_v = identity\n", 15, 15, 15, 15, 60},
+        {"input = split\nw_v = identity\nattention = cross\nd_source = 20\n", 15, 5, 15, 5, 60},
+        {"attention = cross\nd_source = 20\n", 15, 15, 60, 20, 60},
+        {"h_kv = 1\nd_v = 3\n", 15, 3, 60, 60, 60},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char text[300];
+        snprintf(text, sizeof text, "d_model = 60\nh = 4\nseq_len = 5\n%s", cases[i].more);
+        struct layer *layer = good(text);
+        assert_int_equal(layer->d_k, cases[i].d_k);
+        assert_int_equal(layer->d_v, cases[i].d_v);
+        assert_int_equal(layer->d_in_q, cases[i].d_in_q);
+        assert_int_equal(layer->d_in_kv, cases[i].d_in_kv);
+        assert_int_equal(layer->d_out, cases[i].d_out);
+        assert_true(layer->scale == 1 / sqrt((double)cases[i].d_k));
+        layer_free(layer);
+    }
+}
+
+/* Legal although near a refusal. */
+static void test_legal(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {
+        "d_model = 20\nh = 3\nd_k = 12\nd_v = 16\nseq_len = 1\n",                   /* no width comes from narrow */
+        "d_model = 20\nh = 3\nwidth = wide\nseq_len = 1\n",
+        "d_model = 20\nh = 3\nd_k = 12\nw_v = identity\nseq_len = 1\n",
+        "d_model = 20\nh = 3\nd_k = 12\nw_v = identity\nwidth = narrow\nseq_len = 1\n",
+        "d_model = 20\nh = 3\nd_k = 12\nd_v = 4\nattention = cross\nd_source = 7\nseq_len = 1\n",
+        "d_model = 1\nh = 1\nseq_len = 1\n",
+        "d_model = 1\nh = 2147483647\nd_k = 1\nd_v = 1\nseq_len = 1\n",
+        BASE "input = split\nh_kv = 4\n",
+        BASE "w_k = tied\nattention = cross\nd_source = 64\n",
+        BASE "w_k = tied\nw_v = identity\nh_kv = 4\n",
+        BASE "mask = window\nwindow_left = 0\n",
+        BASE "mask = window+no_self\nwindow_left = 0\nwindow_right = 0\n",           /* sees nothing, and may */
+        BASE "mask = causal+window\nwindow_right = 2147483647\n",
+        BASE "w_o = conv\nconv_width = 100\n",
+        BASE "scale = 0\n", BASE "scale = -1\n", BASE "scale = 0x1p-3\n", BASE "scale = 1e-400\n",
+        BASE "scale = 3.4028234e38\n",
+        "d_model = 536870912\nh = 1\nseq_len = 1\n",
+        "d_model = 0064\nh = 4\nseq_len = 32\n",
+    };
+    for (size_t i = 0; i < COUNT_OF(specs); i++)
+        layer_free(good(specs[i]));
+}
+
+/* Names are prefixes, so only whole words are refused. */
+static void test_names(void **state)
+{
+    (void)state;
+    static const char *const fine[] = {"tiny", "transformer_base", "torch_mha_self", "memory", "string_layer", "isolated",
+                                       "Int", "x", "encoder", "not_this", "printf_layer", "A1_b2"};
+    static const char *const refused[] = {
+        "if", "_x", "_X", "__x", "x__y", "x_", "1x", "a-b", "a.b", "a b", "and", "or_eq", "class", "thread_local", "alignas",
+        "nullptr", "constexpr", "char8_t", "wchar_t", "_Bool", "_Generic", "asm", "import-it", "errno", "assert", "NULL",
+        "printf", "malloc", "cosf", "cosl", "strlen", "main", "size_t", "int32_t", "true", "std"};
+    char text[200], name[80];
+    for (size_t i = 0; i < COUNT_OF(fine); i++) {
+        snprintf(text, sizeof text, BASE "name = %s\n", fine[i]);
+        struct layer *layer = good(text);
+        assert_string_equal(layer->name, fine[i]);
+        layer_free(layer);
+    }
+    for (size_t i = 0; i < COUNT_OF(refused); i++) {
+        snprintf(text, sizeof text, BASE "name = %s\n", refused[i]);
+        assert_int_equal(errors_of(text), 1);
+    }
+    memset(name, 'n', sizeof name);
+    snprintf(text, sizeof text, BASE "name = %.63s\n", name);
+    layer_free(good(text));
+    snprintf(text, sizeof text, BASE "name = %.64s\n", name);
+    assert_int_equal(errors_of(text), 1);
+}
+
+/* The name is the stem where there is none, and then must be a name. */
+static void test_stem(void **state)
+{
+    (void)state;
+    static const struct { const char *file, *name; } cases[] = {
+        {"one.layer", "one"}, {"two", "two"}, {"three.spec", "three"}, {"fo-ur.layer", NULL}, {"five.6.layer", NULL},
+        {".layer", NULL}, {"int.layer", NULL}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct diag diag = {0};
+        struct layer *layer = read_bytes(cases[i].file, BASE, strlen(BASE), NULL, 0, &diag);
+        assert_int_equal(diag.errors, cases[i].name == NULL);
+        if (cases[i].name != NULL)
+            assert_string_equal(layer->name, cases[i].name);
+        layer_free(layer);
+        diag_free(&diag);
+    }
+}
+
+/* ---- lines ----------------------------------------------------------------------------------------------- */
+
+static void test_text_forms(void **state)
+{
+    (void)state;
+    static const char *const same[] = {
+        "d_model = 64\nh = 4\nseq_len = 32",                                         /* no last newline */
+        "d_model = 64\r\nh = 4\r\nseq_len = 32\r\n",
+        "d_model = 64\r\nh = 4\nseq_len = 32\r",
+        ("\xef\xbb\xbf" "d_model = 64\nh = 4\nseq_len = 32\n"),
+        "\xef\xbb\xbf\r\n# a comment\r\nd_model=64#no blank\r\n\th\t=\t4\t\r\n  seq_len = 32  # why\r\n\r\n",
+        "# d_model = 1\nh = 4\n\n\n   \n#\nseq_len = 32\nd_model = 64 # = 3 #\n",
+        "# caf\xc3\xa9 \x01 in a comment is nobody's business\nd_model = 64\nh = 4\nseq_len = 32\n",
+    };
+    for (size_t i = 0; i < COUNT_OF(same); i++) {
+        struct layer *layer = good(same[i]);
+        assert_int_equal(layer->d_model, 64);
+        assert_int_equal(layer->h, 4);
+        assert_int_equal(layer->seq_len, 32);
+        layer_free(layer);
+    }
+}
+
+static void test_nul_and_length(void **state)
+{
+    (void)state;
+    static const char nul[] = BASE "# \0\n";
+    struct diag diag = {0};
+    assert_null(read_bytes("spec.layer", nul, sizeof nul - 1, NULL, 0, &diag));
+    assert_int_equal(diag.errors, 1);
+    assert_non_null(strstr(diag.messages[0], "spec.layer:4: error: NUL byte"));
+    diag_free(&diag);
+
+    const size_t limit = 1u << 20;
+    char *large = malloc(limit + 1);
+    assert_non_null(large);
+    memset(large, '\n', limit + 1);
+    memcpy(large, BASE, strlen(BASE));
+    struct layer *layer = read_bytes("spec.layer", large, limit, NULL, 0, &diag);
+    assert_non_null(layer);
+    layer_free(layer);
+    assert_null(read_bytes("spec.layer", large, limit + 1, NULL, 0, &diag));
+    assert_int_equal(diag_report(&diag, nowhere), EXIT_USAGE);
+    diag_free(&diag);
+    free(large);
+}
+
+static void test_unreadable(void **state)
+{
+    (void)state;
+    const char *const paths[] = {folder, "/nowhere/x.layer", ""};
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        struct diag diag = {0};
+        assert_null(layer_read(paths[i], NULL, 0, &diag));
+        assert_int_equal(diag.errors, 1);
+        assert_true(diag.environment);
+        diag_free(&diag);
+    }
+}
+
+static void test_set(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"h=8", " mask = causal # comment", "plan.unroll=2", "name=other"};
+    static const char text[] = BASE "mask = padding\nplan.unroll = full\nplan.fold = off\n";
+    struct diag diag = {0};
+    struct layer *layer = read_bytes("spec.layer", text, strlen(text), set, COUNT_OF(set), &diag);
+    assert_non_null(layer);
+    assert_int_equal(layer->h, 8);
+    assert_int_equal(layer->d_k, 8);
+    assert_int_equal(layer->mask, MASK_CAUSAL);
+    assert_string_equal(layer->name, "other");
+    assert_int_equal(layer->options_count, 2);
+    assert_string_equal(layer->options[0].value, "2");
+    assert_string_equal(layer->options[0].place, "--set plan.unroll=2");
+    layer_free(layer);
+}
+
+/* An error that came before is not counted as the spec's. */
+static void test_earlier_error(void **state)
+{
+    (void)state;
+    struct diag diag = {0};
+    diag_error(&diag, "--isa", "something");
+    struct layer *layer = read_bytes("spec.layer", BASE, strlen(BASE), NULL, 0, &diag);
+    assert_non_null(layer);
+    assert_int_equal(diag.errors, 1);
+    layer_free(layer);
+    diag_free(&diag);
+}
+
+static void test_many_errors(void **state)
+{
+    (void)state;
+    char *text = malloc(100000);
+    assert_non_null(text);
+    char *end = text + sprintf(text, BASE);
+    for (int i = 0; i < 500; i++)
+        end += sprintf(end, "plan.key_%d = %d\n", i, i);
+    struct diag diag = {0};
+    assert_null(read_bytes("spec.layer", text, strlen(text), NULL, 0, &diag));
+    assert_int_equal(diag.errors, 500 - 256);
+    diag_free(&diag);
+    free(text);
+}
+
+/* ---- every combination ----------------------------------------------------------------------------------- */
+
+/* The contract's refusals once more, as one expression, over all words and a few sizes: 28 thousand specs. */
+static void test_all_combinations(void **state)
+{
+    (void)state;
+    static const char *const width[] = {"", "width = narrow\n", "width = wide\n"};
+    static const char *const given[] = {"", "d_k = 5\n", "d_v = 7\n", "d_k = 5\nd_v = 7\n"};
+    static const char *const w_o[] = {"", "w_o = none\n", "w_o = conv\n"};
+    static const int h[] = {1, 3, 4}, h_kv[] = {0, 1, 2, 4}, d_source[] = {0, 12, 16};
+    size_t legal = 0, refused = 0;
+    for (int code = 0; code < 3 * 4 * 3 * 3 * 4 * 3 * 2 * 2 * 2 * 2; code++) {
+        int rest = code;
+        const int wi = rest % 3, gi = (rest /= 3) % 4, oi = (rest /= 4) % 3, hi = (rest /= 3) % 3;
+        const int ki = (rest /= 3) % 4, si = (rest /= 4) % 3;
+        const bool split = (rest /= 3) % 2, cross = (rest /= 2) % 2, tied = (rest /= 2) % 2, identity = (rest /= 2) % 2;
+
+        const bool has_k = gi & 1, has_v = gi & 2;
+        const int heads = h[hi], kv = h_kv[ki] != 0 ? h_kv[ki] : heads, source = d_source[si] != 0 ? d_source[si] : 12;
+        const bool narrow = wi != 2 && (!has_k || (!has_v && !identity));
+        const bool bad = (wi != 0 && has_k && has_v) || (identity && has_v) || (!cross && d_source[si] != 0) ||
+                         (12 % heads != 0 && (narrow || split || oi == 2)) || (split && source % heads != 0) ||
+                         heads % kv != 0 || (kv < heads && (split || tied || identity)) || (tied && source != 12);
+        char text[400], number[2][40] = {"", ""};
+        if (h_kv[ki] != 0)
+            snprintf(number[0], sizeof number[0], "h_kv = %d\n", h_kv[ki]);
+        if (d_source[si] != 0)
+            snprintf(number[1], sizeof number[1], "d_source = %d\n", d_source[si]);
+        snprintf(text, sizeof text, "d_model = 12\nseq_len = 3\nh = %d\n%s%s%s%s%s%s%s%s%s", heads, width[wi], given[gi],
+                 w_o[oi], number[0], number[1], split ? "input = split\n" : "", cross ? "attention = cross\n" : "",
+                 tied ? "w_k = tied\n" : "", identity ? "w_v = identity\n" : "");
+        const size_t errors = errors_of(text);
+        if ((errors > 0) != bad)
+            fprintf(stderr, "expected %s:\n%s", bad ? "a refusal" : "none", text);
+        assert_true((errors > 0) == bad);
+        *(bad ? &refused : &legal) += 1;
+    }
+    assert_true(legal > 500 && refused > 500);
+}
+
+/* ---- tensors and counts ---------------------------------------------------------------------------------- */
+
+static void assert_shape(const struct layer *layer, enum layer_tensor tensor, int count, int64_t a, int64_t b, int64_t c,
+                         int64_t d)
+{
+    const int64_t expected[4] = {a, b, c, d};
+    int64_t shape[4] = {0};
+    assert_int_equal(layer_weight_shape(layer, tensor, shape), count);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(shape[i], expected[i]);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    struct layer *layer = good("d_model = 12\nh = 4\nh_kv = 2\nd_k = 5\nd_v = 7\nattention = cross\nd_source = 10\n"
+                               "seq_len = 3\nbias = true\n");
+    assert_shape(layer, TENSOR_W_Q, 2, 12, 20, 0, 0);
+    assert_shape(layer, TENSOR_W_K, 2, 10, 10, 0, 0);
+    assert_shape(layer, TENSOR_W_V, 2, 10, 14, 0, 0);
+    assert_shape(layer, TENSOR_W_O, 2, 28, 12, 0, 0);
+    assert_shape(layer, TENSOR_B_Q, 1, 20, 0, 0, 0);
+    assert_shape(layer, TENSOR_B_K, 1, 10, 0, 0, 0);
+    assert_shape(layer, TENSOR_B_V, 1, 14, 0, 0, 0);
+    assert_shape(layer, TENSOR_B_O, 1, 12, 0, 0, 0);
+    assert_shape(layer, TENSOR_X, 0, 0, 0, 0, 0);
+    layer_free(layer);
+
+    layer = good("d_model = 12\nh = 4\nd_k = 5\nd_v = 7\ninput = split\nw_o = conv\nconv_width = 2\nattention = cross\n"
+                 "d_source = 8\nseq_len = 3\nweight_layout = out_in\n");
+    assert_shape(layer, TENSOR_W_Q, 3, 4, 5, 3, 0);
+    assert_shape(layer, TENSOR_W_K, 3, 4, 5, 2, 0);
+    assert_shape(layer, TENSOR_W_V, 3, 4, 7, 2, 0);
+    assert_shape(layer, TENSOR_W_O, 4, 4, 2, 3, 7);
+    assert_shape(layer, TENSOR_B_Q, 0, 0, 0, 0, 0);
+    layer_free(layer);
+}
+
+static void test_has_tensor(void **state)
+{
+    (void)state;
+    struct layer *layer = good(BASE "w_k = tied\nw_v = identity\nw_o = none\nbias = true\n");
+    static const enum layer_tensor has[] = {TENSOR_X, TENSOR_W_Q, TENSOR_B_Q, TENSOR_Y};
+    for (enum layer_tensor tensor = 0, next = 0; tensor < TENSOR_COUNT; tensor++) {
+        const bool expected = next < COUNT_OF(has) && has[next] == tensor;
+        next += expected;
+        assert_true(layer_has_tensor(layer, tensor) == expected);
+    }
+    layer_free(layer);
+    layer = good(BASE "attention = cross\nmask = padding+bool+additive\nscores = true\nbias = true\n");
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
+        assert_true(layer_has_tensor(layer, tensor));
+        assert_non_null(layer_tensor_name(tensor));
+    }
+    assert_string_equal(layer_tensor_name(TENSOR_MASK_BOOL), "mask_bool");
+    layer_free(layer);
+}
+
+static bool sees(const struct layer *l, int64_t t, int64_t j)
+{
+    if ((l->mask & MASK_CAUSAL) != 0 && j > t)
+        return false;
+    if ((l->mask & MASK_NO_SELF) != 0 && j == t)
+        return false;
+    if ((l->mask & MASK_WINDOW) == 0)
+        return true;
+    return (l->window_left == LAYER_UNBOUNDED || j >= t - l->window_left) &&
+           (l->window_right == LAYER_UNBOUNDED || j <= t + l->window_right);
+}
+
+/* All static masks, windows of every small reach, every n and m up to 9. */
+static void test_pairs(void **state)
+{
+    (void)state;
+    struct layer *layer = good(BASE);
+    for (unsigned mask = 0; mask < 64; mask++)
+        for (int64_t left = -1; left < 6; left++)
+            for (int64_t right = -1; right < 6; right++)
+                for (int64_t n = 0; n < 10; n++)
+                    for (int64_t m = 0; m < 10; m++) {
+                        int64_t pairs = 0;
+                        layer->mask = mask;
+                        layer->window_left = left;
+                        layer->window_right = right;
+                        for (int64_t t = 0; t < n; t++)
+                            for (int64_t j = 0; j < m; j++)
+                                pairs += sees(layer, t, j);
+                        assert_int_equal(layer_visible_pairs(layer, n, m), pairs);
+                    }
+    layer_free(layer);
+}
+
+static void test_conv_taps(void **state)
+{
+    (void)state;
+    struct layer *layer = good(BASE "w_o = conv\n");
+    for (int causal = 0; causal < 2; causal++)
+        for (int64_t taps = 1; taps < 12; taps++)
+            for (int64_t n = 0; n < 10; n++) {
+                layer->mask = causal ? MASK_CAUSAL : 0;
+                layer->conv_width = taps;
+                const int64_t pad = causal ? taps - 1 : (taps - 1) / 2;
+                int64_t count = 0;
+                for (int64_t t = 0; t < n; t++)
+                    for (int64_t r = 0; r < taps; r++)
+                        count += t + r - pad >= 0 && t + r - pad < n;
+                assert_int_equal(layer_conv_pad(layer), pad);
+                assert_int_equal(layer_conv_taps(layer, n), count);
+            }
+    layer_free(layer);
+}
+
+/* The longest lengths must not overflow: closed forms against what they are. */
+static void test_longest(void **state)
+{
+    (void)state;
+    const int64_t n = 2147483647;
+    struct layer *layer = good(BASE "w_o = conv\nconv_width = 2147483647\n");
+    assert_true(layer_visible_pairs(layer, n, n) == n * n);
+    layer->mask = MASK_CAUSAL;
+    assert_true(layer_visible_pairs(layer, n, n) == n / 2 * (n + 1) + (n + 1) / 2);
+    assert_true(layer_conv_taps(layer, n) == n / 2 * (n + 1) + (n + 1) / 2);
+    layer->mask = MASK_WINDOW;
+    layer->window_left = layer->window_right = n;
+    assert_true(layer_visible_pairs(layer, n, n) == n * n);
+    layer->window_left = layer->window_right = 0;
+    assert_true(layer_visible_pairs(layer, n, n) == n);
+    layer_free(layer);
+}
+
+/* Multiply-adds, counted one by one as the equations stand. */
+static void test_multiply_adds(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {
+        "", "width = wide\n", "mask = causal\n", "mask = causal+window+no_self\nwindow_left = 2\n", "input = split\n",
+        "w_k = tied\nw_v = identity\nw_o = none\nmask = no_self\n", "h_kv = 2\nd_v = 5\n", "w_o = conv\nconv_width = 4\n",
+        "w_o = conv\nmask = causal+padding\n", "attention = cross\nd_source = 8\nsource_len = 9\n",
+        "attention = cross\nw_k = tied\nmask = window\nwindow_right = 1\n", "bias = true\nscores = true\nmask = bool\n",
+        "input = split\nw_v = identity\nattention = cross\nd_source = 20\n"};
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        char text[300];
+        snprintf(text, sizeof text, "d_model = 12\nh = 4\nseq_len = 7\n%s", specs[i]);
+        struct layer *l = good(text);
+        for (int64_t n = 0; n <= l->seq_len; n++)
+            for (int64_t m = 0; m <= l->source_len; m++) {
+                int64_t q = 0, k = 0, v = 0, scores = 0, values = 0, output = 0;
+                for (int64_t head = 0; head < l->h; head++) {
+                    q += n * l->d_in_q * l->d_k;
+                    for (int64_t t = 0; t < n; t++)
+                        for (int64_t j = 0; j < m; j++)
+                            if (sees(l, t, j)) {
+                                scores += l->d_k;
+                                values += l->d_v;
+                            }
+                    for (int64_t t = 0; t < n && l->w_o != W_O_NONE; t++)
+                        for (int64_t r = 0; r < (l->w_o == W_O_CONV ? l->conv_width : 1); r++) {
+                            const int64_t row = l->w_o == W_O_CONV ? t + r - layer_conv_pad(l) : t;
+                            output += row < 0 || row >= n ? 0 : l->d_v * l->d_model / (l->w_o == W_O_CONV ? l->h : 1);
+                        }
+                }
+                for (int64_t head = 0; head < l->h_kv; head++) {
+                    k += l->tied && !l->cross ? 0 : m * l->d_in_kv * l->d_k;
+                    v += l->identity ? 0 : m * l->d_in_kv * l->d_v;
+                }
+                const struct layer_cost cost = layer_multiply_adds(l, n, m);
+                assert_true(cost.q == (double)q && cost.k == (double)k && cost.v == (double)v);
+                assert_true(cost.scores == (double)scores && cost.values == (double)values);
+                assert_true(cost.output == (double)output);
+                assert_true(cost.total == (double)(q + k + v + scores + values + output));
+            }
+        layer_free(l);
+    }
+}
+
+static void test_parameters(void **state)
+{
+    (void)state;
+    static const struct { const char *spec; int64_t total; } cases[] = {
+        {"d_model = 768\nh = 12\nseq_len = 512\nbias = true\n", 4 * (768 * 768 + 768)},
+        {"d_model = 768\nh = 4\nseq_len = 512\nbias = true\n", 4 * (768 * 768 + 768)},
+        {"d_model = 728\nh = 8\nseq_len = 512\nwidth = wide\n", 4 * 8 * 728 * 728},
+        {"d_model = 2048\nh = 32\nh_kv = 8\nseq_len = 512\n", 2 * 2048 * 2048 + 2 * 2048 * 512},
+        {"d_model = 64\nh = 4\nseq_len = 5\ninput = split\n", 3 * 4 * 16 * 16 + 64 * 64},
+        {"d_model = 64\nh = 4\nseq_len = 5\nw_k = tied\nw_v = identity\nw_o = none\nbias = true\n", 64 * 64 + 64},
+        {"d_model = 64\nh = 4\nseq_len = 5\nw_o = conv\nconv_width = 5\n", 3 * 64 * 64 + 4 * 5 * 16 * 16},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct layer *layer = good(cases[i].spec);
+        const struct layer_parameters p = layer_parameters(layer);
+        assert_int_equal(p.total, cases[i].total);
+        assert_int_equal(p.total, p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o);
+        layer_free(layer);
+    }
+}
+
+/* ---- the walk -------------------------------------------------------------------------------------------- */
+
+static char *explained(const char *spec)
+{
+    struct layer *layer = good(spec);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    explain_layer(layer, out);
+    assert_int_equal(fclose(out), 0);
+    layer_free(layer);
+    return text;
+}
+
+static void test_explain_totals(void **state)
+{
+    (void)state;
+    char *four = explained("d_model = 768\nh = 4\nseq_len = 512\nmask = padding\nbias = true\n");
+    char *twelve = explained("d_model = 768\nh = 12\nseq_len = 512\nmask = padding\nbias = true\n");
+    assert_non_null(strstr(four, "2362368 parameters"));
+    assert_non_null(strstr(twelve, "2362368 parameters"));
+    assert_non_null(strstr(four, "however many heads"));
+    assert_non_null(strstr(four, "1610612736"));
+    free(four);
+    free(twelve);
+
+    char *wide = explained("d_model = 728\nh = 8\nseq_len = 1024\nwidth = wide\n");
+    assert_non_null(strstr(wide, "What the width costs"));
+    assert_non_null(strstr(wide, "16959488"));
+    assert_non_null(strstr(wide, "2119936"));
+    assert_non_null(strstr(wide, "grows with h"));
+    free(wide);
+
+    char *causal = explained("d_model = 64\nh = 4\nseq_len = 10\nmask = causal\n");
+    assert_non_null(strstr(causal, "55 of 100 query-key pairs remain"));
+    free(causal);
+}
+
+/* No line longer than a page, also for layers as large as there can be. */
+static void test_explain_columns(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {
+        BASE, "d_model = 268435456\nh = 1\nseq_len = 536870912\nmask = causal+window+bool+additive\n"
+              "window_left = 2147483647\nwindow_right = 2147483647\nscale = -1.2345678901e-30\nbias = true\n",
+        "d_model = 1000000000\nh = 1000000\nd_k = 100\nd_v = 100\nseq_len = 1000000\nattention = cross\n"
+        "d_source = 1000\nsource_len = 2000000\nh_kv = 1000\nmask = padding+no_self\nscores = true\nbias = true\n",
+        "d_model = 65536\nh = 65536\nwidth = wide\ninput = split\nw_o = conv\nconv_width = 9999\nseq_len = 2147483647\n"
+        "bias = true\nmask = causal+padding\n",
+        "d_model = 1\nh = 2147483647\nd_k = 1\nd_v = 1\nseq_len = 500000000\nw_o = none\nw_k = tied\n",
+        "d_model = 1073741824\nh = 1073741824\ninput = split\nseq_len = 1\n"};
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        char *text = explained(specs[i]);
+        for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+            const size_t length = strcspn(line, "\n");
+            if (length > 100 || (length > 0 && line[length - 1] == ' '))
+                fprintf(stderr, "%zu columns: %.*s\n", length, (int)length, line);
+            assert_true(length <= 100 && (length == 0 || line[length - 1] != ' '));
+        }
+        assert_null(strstr(text, "nan"));
+        assert_null(strstr(text, "inf"));
+        free(text);
+    }
+}
+
+/* ---- instruction sets ------------------------------------------------------------------------------------ */
+
+static void test_isa(void **state)
+{
+    (void)state;
+    static const struct { const char *text; unsigned mask; size_t errors; } cases[] = {
+        {"scalar", 1, 0}, {"avx2", 3, 0}, {"avx512", 5, 0}, {"scalar,avx2,avx512", 7, 0}, {"avx512,avx2", 7, 0},
+        {"", 1, 1}, {"avx2,", 3, 1}, {",avx2", 3, 1}, {"avx2,avx2", 3, 1}, {"sse", 1, 1}, {"AVX2", 1, 1}, {"avx", 1, 1},
+        {"avx2 ", 1, 1}, {"neon,sve,,", 1, 4}};
+    assert_int_equal(isa_count, 3);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct diag diag = {0};
+        assert_int_equal(isa_parse_list(cases[i].text, &diag), cases[i].mask);
+        assert_int_equal(diag.errors, cases[i].errors);
+        if (diag.errors > 0)
+            assert_non_null(strstr(diag.messages[0], "scalar, avx2, avx512"));
+        diag_free(&diag);
+    }
+    assert_int_equal(isa_find("avx512")->id, 3);
+    assert_int_equal(isa_find("avx2")->lanes, 8);
+    assert_null(isa_find("avx51"));
+}
+
+static void test_diag(void **state)
+{
+    (void)state;
+    struct diag diag = {0};
+    char *text = NULL;
+    size_t length = 0;
+    for (int i = 0; i < 25; i++)
+        diag_error(&diag, i % 2 ? NULL : "here:1", "number %d", i);
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    assert_int_equal(diag_report(&diag, out), EXIT_USAGE);
+    diag_environment(&diag, NULL, "late");
+    assert_int_equal(diag_report(&diag, out), EXIT_ENVIRONMENT);
+    assert_int_equal(fclose(out), 0);
+    assert_memory_equal(text, "here:1: error: number 0\nerror: number 1\n", 39);
+    assert_non_null(strstr(text, "number 19\nerror: 5 more errors"));
+    assert_null(strstr(text, "number 20"));
+    free(text);
+    diag_free(&diag);
+    assert_int_equal(diag.errors, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_restated_defaults), cmocka_unit_test(test_every_key),
+        cmocka_unit_test(test_derived), cmocka_unit_test(test_legal), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_stem), cmocka_unit_test(test_text_forms), cmocka_unit_test(test_nul_and_length),
+        cmocka_unit_test(test_unreadable), cmocka_unit_test(test_set), cmocka_unit_test(test_earlier_error),
+        cmocka_unit_test(test_many_errors), cmocka_unit_test(test_all_combinations), cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_has_tensor), cmocka_unit_test(test_pairs), cmocka_unit_test(test_conv_taps),
+        cmocka_unit_test(test_longest), cmocka_unit_test(test_multiply_adds), cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_explain_totals), cmocka_unit_test(test_explain_columns), cmocka_unit_test(test_isa),
+        cmocka_unit_test(test_diag),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
