@@ -30,7 +30,7 @@ static bool ended_well(const struct process_result *result, const char *program,
     return false;
 }
 
-/* ---- generating ------------------------------------------------------------------------------------------------- */
+/* ---- generating ------------------------------------------------------------------------------------------------ */
 
 /* --attngen, $ATTNGEN, or "attngen" in the folder of this program. */
 static bool add_attngen(struct words *words, const struct compile_options *options, struct diag *diag)
@@ -96,7 +96,7 @@ static bool generate(const char *folder, const char *spec, const struct compile_
     return good;
 }
 
-/* ---- the cache's key -------------------------------------------------------------------------------------------- */
+/* ---- the cache's key ------------------------------------------------------------------------------------------- */
 
 /* Where `program` lies in PATH, for the key only; the name itself if it is nowhere. */
 static void hash_program(struct sha256 *hash, const char *program)
@@ -190,7 +190,7 @@ static bool name_library(struct files *files, const char *compiler, const char *
     return files->library != NULL && files->temporary != NULL;
 }
 
-/* ---- compiling -------------------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------------------------- */
 
 #define SEAL 64 /* bytes of hash behind a library in the cache: loading a damaged one could crash, not fail */
 

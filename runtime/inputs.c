@@ -82,7 +82,7 @@ bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inpu
     return true;
 }
 
-/* ---- drawing ------------------------------------------------------------------------------------------------ */
+/* ---- drawing --------------------------------------------------------------------------------------------------- */
 
 uint64_t random_bits(struct random *random)
 {
@@ -210,7 +210,7 @@ bool inputs_draw(struct inputs *in, const struct layer *layer, const struct inpu
     return true;
 }
 
-/* ---- from a file --------------------------------------------------------------------------------------------- */
+/* ---- from a file ----------------------------------------------------------------------------------------------- */
 
 static enum layer_tensor tensor_of_name(const char *name)
 {

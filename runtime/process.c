@@ -34,7 +34,7 @@ void signals_release(const sigset_t *before)
     sigprocmask(SIG_SETMASK, before, NULL);
 }
 
-/* ---- words ---------------------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------------------------- */
 
 static void add_bytes(struct words *words, const char *bytes, size_t length)
 {
@@ -74,7 +74,7 @@ void words_free(struct words *words)
     *words = (struct words){0};
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------------------------- */
 
 static int spawn(pid_t *child, char *const argv[], int output)
 {

@@ -17,7 +17,7 @@
 #define ALL_ROWS_UP_TO 512 /* with `sample`, more rows than this are sampled */
 #define SAMPLED_ROWS 64
 
-/* ---- masks --------------------------------------------------------------------------------------------------- */
+/* ---- masks ----------------------------------------------------------------------------------------------------- */
 
 /* Where the element of a mask tensor [batch or 1][h or 1][n][m] lies. */
 static size_t mask_at(const struct inputs *in, enum layer_tensor mask, size_t b, size_t i, size_t t, size_t j)

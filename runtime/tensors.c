@@ -31,7 +31,7 @@ size_t tensor_type_size(enum tensor_type type)
     return types[type].size;
 }
 
-/* ---- the JSON scanner -------------------------------------------------------------------------------------- */
+/* ---- the JSON scanner ------------------------------------------------------------------------------------------ */
 
 struct scanner {
     const char *at, *end, *start;
@@ -209,7 +209,7 @@ static bool scan_integers(struct scanner *s, int64_t *values, int limit, int *co
     return expect(s, ']');
 }
 
-/* ---- the header -------------------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------------------------ */
 
 struct extent {
     int64_t begin, end;
@@ -525,7 +525,7 @@ void tensors_free(struct tensors *tensors)
     *tensors = (struct tensors){0};
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
 static void write_string(FILE *out, const char *text)
 {

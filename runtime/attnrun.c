@@ -1,0 +1,92 @@
+/* attnrun: generates, compiles, loads, checks, runs and times the kernels of attention layers.
+ *
+ * Left out on purpose: everything that a command does; see check.c, run.c, bench.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "../gen/version.h"
+#include "commands.h"
+
+static const struct command {
+    const char *name;
+    unsigned bit;
+    int (*run)(const struct options *options);
+    const char *usage, *help;
+} commands[] = {
+    {"check", COMMAND_CHECK, command_check, "SPEC… [OPTION…]",
+     "generates the layer's kernels, compiles them, runs every instruction set that this machine has on drawn inputs\n"
+     "and compares with the reference within the derived bound; checks the promises of the interface too"},
+    {"run", COMMAND_RUN, command_run, "SPEC --in A.safetensors [--out B.safetensors] [OPTION…]",
+     "runs the layer on the tensors of a file; y and attn, if the file holds them, are compared"},
+    {"bench", COMMAND_BENCH, command_bench, "SPEC… [OPTION…]",
+     "times the whole layer and each step on one core, beside the peak of that core measured in the same rounds"},
+};
+
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: attnrun COMMAND …\n\n", out);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(out, "  attnrun %s %s\n", commands[i].name, commands[i].usage);
+    fputs("  attnrun help [COMMAND]\n  attnrun --version\n\n"
+          "exit codes: 0 good; 1 a check failed; 2 wrong usage or spec; 3 the environment failed\n",
+          out);
+}
+
+static int help(const char *name)
+{
+    const struct command *command = name != NULL ? find_command(name) : NULL;
+    if (name != NULL && command == NULL) {
+        fprintf(stderr, "attnrun: error: unknown command \"%s\"; see attnrun help\n", name);
+        return EXIT_USAGE;
+    }
+    if (command == NULL) {
+        print_usage(stdout);
+        return EXIT_GOOD;
+    }
+    printf("usage: attnrun %s %s\n\n%s.\n\n", command->name, command->usage, command->help);
+    options_help(stdout, command->bit);
+    return EXIT_GOOD;
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    struct diag diag = {0};
+    struct options options;
+    bool good = options_parse(&options, argc, argv, command->bit, &diag);
+    int code = good ? command->run(&options) : diag_report(&diag, stderr);
+    options_free(&options);
+    diag_free(&diag);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (name == NULL) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0)
+        return help(argc > 2 ? argv[2] : NULL);
+    if (strcmp(name, "--version") == 0) {
+        printf("attnrun %s\n", ATTNGEN_VERSION);
+        return EXIT_GOOD;
+    }
+    const struct command *command = find_command(name);
+    if (command == NULL)
+        return help(name);
+    if (argc > 2 && strcmp(argv[2], "--help") == 0)
+        return help(name);
+    return run_command(command, argc - 1, argv + 1);
+}

@@ -1,0 +1,26 @@
+/* Memory with guard zones on both sides, filled with a pattern: shows who writes where nobody should.
+ *
+ * Left out on purpose: catching reads.
+ */
+#ifndef ATTNRUN_GUARDED_H
+#define ATTNRUN_GUARDED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct guarded {
+    void *data; /* `offset` bytes behind a 64-byte boundary */
+    size_t bytes;
+    unsigned char *block;
+    size_t block_bytes;
+};
+
+/* Filled with signalling NaNs (as f32). */
+bool guarded_make(struct guarded *memory, size_t bytes, size_t offset);
+void guarded_fill(struct guarded *memory);
+bool guarded_zones_intact(const struct guarded *memory);
+/* Nothing was written at all since the last fill. */
+bool guarded_untouched(const struct guarded *memory);
+void guarded_free(struct guarded *memory);
+
+#endif
