@@ -19,6 +19,7 @@
 #define HEADER_FLOATS 16        /* the packed block's header */
 #define PART_MULTIPLY_ADDS 1e6  /* the least work worth handing to a thread: about 10 us on one core */
 #define GROUP_ROWS_MOST 512
+#define DEPTH_MOST 1024         /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 4
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -150,7 +151,7 @@ static int64_t choose_unroll(const struct request *request, int64_t depth)
     return request->unroll < 0 ? UNROLL_AUTO : request->unroll == 0 ? depth : request->unroll;
 }
 
-/* Rows of a row group: what `depth` floats a row leave room for in three quarters of L2. */
+/* Rows of a row group: as many as three quarters of L2 hold, at `depth` floats of operand a row. */
 static int64_t choose_group_rows(const struct request *request, const struct plan_isa *p, int64_t depth, int64_t rows)
 {
     int64_t fit = (int64_t)(p->isa->l2_bytes * 3 / 4 / sizeof(float)) / depth;
@@ -178,12 +179,15 @@ static void plan_panels(struct plan_panels *g, const struct request *request, co
     g->tail_lanes = g->columns % p->lanes;
     g->panel_size = g->taps * g->depth * width;
     g->group_size = g->taps * g->depth * round_up(g->columns, p->lanes);
-    g->group_rows = choose_group_rows(request, p, g->taps > 1 ? g->a_tap : g->depth * g->groups, rows);
+    const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, DEPTH_MOST);
+    g->k_block = least(g->depth, round_up(ceil_div(g->depth, blocks), 8));
+    g->group_rows = choose_group_rows(request, p, blocks > 1 ? g->k_block : g->a_block / p->block, rows);
     const double panel = (double)least(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = least(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
 }
 
-static void plan_lanes(struct plan_lanes *g, const struct request *request, const struct plan_isa *p, int64_t queries)
+static void plan_lanes(struct plan_lanes *g, const struct request *request, const struct plan_isa *p, int64_t columns,
+                       int64_t queries)
 {
     g->rows = p->rows;
     g->unroll = choose_unroll(request, g->depth);
@@ -192,7 +196,7 @@ static void plan_lanes(struct plan_lanes *g, const struct request *request, cons
     g->height[1] = g->height[0] - 1;
     g->count[1] = g->height[0] * tiles - g->columns;
     g->count[0] = tiles - g->count[1];
-    g->group_rows = choose_group_rows(request, p, g->depth * g->groups, queries);
+    g->group_rows = choose_group_rows(request, p, columns, queries);
     const double tile = (double)least(g->group_rows, queries) * (double)(g->depth * g->height[0]);
     g->part_tiles = least(g->groups * tiles, (int64_t)(PART_MULTIPLY_ADDS / tile) + 1);
 }
@@ -204,10 +208,10 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
 }
 
 /* Keys or values: one column group for all heads, tokens [key][h_kv*d]; or, where a head fills whole vectors
- * (or reads its own columns), one group a head, [head][key][d]. */
+ * but for 5% (or reads its own columns), one group a head, [head][key][d]. */
 static bool one_group_per_head(const struct layer *layer, const struct plan_isa *p, int64_t d)
 {
-    return layer->split || (d % p->lanes == 0 && d >= 2 * p->lanes);
+    return layer->split || (d >= 2 * p->lanes && (double)round_up(d, p->lanes) <= 1.05 * (double)d);
 }
 
 static void plan_key_value(struct plan_panels *g, const struct layer *layer, const struct request *request,
@@ -311,11 +315,14 @@ static void explain_panels(struct plan_isa *p, const char *name, const struct pl
 {
     if (!g->exists)
         return;
+    char cut[64] = "";
+    if (g->k_block < g->depth)
+        snprintf(cut, sizeof cut, " in slabs of %" PRId64, g->k_block);
     reason(p, "%s: tile %" PRId64 " x %" PRId64 " (%" PRId64 " accumulators), panels of %" PRId64 " columns x %" PRId64
-           " deep (%" PRId64 " KiB), row groups of %" PRId64 ": their operand fills at most 3/4 of L2 while the panels pass; %"
+           " deep (%" PRId64 " KiB)%s, row groups of %" PRId64 ": their operand fills at most 3/4 of L2 while the panels pass; %"
            PRId64 " steps unrolled; %" PRId64 " panels a part",
            name, g->rows, g->vecs * p->lanes, g->rows * g->vecs, g->vecs * p->lanes, g->depth,
-           g->panel_size * 4 / 1024, g->group_rows, least(g->unroll, g->depth), g->part_panels);
+           g->panel_size * 4 / 1024, cut, g->group_rows, least(g->unroll, g->k_block), g->part_panels);
 }
 
 static void explain_choices(struct plan_isa *p, const struct layer *layer)
@@ -368,7 +375,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         .groups = layer->split ? layer->h : 1,
         .columns = layer->split ? layer->d_k : layer->h * layer->d_k,
     };
-    plan_lanes(&p->q, request, p, layer->seq_len);
+    plan_lanes(&p->q, request, p, layer->d_model, layer->seq_len);
     plan_key_value(&p->k, layer, request, p, layer->d_k, &p->k_row, &p->k_head);
     if (layer->identity) {
         p->v_row = layer->d_source;
@@ -478,7 +485,7 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 #define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
 
 static const struct field panels_fields[] = {
-    FIELD(plan_panels, depth), FIELD(plan_panels, taps), FIELD(plan_panels, groups), FIELD(plan_panels, columns),
+    FIELD(plan_panels, depth), FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups), FIELD(plan_panels, columns),
     FIELD(plan_panels, vecs), FIELD(plan_panels, rows), FIELD(plan_panels, unroll), FIELD(plan_panels, panels),
     FIELD(plan_panels, tail_vecs), FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size),
     FIELD(plan_panels, group_size), FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group),

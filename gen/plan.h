@@ -27,6 +27,7 @@ struct isa;
 struct plan_panels {
     bool exists;
     int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
+    int64_t k_block;      /* steps of it taken before the next panel: all, unless the operand would leave L2 */
     int64_t taps;         /* reductions that add up: conv_width, else 1 */
     int64_t groups;       /* independent column groups (heads), or 1 */
     int64_t columns;      /* columns of one group */
