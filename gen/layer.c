@@ -582,7 +582,8 @@ static bool read_size(struct spec *spec, enum key key, const char *text)
     spec->value[key] = whole_number(text, 1);
     if (spec->value[key] < 0)
         diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' is not a size; write a whole number from 1 to 2147483647", keys[key].name, show(text).text);
+                   "%s = '%s' is not a size; write a whole number from 1 to 2147483647", keys[key].name,
+                   show(text).text);
     return spec->value[key] >= 0;
 }
 
@@ -822,7 +823,8 @@ static void rule_h_kv_divides(struct spec *spec)
         return;
     near_divisors(h, h_kv, near, sizeof near);
     diag_error(spec->diag, place_of(spec, KEY_H_KV),
-               "h_kv = %lld does not divide h = %lld; write for example h_kv = %s", (long long)h_kv, (long long)h, near);
+               "h_kv = %lld does not divide h = %lld; write for example h_kv = %s", (long long)h_kv,
+               (long long)h, near);
 }
 
 static void rule_h_kv_grouped(struct spec *spec)

@@ -67,13 +67,14 @@ mkdir "$work/folder.layer"
 echo "$work/folder.layer: error: is a directory; give the path of a spec file" >"$work/expected"
 refuse directory "$work/expected" 3 "$work/folder.layer"
 
-echo "$work/none.layer: error: cannot be read: No such file or directory; give the path of a spec file" >"$work/expected"
+unreadable="give the path of a spec file"
+echo "$work/none.layer: error: cannot be read: No such file or directory; $unreadable" >"$work/expected"
 refuse missing_file "$work/expected" 3 "$work/none.layer"
 
 printf 'd_model = 64\nh = 4\nseq_len = 32\n' >"$work/secret.layer"
 chmod 000 "$work/secret.layer"
 if [ ! -r "$work/secret.layer" ]; then
-    echo "$work/secret.layer: error: cannot be read: Permission denied; give the path of a spec file" >"$work/expected"
+    echo "$work/secret.layer: error: cannot be read: Permission denied; $unreadable" >"$work/expected"
     refuse unreadable_file "$work/expected" 3 "$work/secret.layer"
 fi
 

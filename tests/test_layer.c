@@ -138,7 +138,8 @@ static void test_every_key(void **state)
     struct layer *layer = good("name=every_key\nd_model=60\nh=6\nh_kv=2\nd_k=8\nd_v=20\nattention=cross\n"
                                "d_source=40\nseq_len=7\nsource_len=9\nw_o=conv\nconv_width=4\nbias=true\n"
                                "mask = causal + padding+no_self +window+ bool+additive\nwindow_left=0\nwindow_right=5\n"
-                               "scale=-2.5e-1\nscores=true\nweight_layout=out_in\nplan.unroll = full\nplan.x_1 = a b\n");
+                               "scale=-2.5e-1\nscores=true\nweight_layout=out_in\nplan.unroll = full\n"
+                               "plan.x_1 = a b\n");
     assert_string_equal(layer->name, "every_key");
     assert_int_equal(layer->h_kv, 2);
     assert_int_equal(layer->width, WIDTH_GIVEN);
@@ -236,12 +237,12 @@ static void test_legal(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    static const char *const fine[] = {"tiny", "transformer_base", "torch_mha_self", "memory", "string_layer", "isolated",
-                                       "Int", "x", "encoder", "not_this", "printf_layer", "A1_b2"};
+    static const char *const fine[] = {"tiny", "transformer_base", "torch_mha_self", "memory", "string_layer",
+                                       "isolated", "Int", "x", "encoder", "not_this", "printf_layer", "A1_b2"};
     static const char *const refused[] = {
-        "if", "_x", "_X", "__x", "x__y", "x_", "1x", "a-b", "a.b", "a b", "and", "or_eq", "class", "thread_local", "alignas",
-        "nullptr", "constexpr", "char8_t", "wchar_t", "_Bool", "_Generic", "asm", "import-it", "errno", "assert", "NULL",
-        "printf", "malloc", "cosf", "cosl", "strlen", "main", "size_t", "int32_t", "true", "std"};
+        "if", "_x", "_X", "__x", "x__y", "x_", "1x", "a-b", "a.b", "a b", "and", "or_eq", "class", "thread_local",
+        "alignas", "nullptr", "constexpr", "char8_t", "wchar_t", "_Bool", "_Generic", "asm", "import-it", "errno", "assert",
+        "NULL", "printf", "malloc", "cosf", "cosl", "strlen", "main", "size_t", "int32_t", "true", "std"};
     char text[200], name[80];
     for (size_t i = 0; i < COUNT_OF(fine); i++) {
         snprintf(text, sizeof text, BASE "name = %s\n", fine[i]);
@@ -412,8 +413,8 @@ static void test_all_combinations(void **state)
             snprintf(number[0], sizeof number[0], "h_kv = %d\n", h_kv[ki]);
         if (d_source[si] != 0)
             snprintf(number[1], sizeof number[1], "d_source = %d\n", d_source[si]);
-        snprintf(text, sizeof text, "d_model = 12\nseq_len = 3\nh = %d\n%s%s%s%s%s%s%s%s%s", heads, width[wi], given[gi],
-                 w_o[oi], number[0], number[1], split ? "input = split\n" : "", cross ? "attention = cross\n" : "",
+        snprintf(text, sizeof text, "d_model = 12\nseq_len = 3\nh = %d\n%s%s%s%s%s%s%s%s%s", heads, width[wi],
+                 given[gi], w_o[oi], number[0], number[1], split ? "input = split\n" : "", cross ? "attention = cross\n" : "",
                  tied ? "w_k = tied\n" : "", identity ? "w_v = identity\n" : "");
         const size_t errors = errors_of(text);
         if ((errors > 0) != bad)
@@ -426,8 +427,8 @@ static void test_all_combinations(void **state)
 
 /* ---- tensors and counts ---------------------------------------------------------------------------------- */
 
-static void assert_shape(const struct layer *layer, enum layer_tensor tensor, int count, int64_t a, int64_t b, int64_t c,
-                         int64_t d)
+static void assert_shape(const struct layer *layer, enum layer_tensor tensor, int count, int64_t a, int64_t b,
+                         int64_t c, int64_t d)
 {
     const int64_t expected[4] = {a, b, c, d};
     int64_t shape[4] = {0};
@@ -560,7 +561,8 @@ static void test_multiply_adds(void **state)
     (void)state;
     static const char *const specs[] = {
         "", "width = wide\n", "mask = causal\n", "mask = causal+window+no_self\nwindow_left = 2\n", "input = split\n",
-        "w_k = tied\nw_v = identity\nw_o = none\nmask = no_self\n", "h_kv = 2\nd_v = 5\n", "w_o = conv\nconv_width = 4\n",
+        "w_k = tied\nw_v = identity\nw_o = none\nmask = no_self\n", "h_kv = 2\nd_v = 5\n",
+        "w_o = conv\nconv_width = 4\n",
         "w_o = conv\nmask = causal+padding\n", "attention = cross\nd_source = 8\nsource_len = 9\n",
         "attention = cross\nw_k = tied\nmask = window\nwindow_right = 1\n", "bias = true\nscores = true\nmask = bool\n",
         "input = split\nw_v = identity\nattention = cross\nd_source = 20\n"};
