@@ -241,7 +241,8 @@ static void test_names(void **state)
                                        "isolated", "Int", "x", "encoder", "not_this", "printf_layer", "A1_b2"};
     static const char *const refused[] = {
         "if", "_x", "_X", "__x", "x__y", "x_", "1x", "a-b", "a.b", "a b", "and", "or_eq", "class", "thread_local",
-        "alignas", "nullptr", "constexpr", "char8_t", "wchar_t", "_Bool", "_Generic", "asm", "import-it", "errno", "assert",
+        "alignas", "nullptr", "constexpr", "char8_t", "wchar_t", "_Bool", "_Generic", "asm", "import-it", "errno",
+        "assert",
         "NULL", "printf", "malloc", "cosf", "cosl", "strlen", "main", "size_t", "int32_t", "true", "std"};
     char text[200], name[80];
     for (size_t i = 0; i < COUNT_OF(fine); i++) {
@@ -414,7 +415,8 @@ static void test_all_combinations(void **state)
         if (d_source[si] != 0)
             snprintf(number[1], sizeof number[1], "d_source = %d\n", d_source[si]);
         snprintf(text, sizeof text, "d_model = 12\nseq_len = 3\nh = %d\n%s%s%s%s%s%s%s%s%s", heads, width[wi],
-                 given[gi], w_o[oi], number[0], number[1], split ? "input = split\n" : "", cross ? "attention = cross\n" : "",
+                 given[gi],
+                 w_o[oi], number[0], number[1], split ? "input = split\n" : "", cross ? "attention = cross\n" : "",
                  tied ? "w_k = tied\n" : "", identity ? "w_v = identity\n" : "");
         const size_t errors = errors_of(text);
         if ((errors > 0) != bad)
