@@ -467,12 +467,14 @@ static bool null_args(struct trial *t)
 }
 
 /* Nothing to do is no error, and writes nothing. */
-static bool empty_calls(struct trial *t)
+static bool empty_calls(struct trial *t, const int32_t *zeros)
 {
     struct inputs none = *t->in;
     none.n = 0;
     none.m = t->layer->cross ? none.m : 0;
     struct kernel_args args = args_of(t, &none);
+    if (args.lengths != NULL)
+        args.lengths = zeros;
     int error = t->call->forward(t->packed, &args, t->scratch.data);
     if (error != KERNEL_OK)
         return broken(t, "n = 0: forward returns %d (%s)", error, error_text(t, error));
@@ -504,9 +506,13 @@ static bool wrong_calls(struct trial *t)
         diag_environment(t->diag, NULL, "out of memory");
     for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
         good = one_wrong_call(t, &wrongs[w], lengths, zeroed);
+    good = good && wrong_parts(t) && null_args(t);
+    if (good)
+        memset(lengths, 0, t->in->batch * sizeof *lengths);
+    good = good && empty_calls(t, lengths);
     free(lengths);
     free(zeroed);
-    return good && wrong_parts(t) && null_args(t) && empty_calls(t);
+    return good;
 }
 
 /* ---- wrong packing --------------------------------------------------------------------------------------------- */
