@@ -27,7 +27,8 @@
  * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
  * origin are added in root sum square. LAMBDA covers the largest of a few million elements; over random
- * layers the largest error is 0.1 to 0.5 of this gate.
+ * layers the largest error is 0.1 to 0.5 of this gate. Where a weight may be off by more than SATURATED (all visible
+ * keys at -1e9, say), errors are not small and independent any more, and only the worst case holds.
  *
  * Whatever may overflow in f32 on the way has no bound (infinity).
  */
@@ -49,6 +50,7 @@
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453
 #define KEY_BLOCK 16
+#define SATURATED 0.1
 
 static double gamma_of(size_t k)
 {
@@ -199,7 +201,8 @@ struct row {
     const unsigned char *visible;
     size_t keys;
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
-    bool overflow;
+    bool overflow;  /* f32 may overflow on the way: no bound at all */
+    bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
 };
 
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
@@ -250,7 +253,8 @@ static void weight_errors(struct row *row)
         const double up = exp(row->log_a[j] + row->d_worst[j]) / low;
         const double down = exp(row->log_a[j] - row->d_worst[j]) / high;
         row->e_worst[j] = fmin(1, fmax(up - a, a - down)) + TINY;
-        row->e_drawn[j] = fmin(1, exp(row->log_a[j] + row->d_drawn[j]) - a) + TINY;
+        row->e_drawn[j] = exp(row->log_a[j] + row->d_drawn[j]) - a + TINY;
+        row->saturated = row->saturated || !(row->e_drawn[j] <= SATURATED);
     }
 }
 
@@ -288,6 +292,8 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
     for (size_t c = 0; any && c < d_v; c++) {
         worst[c] += (double)keys * OMEGA;
         drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (size[c] + 2 * root * fabs(z[c])) + (double)keys * OMEGA;
+        if (row->saturated)
+            drawn[c] = INFINITY;
         if (row->overflow || !((double)keys * size[c] <= FLT_MAX))
             worst[c] = drawn[c] = INFINITY;
     }
@@ -309,6 +315,8 @@ static void attn_errors(struct propagation *p, const struct reference *reference
             const double a = head->weights[r * row->keys + j];
             p->bounds->attn_worst[at + j] = row->e_worst[j] + rounding * (a + row->e_worst[j]);
             p->bounds->attn_drawn[at + j] = sqrt(square(row->e_drawn[j]) + square(a) * common);
+            if (row->saturated)
+                p->bounds->attn_drawn[at + j] = INFINITY;
             if (row->overflow)
                 p->bounds->attn_worst[at + j] = p->bounds->attn_drawn[at + j] = INFINITY;
         }

@@ -96,9 +96,31 @@ static bool same_bits(struct trial *t, const char *what)
 
 /* ---- the same call again, whole and in parts ------------------------------------------------------------------- */
 
+/* A row of attn lies in [0, 1] and sums to one, or is zero where nothing is seen. */
+static bool sums_to_one(struct trial *t)
+{
+    const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
+    const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24;
+    const float *attn = t->attn.data;
+    for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
+        double sum = 0;
+        bool sees = false, good = true;
+        for (size_t j = 0; j < m; j++) {
+            const double weight = attn[row * m + j];
+            sum += weight;
+            good = good && weight >= 0 && weight <= 1 + tolerance;
+            sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
+        }
+        if (!(good && (sees ? fabs(sum - 1) <= tolerance : sum == 0)))
+            return broken(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h, row / n % h,
+                          row % n, sum);
+    }
+    return true;
+}
+
 static bool first_run(struct trial *t)
 {
-    if (!prepare(t, 0, 1) || !forward(t, t->in, "first run"))
+    if (!prepare(t, 0, 1) || !forward(t, t->in, "first run") || !sums_to_one(t))
         return false;
     memcpy(t->base_y, t->y.data, y_count(t) * sizeof(float));
     memcpy(t->base_attn, t->attn.data, attn_count(t) * sizeof(float));
