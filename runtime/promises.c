@@ -112,8 +112,8 @@ static bool sums_to_one(struct trial *t)
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
         if (!(good && (sees ? fabs(sum - 1) <= tolerance : sum == 0)))
-            return broken(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h, row / n % h,
-                          row % n, sum);
+            return broken(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
+                          row / n % h, row % n, sum);
     }
     return true;
 }
