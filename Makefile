@@ -11,7 +11,7 @@ PREFIX   ?= /usr/local
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help deps deps-test test demo install clean
+.PHONY: all help deps deps-test test sweep demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -48,6 +48,7 @@ help:
 	@echo 'make demo       the attention layers of MiniLM and GPT-2: generated, compiled, checked, timed'
 	@echo 'make deps-test  install what the tests need as well'
 	@echo 'make test       every test'
+	@echo 'make sweep      SWEEP=2000 random layers of SEED=1, JOBS=2 at a time'
 	@echo 'make install    the programs into $(PREFIX)/bin (PREFIX, DESTDIR)'
 	@echo 'make clean      remove $(BUILD)/'
 
@@ -95,7 +96,20 @@ deps-test: | $(filter deps,$(installers))
 $(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
 	$(link) -o $@ $^ $(LUA_LIBS) -lcmocka $(run_libs)
 
-test: all $(unit_tests)
+# Random layers: a few hundred of them in `make test`, as many as SWEEP says here.
+SWEEP ?= 2000
+SEED  ?= 1
+JOBS  ?= 2
+sweepers  = $(CC) $(if $(shell command -v clang),clang)
+
+$(BUILD)/sweep: $(BUILD)/tests/sweep.o $(BUILD)/runtime/process.o $(shared)
+	$(link) -o $@ $^ -lm
+
+sweep: all $(BUILD)/sweep
+	$(BUILD)/sweep --attnrun $(BUILD)/attnrun --keep $(BUILD)/sweep-failures --seed $(SEED) --count $(SWEEP) \
+	    --jobs $(JOBS) $(addprefix --cc ,$(sweepers))
+
+test: all $(unit_tests) $(BUILD)/sweep
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' \
 	    tests/run.sh $(unit_tests) $(script_tests)
 

@@ -45,7 +45,7 @@
 #define OMEGA 0x1p-149
 #define TINY 0x1p-100
 #define EXP_ERROR 2.5e-7 /* the polynomials reach 7.5e-8 and 2.1e-7; the rest is for rounding */
-#define LAMBDA 3.0
+#define LAMBDA 2.0
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453
 #define KEY_BLOCK 16

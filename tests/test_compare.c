@@ -1,0 +1,364 @@
+/* The comparison and the bounds: right answers pass, NaN fails, and what a broken kernel would write is caught.
+ *
+ * A naive f32 layer stands in for the kernel; each mutant is that layer with one thing wrong. Left out on purpose:
+ * mutants of the real templates.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../runtime/compare.h"
+
+#define D 24
+#define H 3
+#define DK (D / H)
+#define N 40
+
+static struct layer *layer_of(const char *spec)
+{
+    char path[] = "/tmp/test_compare.XXXXXX";
+    struct diag diag = {0};
+    int file = mkstemp(path);
+    FILE *out = fdopen(file, "w");
+    fprintf(out, "name = test\n%s", spec);
+    fclose(out);
+    struct layer *layer = layer_read(path, NULL, 0, &diag);
+    unlink(path);
+    if (layer == NULL)
+        fail_msg("%s\n%s", spec, diag.messages[0]);
+    return layer;
+}
+
+struct subject {
+    struct layer *layer;
+    struct inputs in;
+    struct reference reference;
+    struct bounds bounds;
+    float *y, *attn;
+};
+
+static const char plain[] = "d_model = 24\nh = 3\nseq_len = 40\nscores = true\nbias = true\nmask = causal\n";
+
+static void make(struct subject *s, const char *spec, uint64_t seed)
+{
+    struct diag diag = {0};
+    s->layer = layer_of(spec);
+    const struct inputs_draw draw = {.seed = seed, .batch = 2, .n = N, .m = N, .full_lengths = true};
+    assert_true(inputs_draw(&s->in, s->layer, &draw, &diag));
+    s->y = calloc(inputs_count(s->layer, &s->in, TENSOR_Y) + 1, sizeof(float));
+    s->attn = calloc(inputs_count(s->layer, &s->in, TENSOR_ATTN) + 1, sizeof(float));
+}
+
+static void bound(struct subject *s)
+{
+    struct diag diag = {0};
+    assert_true(bounds_compute(&s->reference, &s->bounds, s->layer, &s->in, true, &diag));
+}
+
+static void unmake(struct subject *s)
+{
+    reference_free(&s->reference);
+    bounds_free(&s->bounds);
+    inputs_free(&s->in);
+    layer_free(s->layer);
+    free(s->y);
+    free(s->attn);
+}
+
+static struct comparison compare(const struct subject *s, unsigned gates)
+{
+    struct comparison c = {0};
+    compare_y(&c, s->layer, &s->in, &s->reference, &s->bounds, s->y, gates);
+    if (s->layer->scores)
+        compare_attn(&c, s->layer, &s->in, &s->reference, &s->bounds, s->attn, gates);
+    return c;
+}
+
+/* The reference itself, rounded. */
+static void answer(struct subject *s)
+{
+    for (size_t at = 0; at < inputs_count(s->layer, &s->in, TENSOR_Y); at++)
+        s->y[at] = (float)s->reference.y[at];
+    for (size_t at = 0; at < inputs_count(s->layer, &s->in, TENSOR_ATTN); at++)
+        s->attn[at] = (float)s->reference.attn[at];
+}
+
+/* ---- the naive layer and its mutants --------------------------------------------------------------------------- */
+
+enum mutant {
+    SOUND, KEY_DROPPED, HEADS_SWAPPED, MASK_OFF_BY_ONE, SCALE_OF_D_MODEL, TAIL_LANE_LOST, BIAS_Q_FORGOTTEN,
+    BIAS_V_FORGOTTEN, BIAS_O_FORGOTTEN, EXP_OF_DEGREE_3, STALE_MAXIMUM, SUM_ROUNDED,
+    LAST_ROW_OF_THE_OTHER_SEQUENCE, MUTANTS
+};
+
+/* 2^x with a polynomial of the degree on the fraction. */
+static float exp2_of(float x, enum mutant mutant)
+{
+    if (mutant != EXP_OF_DEGREE_3)
+        return exp2f(x);
+    const float whole = floorf(x), f = x - whole;
+    return ldexpf(1 + f * (0.695976f + f * (0.224940f + f * 0.079020f)), (int)fmaxf(whole, -140));
+}
+
+static void project(float *out, const float *x, const float *w, const float *b, bool with_bias)
+{
+    for (int t = 0; t < N; t++)
+        for (int c = 0; c < D; c++) {
+            float sum = with_bias ? b[c] : 0;
+            for (int k = 0; k < D; k++)
+                sum = fmaf(x[t * D + k], w[k * D + c], sum);
+            out[t * D + c] = sum;
+        }
+}
+
+/* One row of one head, keys 0 … t; z and the weights. */
+static void attend(const float *q, const float *k, const float *v, int t, float *z, float *attn, enum mutant mutant)
+{
+    const float scale = 1.44269504f / sqrtf(mutant == SCALE_OF_D_MODEL ? D : DK);
+    float p[N] = {0}, maximum = -INFINITY, sum = 0;
+    const int end = mutant == MASK_OFF_BY_ONE && t + 1 < N ? t + 2 : t + 1;
+    for (int j = 0; j < end; j++) {
+        float score = 0;
+        for (int d = 0; d < DK - (mutant == TAIL_LANE_LOST); d++)
+            score = fmaf(q[d] * scale, k[j * D + d], score);
+        p[j] = score;
+        maximum = fmaxf(maximum, score);
+    }
+    for (int j = 0; j < end; j++) {
+        p[j] = exp2_of(p[j] - maximum, mutant);
+        if (mutant == STALE_MAXIMUM && j >= 32) /* a block's numerators kept from before the maximum rose */
+            p[j] *= 1.0001f;
+        if (mutant == KEY_DROPPED && t == 20 && j == 7)
+            p[j] = 0;
+        sum += p[j];
+    }
+    if (mutant == SUM_ROUNDED)
+        sum = ldexpf(roundf(ldexpf(sum, 5)), -5);
+    for (int j = 0; j < N; j++)
+        attn[j] = p[j] / sum;
+    for (int c = 0; c < DK; c++) {
+        float value = 0;
+        for (int j = 0; j < end; j++)
+            value = fmaf(p[j], v[j * D + c], value);
+        z[c] = value / sum;
+    }
+}
+
+static void naive_layer(struct subject *s, enum mutant mutant)
+{
+    static float q[N * D], k[N * D], v[N * D], z[N * D];
+    const struct inputs *in = &s->in;
+    for (int b = 0; b < 2; b++) {
+        const float *x = inputs_floats(in, TENSOR_X) + b * N * D;
+        project(q, x, in->tensor[TENSOR_W_Q], in->tensor[TENSOR_B_Q], mutant != BIAS_Q_FORGOTTEN);
+        project(k, x, in->tensor[TENSOR_W_K], in->tensor[TENSOR_B_K], true);
+        project(v, x, in->tensor[TENSOR_W_V], in->tensor[TENSOR_B_V], mutant != BIAS_V_FORGOTTEN);
+        for (int i = 0; i < H; i++)
+            for (int t = 0; t < N; t++) {
+                const int to = mutant == HEADS_SWAPPED ? (i + 1) % H : i;
+                attend(q + t * D + i * DK, k + i * DK, v + i * DK, t, z + t * D + to * DK,
+                       s->attn + ((b * H + i) * N + t) * N, mutant);
+            }
+        project(s->y + b * N * D, z, in->tensor[TENSOR_W_O], in->tensor[TENSOR_B_O], mutant != BIAS_O_FORGOTTEN);
+    }
+    if (mutant == LAST_ROW_OF_THE_OTHER_SEQUENCE)
+        memcpy(s->y + (N - 1) * D, s->y + (2 * N - 1) * D, D * sizeof(float));
+}
+
+static void test_naive_layer_passes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct subject s;
+        make(&s, plain, seed);
+        bound(&s);
+        naive_layer(&s, SOUND);
+        struct comparison c = compare(&s, GATE_WORST | GATE_DRAWN);
+        assert_int_equal(c.misses, 0);
+        assert_int_equal(c.elements, 2 * N * D + 2 * H * N * N);
+        assert_true(c.drawn_ratio > 0.02 && c.drawn_ratio <= 1); /* of use: within 50 times the error seen */
+        assert_true(c.worst_ratio > 0 && c.worst_ratio <= c.drawn_ratio);
+        unmake(&s);
+    }
+}
+
+/* b_K is not among the biases: it adds the same to all scores of a row, which softmax does not see. */
+static void test_mutants_fail(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, plain, 5);
+    bound(&s);
+    for (int mutant = SOUND + 1; mutant < MUTANTS; mutant++) {
+        naive_layer(&s, mutant);
+        struct comparison c = compare(&s, GATE_WORST | GATE_DRAWN);
+        if (c.misses == 0)
+            fail_msg("mutant %d passes: %g of the gate", mutant, c.drawn_ratio);
+    }
+    unmake(&s);
+}
+
+/* ---- single elements ------------------------------------------------------------------------------------------- */
+
+static void test_nan_fails(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, plain, 1);
+    bound(&s);
+    answer(&s);
+    assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t v = 0; v < 3; v++)
+        for (size_t gates = GATE_WORST; gates <= (GATE_WORST | GATE_DRAWN); gates++) {
+            const float y = s.y[500], a = s.attn[N + 1];
+            s.y[500] = bad[v];
+            struct comparison c = compare(&s, (unsigned)gates);
+            assert_int_equal(c.misses, 1);
+            assert_int_equal(c.tensor, TENSOR_Y);
+            assert_true(c.index[0] == 0 && c.index[1] == 500 / D && c.index[2] == 500 % D);
+            s.y[500] = y;
+            s.attn[N + 1] = bad[v];
+            c = compare(&s, (unsigned)gates);
+            assert_int_equal(c.misses, 1);
+            assert_int_equal(c.tensor, TENSOR_ATTN);
+            s.attn[N + 1] = a;
+        }
+    unmake(&s);
+}
+
+static void test_hidden_weights_are_exactly_zero(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, plain, 1);
+    bound(&s);
+    answer(&s);
+    s.attn[1] = 1e-45f; /* row 0 does not see key 1 */
+    assert_int_equal(compare(&s, GATE_WORST).misses, 1);
+    s.attn[1] = -0.0f;
+    assert_int_equal(compare(&s, GATE_WORST).misses, 0);
+    unmake(&s);
+}
+
+/* An error of eight times the gate at one element is seen, an eighth of it is not. */
+static void test_sensitivity(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, plain, 2);
+    bound(&s);
+    answer(&s);
+    for (size_t at = 0; at < 2 * N * D; at += 37) {
+        const float kept = s.y[at];
+        const double gate = fmin(s.bounds.y_drawn[at], s.bounds.y_worst[at]);
+        s.y[at] = kept + (float)(8 * gate);
+        assert_int_equal(compare(&s, GATE_DRAWN).misses, 1);
+        s.y[at] = kept + (float)(gate / 8);
+        assert_int_equal(compare(&s, GATE_DRAWN).misses, 0);
+        s.y[at] = kept + (float)(2 * s.bounds.y_worst[at]);
+        assert_int_equal(compare(&s, GATE_WORST).misses, 1);
+        s.y[at] = kept;
+    }
+    unmake(&s);
+}
+
+static void test_the_bound_is_small(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, plain, 3);
+    bound(&s);
+    for (size_t at = 0; at < 2 * N * D; at++) {
+        assert_true(s.bounds.y_drawn[at] > 1e-8 && s.bounds.y_drawn[at] < 2e-5);
+        assert_true(s.bounds.y_worst[at] > 1e-7 && s.bounds.y_worst[at] < 1e-2);
+    }
+    unmake(&s);
+}
+
+/* ---- non-finite references ------------------------------------------------------------------------------------- */
+
+static void test_non_finite_reference(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, plain, 4);
+    ((float *)s.in.tensor[TENSOR_X])[30 * D + 5] = NAN; /* rows 30 … of sequence 0 see it */
+    bound(&s);
+    answer(&s);
+    assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+    s.y[35 * D] = 0; /* swallowed */
+    assert_int_equal(compare(&s, GATE_WORST).misses, 1);
+    s.y[35 * D] = INFINITY; /* which kind is free */
+    assert_int_equal(compare(&s, GATE_WORST).misses, 0);
+    s.y[29 * D] = NAN; /* leaked */
+    assert_int_equal(compare(&s, GATE_WORST).misses, 1);
+    answer(&s);
+    float *row = s.attn + 35 * N;
+    for (size_t j = 0; j < N; j++)
+        row[j] = 0;
+    assert_int_equal(compare(&s, GATE_WORST).misses, 1);
+    row[3] = NAN; /* one suffices */
+    assert_int_equal(compare(&s, GATE_WORST).misses, 0);
+    row[39] = 0.5f; /* hidden */
+    assert_int_equal(compare(&s, GATE_WORST).misses, 1);
+    unmake(&s);
+}
+
+/* Where f32 overflows on the way, nothing is promised; elsewhere everything still is. */
+static void test_overflow(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, plain, 6);
+    float *x = s.in.tensor[TENSOR_X];
+    for (size_t c = 0; c < D; c++)
+        x[30 * D + c] = 1e30f;
+    bound(&s);
+    answer(&s);
+    s.y[30 * D] = NAN;
+    s.attn[30 * N] = NAN;
+    assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+    s.y[29 * D] = NAN;
+    assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 1);
+    unmake(&s);
+}
+
+static void test_rows_that_see_nothing(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, "d_model = 24\nh = 3\nseq_len = 40\nscores = true\nw_o = none\nmask = causal+no_self\n", 1);
+    bound(&s);
+    answer(&s);
+    assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+    s.y[0] = 1e-45f;
+    s.attn[0] = 1e-45f;
+    assert_int_equal(compare(&s, GATE_WORST).misses, 2);
+    unmake(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_naive_layer_passes),
+        cmocka_unit_test(test_mutants_fail),
+        cmocka_unit_test(test_nan_fails),
+        cmocka_unit_test(test_hidden_weights_are_exactly_zero),
+        cmocka_unit_test(test_sensitivity),
+        cmocka_unit_test(test_the_bound_is_small),
+        cmocka_unit_test(test_non_finite_reference),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_rows_that_see_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
