@@ -304,8 +304,6 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->visible = partial ? place(&own, p->key_block * p->block) : 0;
     p->added = (layer->mask & MASK_ADDITIVE) ? place(&own, p->key_block * p->block) : 0;
     p->tile = place(&own, layer->d_v * p->block);
-    p->record_count = ceil_div(layer->source_len, p->key_block) + 5; /* each of 4 cuts ends a block early */
-    p->records = layer->scores ? place(&own, p->record_count * p->block) : 0;
     p->worker_size = own;
 }
 
@@ -509,7 +507,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, v_head), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t), FIELD(plan_isa, keys),
     FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z), FIELD(plan_isa, shared_size),
     FIELD(plan_isa, z_front), FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible),
-    FIELD(plan_isa, added), FIELD(plan_isa, tile), FIELD(plan_isa, records), FIELD(plan_isa, worker_size),
+    FIELD(plan_isa, added), FIELD(plan_isa, tile), FIELD(plan_isa, worker_size),
     FIELD(plan_isa, packed_size),
 };
 

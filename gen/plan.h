@@ -78,8 +78,7 @@ struct plan_isa {
     int64_t x_t, s_t, q_t, keys, values, o_t, z, shared_size;
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */
-    int64_t scores, visible, added, tile, records, worker_size;
-    int64_t record_count; /* key blocks that one row of attn can be made of */
+    int64_t scores, visible, added, tile, worker_size;
 
     int64_t packed_size; /* floats, header included */
 
