@@ -17,13 +17,13 @@
  *     time)
  *     core tile 5 x 8: 10 accumulators + 2 operands + 1 broadcast of 14 registers; single vectors 12 x 4
  *     key block 35: scores of 35 x 8 take 1 KiB, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 5 x 8, weights packed [tile][64][5], row groups of 32; 4 steps unrolled; 13 tiles a part
+ *     queries: tile 5 x 8, weights packed [tile][64][5], row groups of 32; 2 steps unrolled; 13 tiles a part
  *     keys: tile 5 x 8 (10 accumulators), panels of 8 columns x 64 deep (2 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 4 steps unrolled; 8 panels a part
+ *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8 panels a part
  *     values: tile 5 x 8 (10 accumulators), panels of 8 columns x 64 deep (2 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 4 steps unrolled; 8 panels a part
+ *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8 panels a part
  *     output: tile 5 x 8 (10 accumulators), panels of 8 columns x 64 deep (2 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 4 steps unrolled; 8 panels a part
+ *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8 panels a part
  *     keys lie [head][key][d_k], a head's width fills whole vectors
  *     one part of attend: 1 head x 4 query block(s)
  *   avx2
@@ -32,13 +32,13 @@
  *     time)
  *     core tile 6 x 16: 12 accumulators + 2 operands + 1 broadcast of 16 registers; single vectors 14 x 8
  *     key block 36: scores of 36 x 16 take 2 KiB, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 6 x 16, weights packed [tile][64][6], row groups of 32; 4 steps unrolled; 11 tiles a part
+ *     queries: tile 6 x 16, weights packed [tile][64][6], row groups of 32; 2 steps unrolled; 11 tiles a part
  *     keys: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 4 steps unrolled; 4 panels a part
+ *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
  *     values: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 4 steps unrolled; 4 panels a part
+ *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
  *     output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 4 steps unrolled; 4 panels a part
+ *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
  *     keys lie [head][key][d_k], a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query block(s)
  *   avx512
@@ -47,13 +47,13 @@
  *     time)
  *     core tile 14 x 32: 28 accumulators + 2 operands + 1 broadcast of 32 registers; single vectors 16 x 16
  *     key block 42: scores of 42 x 32 take 5 KiB, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 13 x 32, weights packed [tile][64][13], row groups of 32; 4 steps unrolled; 5 tiles a part
+ *     queries: tile 13 x 32, weights packed [tile][64][13], row groups of 32; 2 steps unrolled; 5 tiles a part
  *     keys: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 4 steps unrolled; 1 panels a part
+ *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1 panels a part
  *     values: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 4 steps unrolled; 1 panels a part
+ *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1 panels a part
  *     output: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 4 steps unrolled; 1 panels a part
+ *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1 panels a part
  *     keys lie [key][head][d_k], so that no head is padded to a vector
  *     one part of attend: 1 head x 1 query block(s)
  *
@@ -119,12 +119,18 @@ static void sequence_of(const tiny_args *args, size_t b, struct sequence *s)
     s->keys = s->m;
 }
 
+/* How a tile of queries goes through its keys */
+enum pass {
+    PLAIN,
+    FIND_MAXIMUM /* nothing but the largest score of each query */
+};
+
 struct packed_header {
     uint32_t magic, isa;
     uint64_t layer; /* tells blocks of different layers, plans and versions apart */
 };
 #define PACKED_MAGIC 0x6e747461u /* "attn" */
-#define PACKED_LAYER 0xd088abdedff00824u
+#define PACKED_LAYER 0x13ddd72b2fe49da0u
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -144,6 +150,7 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
 /* ==== scalar ==== */
 
 #define LANES 4
+#define VECS 2
 #define QUERY_BLOCK 8
 #define KEY_BLOCK 35
 #define K_ROW 16 /* floats from key to key */
@@ -257,6 +264,12 @@ static inline vec_scalar eq_scalar(vec_scalar a, vec_scalar b)
 }
 #define vec_eq(a, b) eq_scalar(a, b)
 
+static inline vec_scalar ge_scalar(vec_scalar a, vec_scalar b)
+{
+    return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]), flag_scalar(a.v[3] >= b.v[3])}};
+}
+#define vec_ge(a, b) ge_scalar(a, b)
+
 /* mask ? a : b */
 static inline vec_scalar select_scalar(vec_scalar mask, vec_scalar a, vec_scalar b)
 {
@@ -269,16 +282,22 @@ static inline int any_ne_scalar(vec_scalar a, vec_scalar b)
     return a.v[0] != b.v[0] || a.v[1] != b.v[1] || a.v[2] != b.v[2] || a.v[3] != b.v[3];
 }
 #define vec_any_ne(a, b) any_ne_scalar(a, b)
-#define vec_any_nan(a) any_ne_scalar(a, a)
 
-/* 2^t for t <= 0 or NaN, 0 below -126: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
+static inline int any_eq_scalar(vec_scalar a, vec_scalar b)
+{
+    return a.v[0] == b.v[0] || a.v[1] == b.v[1] || a.v[2] == b.v[2] || a.v[3] == b.v[3];
+}
+#define vec_any_eq(a, b) any_eq_scalar(a, b)
+
+/* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
  * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
  * its rounding. */
 static inline float exp2_scalar(float t)
 {
     const float magic = 12583039.0f;
-    const float u = t + magic;
-    const float f = t - (u - magic);
+    const float bounded = t > 128.0f ? 128.0f : t;
+    const float u = bounded + magic;
+    const float f = bounded - (u - magic);
     float p = 0.0013276472f;
     p = fma_scalar(p, f, 0.009675541f);
     p = fma_scalar(p, f, 0.05550713f);
@@ -339,7 +358,7 @@ TARGET static void queries_5_2x_scalar(const float *a, const float *b, float *c)
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -352,20 +371,8 @@ TARGET static void queries_5_2x_scalar(const float *a, const float *b, float *c)
         a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[10]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[11]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[12]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[13]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[14]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[15]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[17]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[18]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[19]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 20;
-        b += 32;
+        a += 10;
+        b += 16;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
     vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
@@ -382,7 +389,7 @@ TARGET static void queries_4_2x_scalar(const float *a, const float *b, float *c)
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -393,18 +400,8 @@ TARGET static void queries_4_2x_scalar(const float *a, const float *b, float *c)
         a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[10]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[11]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[12]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[13]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[14]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[15]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 16;
-        b += 32;
+        a += 8;
+        b += 16;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
     vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
@@ -421,7 +418,7 @@ TARGET static void queries_5_1x_scalar(const float *a, const float *b, float *c)
     vec c_3_0 = vec_zero();
     vec c_4_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -434,20 +431,8 @@ TARGET static void queries_5_1x_scalar(const float *a, const float *b, float *c)
         a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
         a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[10]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[11]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[12]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[13]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[14]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        b_0 = vec_load(b + 24);
-        a_k = vec_splat(a[15]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[17]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[18]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[19]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a += 20;
-        b += 32;
+        a += 10;
+        b += 16;
     }
     vec_store(c, c_0_0);
     vec_store(c + 8, c_1_0);
@@ -464,7 +449,7 @@ TARGET static void queries_4_1x_scalar(const float *a, const float *b, float *c)
     vec c_2_0 = vec_zero();
     vec c_3_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -475,18 +460,8 @@ TARGET static void queries_4_1x_scalar(const float *a, const float *b, float *c)
         a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[10]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[11]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 24);
-        a_k = vec_splat(a[12]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[13]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[14]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[15]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 16;
-        b += 32;
+        a += 8;
+        b += 16;
     }
     vec_store(c, c_0_0);
     vec_store(c + 8, c_1_0);
@@ -539,7 +514,7 @@ TARGET static void keys_4_scalar(const float *a, const float *b, float *c)
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -550,18 +525,8 @@ TARGET static void keys_4_scalar(const float *a, const float *b, float *c)
         a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[10]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[11]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[25]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[26]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[27]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 32;
-        b += 32;
+        a += 16;
+        b += 16;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
     vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1);
@@ -575,21 +540,15 @@ TARGET static void keys_2_scalar(const float *a, const float *b, float *c)
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[25]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 32;
-        b += 32;
+        a += 16;
+        b += 16;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
     vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1);
@@ -600,17 +559,13 @@ TARGET static void keys_1_scalar(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 32;
-        b += 32;
+        a += 16;
+        b += 16;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
@@ -649,101 +604,6 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 4 tokens x 8 features, 64 deep */
-TARGET static void inputs_4_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[10]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[11]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[25]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[26]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[27]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 32;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1);
-}
-
-/* 2 tokens x 8 features, 64 deep */
-TARGET static void inputs_2_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[25]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 32;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1);
-}
-
-/* 1 tokens x 8 features, 64 deep */
-TARGET static void inputs_1_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 32;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-}
-
-/* one panel over up to 8 tokens */
-TARGET static void inputs_scalar(const float *a, const float *w, float *c, size_t count)
-{
-    for (; count >= 4; count -= 4, a += 4, c += 64)
-        inputs_4_scalar(a, w, c);
-    for (; count >= 2; count -= 2, a += 2, c += 32)
-        inputs_2_scalar(a, w, c);
-    for (; count >= 1; count -= 1, a += 1, c += 16)
-        inputs_1_scalar(a, w, c);
-}
-
 /* 1 part(s) for each group of 32 tokens: part = token group x 8 panel(s) */
 static size_t inputs_parts_scalar(size_t rows)
 {
@@ -761,15 +621,24 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
         const float *a_head = a + head * 0;
         float *c_head = c + head * 512 + i * 8;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            inputs_scalar(a_head + row * 64, w, c_head + row * 16, least(QUERY_BLOCK, end - row));
+            keys_scalar(a_head + row * 64, w, c_head + row * 16, least(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 8 queries at a time -- */
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; raises maximum -- */
+/* A tile of queries on its way through the keys */
+struct tile_scalar {
+    const struct sequence *sequence;
+    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
+    float *worker;
+    size_t head, t;           /* t: position of the first query */
+    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
+    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+};
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 5 keys x 8 queries, 16 deep */
+/* 5 keys x 8 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -778,7 +647,7 @@ TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, 
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -791,20 +660,8 @@ TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[50]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[66]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[67]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 4;
-        b += 32;
+        a += 2;
+        b += 16;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -824,14 +681,14 @@ TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
 }
 
-/* 3 keys x 8 queries, 16 deep */
+/* 3 keys x 8 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_3_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -840,16 +697,8 @@ TARGET static void scores_3_2x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a += 4;
-        b += 32;
+        a += 2;
+        b += 16;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -865,27 +714,21 @@ TARGET static void scores_3_2x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
 }
 
-/* 2 keys x 8 queries, 16 deep */
+/* 2 keys x 8 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 4;
-        b += 32;
+        a += 2;
+        b += 16;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -899,22 +742,18 @@ TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
 }
 
-/* 1 keys x 8 queries, 16 deep */
+/* 1 keys x 8 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 4;
-        b += 32;
+        a += 2;
+        b += 16;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -928,33 +767,175 @@ TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, 
 
 TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
-    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 40)
+    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         scores_5_2x_scalar(k, q_t, s, maximum);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 24)
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         scores_3_2x_scalar(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 16)
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_2x_scalar(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 8)
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_2x_scalar(k, q_t, s, maximum);
 }
 
-/* -- online softmax: m' = max(m, maximum); alpha = 2^(m - m'); p = 2^(s - m'), in place;
- * l = alpha l + sum p. Returns whether any alpha differs from 1. -- */
-TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, float *l, float *alpha,
-                              size_t keys)
+/* 5 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    int changed = 0;
-    const vec old_0 = vec_load(m + 0), m_0 = vec_max(old_0, vec_load(maximum + 0));
-    const vec old_1 = vec_load(m + 4), m_1 = vec_max(old_1, vec_load(maximum + 4));
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_0 = vec_select(vec_eq(old_0, m_0), vec_splat(1.0f), vec_exp2(vec_sub(old_0, m_0)));
-    changed |= vec_any_ne(alpha_0, vec_splat(1.0f));
-    vec l_0 = vec_mul(vec_load(l + 0), alpha_0);
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_1 = vec_select(vec_eq(old_1, m_1), vec_splat(1.0f), vec_exp2(vec_sub(old_1, m_1)));
-    changed |= vec_any_ne(alpha_1, vec_splat(1.0f));
-    vec l_1 = vec_mul(vec_load(l + 4), alpha_1);
-    for (size_t j = 0; j < keys; j++, s += 8) {
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a += 2;
+        b += 16;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
+    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
+    vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
+}
+
+/* 3 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_3_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a += 2;
+        b += 16;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
+}
+
+/* 2 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_2_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a += 2;
+        b += 16;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+}
+
+/* 1 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_1_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a += 2;
+        b += 16;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+}
+
+TARGET static void weights_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+{
+    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
+        weights_5_2x_scalar(k, q_t, s, m, l);
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
+        weights_3_2x_scalar(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        weights_2_2x_scalar(k, q_t, s, m, l);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        weights_1_2x_scalar(k, q_t, s, m, l);
+}
+
+/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F);
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
+    vec_store(m + 0, m_0);
+    vec m_1 = vec_load(m + 4), l_1 = vec_load(l + 4);
+    m_1 = vec_select(vec_eq(m_1, open), vec_load(maximum + 4), m_1);
+    vec_store(m + 4, m_1);
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 4), m_1));
         vec_store(s + 0, p_0);
@@ -962,13 +943,12 @@ TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, fl
         vec_store(s + 4, p_1);
         l_1 = vec_add(l_1, p_1);
     }
-    vec_store(m + 0, m_0);
+    int some_open = 0;
     vec_store(l + 0, l_0);
-    vec_store(alpha + 0, alpha_0);
-    vec_store(m + 4, m_1);
+    some_open |= vec_any_eq(m_0, open);
     vec_store(l + 4, l_1);
-    vec_store(alpha + 4, alpha_1);
-    return changed;
+    some_open |= vec_any_eq(m_1, open);
+    return some_open;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
@@ -992,7 +972,7 @@ TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, 
         c_3_0 = vec_zero(); c_3_1 = vec_zero();
     }
     vec a_k, b_0, b_1;
-    for (; depth >= 4; depth -= 4) {
+    for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -1003,18 +983,8 @@ TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 64;
-        b += 32;
+        a += 32;
+        b += 16;
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
@@ -1033,81 +1003,44 @@ TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, 
 
 TARGET static void values_2x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 4; i++, v += 4, o += 32)
+    for (size_t i = 0; i < 4; i++, v += 4, o += 4 * QUERY_BLOCK)
         values_4_2x_scalar(v, p, o, resume, keys);
 }
 
-/* The keys that some of the queries from t on may see, first ... end-1, and cut into blocks: the block that begins at
- * `key`, and whether some query of ours may not see some key in it. */
-static size_t block_end_2x_scalar(size_t t, size_t key, size_t end, int *partial)
+/* `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
+TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
-    size_t cut = least(end, key + KEY_BLOCK);
-    *partial = 0;
-    (void)t;
-    return cut;
-}
-
-/* Z of one head for the 8 queries from position t on, lane by lane, into o[d][lane] (the worker's tile), each divided by
- * its sum of weights. Returns whether any of it is non-finite. */
-TARGET static int attend_once_2x_scalar(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                        size_t head, size_t t, float *worker)
-{
-    float *s = worker + 0, *o = worker + 288;
-    float m[8], l[8], alpha[8], maximum[8];
-    for (size_t lane = 0; lane < 8; lane += LANES) {
-        vec_store(m + lane, vec_splat(-INFINITY_F));
-        vec_store(l + lane, vec_zero());
-    }
-    (void)head;
-    size_t end = sequence->keys;
-    size_t first = 0;
-    int resume = 0;
-    for (size_t key = first, next; key < end; key = next, resume = 1) {
-        int some_hidden;
-        next = block_end_2x_scalar(t, key, end, &some_hidden);
-        const size_t keys = next - key;
-        for (size_t lane = 0; lane < 8; lane += LANES)
-            vec_store(maximum + lane, vec_splat(-INFINITY_F));
-        scores_2x_scalar(k + key * K_ROW, q_t, s, maximum, keys);
-        int changed;
-        changed = softmax_2x_scalar(s, maximum, m, l, alpha, keys);
-        if (changed && resume)
-            for (size_t d = 0; d < D_V; d++)
-                for (size_t lane = 0; lane < 8; lane += LANES)
-                    vec_store(o + d * 8 + lane, vec_mul(vec_load(o + d * 8 + lane), vec_load(alpha + lane)));
-        values_2x_scalar(v + key * V_ROW, s, o, resume, keys);
-    }
-
-    /* a row that saw no key has l = 0 and stays zero */
-    vec check = vec_zero();
-    for (size_t lane = 0; lane < 8; lane += LANES) {
-        const vec sum = vec_load(l + lane);
-        const vec inverse = vec_select(vec_eq(sum, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), sum));
-        vec_store(l + lane, inverse);
-        for (size_t d = 0; d < D_V; d++) {
-            const vec z = resume ? vec_mul(vec_load(o + d * 8 + lane), inverse) : vec_zero();
-            vec_store(o + d * 8 + lane, z);
-            check = vec_fma(z, vec_zero(), check);
+    const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
+    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
+    size_t done = 0; /* keys whose weights stand in s */
+    if (pass == FIND_MAXIMUM || *some_open) {
+        /* one register tile of scores is enough to find an m, unless something is hidden */
+        done = pass == FIND_MAXIMUM ? keys : least(keys, 5);
+        float maximum[8];
+        for (size_t i = 0; i < 8; i += LANES)
+            vec_store(maximum + i, vec_splat(-INFINITY_F));
+        scores_2x_scalar(k, q_t, s, maximum, done);
+        if (pass == FIND_MAXIMUM) {
+            for (size_t i = 0; i < 8; i += LANES)
+                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            return;
         }
+        *some_open = softmax_2x_scalar(s, maximum, m, l, done);
     }
-    return vec_any_nan(check);
+    weights_2x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    const float *v = tile->v + key * V_ROW;
+    float *o = tile->worker + 288 + lane;
+    values_2x_scalar(v, s, o, *resume, keys);
+    for (size_t i = 0; i < VECS; i++)
+        tile->resume[i] = 1;
+    for (size_t i = 1; i < VECS; i++)
+        tile->some_open[i] = *some_open;
 }
 
-/* Z of one head for the 8 queries from position t on, to where the output step reads it */
-TARGET static void attend_2x_scalar(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                    size_t head, size_t t, float *worker, float *z)
-{
-    (void)attend_once_2x_scalar(sequence, q_t, k, v, head, t, worker);
-    const float *o = worker + 288;
-    /* z[feature][lane]: as the output projection broadcasts it */
-    for (size_t d = 0; d < D_V; d++)
-        for (size_t lane = 0; lane < 8; lane += LANES)
-            vec_store(z + d * QUERY_BLOCK + lane, vec_load(o + d * 8 + lane));
-}
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; raises maximum -- */
-
-/* 12 keys x 4 queries, 16 deep */
+/* 12 keys x 4 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -1123,7 +1056,7 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
     vec c_10_0 = vec_zero();
     vec c_11_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -1150,34 +1083,8 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
         a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
         a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
         a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[50]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[66]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[82]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[98]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[114]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[130]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[146]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[162]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[178]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        b_0 = vec_load(b + 24);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[67]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[83]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[99]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[115]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[131]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[147]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[163]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[179]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 4;
-        b += 32;
+        a += 2;
+        b += 16;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1196,20 +1103,20 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-    vec_store(c + 12, c_3_0);
-    vec_store(c + 16, c_4_0);
-    vec_store(c + 20, c_5_0);
-    vec_store(c + 24, c_6_0);
-    vec_store(c + 28, c_7_0);
-    vec_store(c + 32, c_8_0);
-    vec_store(c + 36, c_9_0);
-    vec_store(c + 40, c_10_0);
-    vec_store(c + 44, c_11_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
+    vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0);
+    vec_store(c + 40, c_5_0);
+    vec_store(c + 48, c_6_0);
+    vec_store(c + 56, c_7_0);
+    vec_store(c + 64, c_8_0);
+    vec_store(c + 72, c_9_0);
+    vec_store(c + 80, c_10_0);
+    vec_store(c + 88, c_11_0);
 }
 
-/* 6 keys x 4 queries, 16 deep */
+/* 6 keys x 4 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -1219,7 +1126,7 @@ TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, 
     vec c_4_0 = vec_zero();
     vec c_5_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -1234,22 +1141,8 @@ TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
         a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
         a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[50]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[66]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[82]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        b_0 = vec_load(b + 24);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[67]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[83]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a += 4;
-        b += 32;
+        a += 2;
+        b += 16;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1262,21 +1155,21 @@ TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, 
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-    vec_store(c + 12, c_3_0);
-    vec_store(c + 16, c_4_0);
-    vec_store(c + 20, c_5_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
+    vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0);
+    vec_store(c + 40, c_5_0);
 }
 
-/* 3 keys x 4 queries, 16 deep */
+/* 3 keys x 4 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
     vec c_2_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -1285,16 +1178,8 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        b_0 = vec_load(b + 24);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a += 4;
-        b += 32;
+        a += 2;
+        b += 16;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1304,31 +1189,25 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
 }
 
-/* 2 keys x 4 queries, 16 deep */
+/* 2 keys x 4 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         b_0 = vec_load(b + 8);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        b_0 = vec_load(b + 24);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 4;
-        b += 32;
+        a += 2;
+        b += 16;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1337,25 +1216,21 @@ TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, 
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
+    vec_store(c + 8, c_1_0);
 }
 
-/* 1 keys x 4 queries, 16 deep */
+/* 1 keys x 4 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         b_0 = vec_load(b + 8);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 24);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 4;
-        b += 32;
+        a += 2;
+        b += 16;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1367,38 +1242,254 @@ TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, 
 
 TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
-    for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 48)
+    for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         scores_12_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 24)
+    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
         scores_6_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 12)
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         scores_3_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 8)
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 4)
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_1x_scalar(k, q_t, s, maximum);
 }
 
-/* -- online softmax: m' = max(m, maximum); alpha = 2^(m - m'); p = 2^(s - m'), in place;
- * l = alpha l + sum p. Returns whether any alpha differs from 1. -- */
-TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l, float *alpha,
-                              size_t keys)
+/* 12 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    int changed = 0;
-    const vec old_0 = vec_load(m + 0), m_0 = vec_max(old_0, vec_load(maximum + 0));
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_0 = vec_select(vec_eq(old_0, m_0), vec_splat(1.0f), vec_exp2(vec_sub(old_0, m_0)));
-    changed |= vec_any_ne(alpha_0, vec_splat(1.0f));
-    vec l_0 = vec_mul(vec_load(l + 0), alpha_0);
-    for (size_t j = 0; j < keys; j++, s += 4) {
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        b_0 = vec_load(b + 8);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a += 2;
+        b += 16;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
+    vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0);
+    vec_store(c + 40, c_5_0);
+    vec_store(c + 48, c_6_0);
+    vec_store(c + 56, c_7_0);
+    vec_store(c + 64, c_8_0);
+    vec_store(c + 72, c_9_0);
+    vec_store(c + 80, c_10_0);
+    vec_store(c + 88, c_11_0);
+}
+
+/* 6 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        b_0 = vec_load(b + 8);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a += 2;
+        b += 16;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
+    vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0);
+    vec_store(c + 40, c_5_0);
+}
+
+/* 3 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        b_0 = vec_load(b + 8);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a += 2;
+        b += 16;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
+}
+
+/* 2 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        b_0 = vec_load(b + 8);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a += 2;
+        b += 16;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 8, c_1_0);
+}
+
+/* 1 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        b_0 = vec_load(b + 8);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a += 2;
+        b += 16;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+}
+
+TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+{
+    for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
+        weights_12_1x_scalar(k, q_t, s, m, l);
+    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
+        weights_6_1x_scalar(k, q_t, s, m, l);
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
+        weights_3_1x_scalar(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        weights_2_1x_scalar(k, q_t, s, m, l);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        weights_1_1x_scalar(k, q_t, s, m, l);
+}
+
+/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F);
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
+    vec_store(m + 0, m_0);
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(m + 0, m_0);
+    int some_open = 0;
     vec_store(l + 0, l_0);
-    vec_store(alpha + 0, alpha_0);
-    return changed;
+    some_open |= vec_any_eq(m_0, open);
+    return some_open;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
@@ -1416,13 +1507,13 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
     vec c_7_0;
     if (resume) {
         c_0_0 = vec_load(c);
-        c_1_0 = vec_load(c + 4);
-        c_2_0 = vec_load(c + 8);
-        c_3_0 = vec_load(c + 12);
-        c_4_0 = vec_load(c + 16);
-        c_5_0 = vec_load(c + 20);
-        c_6_0 = vec_load(c + 24);
-        c_7_0 = vec_load(c + 28);
+        c_1_0 = vec_load(c + 8);
+        c_2_0 = vec_load(c + 16);
+        c_3_0 = vec_load(c + 24);
+        c_4_0 = vec_load(c + 32);
+        c_5_0 = vec_load(c + 40);
+        c_6_0 = vec_load(c + 48);
+        c_7_0 = vec_load(c + 56);
     } else {
         c_0_0 = vec_zero();
         c_1_0 = vec_zero();
@@ -1434,7 +1525,7 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
         c_7_0 = vec_zero();
     }
     vec a_k, b_0;
-    for (; depth >= 4; depth -= 4) {
+    for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -1444,7 +1535,7 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
         a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 4);
+        b_0 = vec_load(b + 8);
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
@@ -1453,25 +1544,7 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
         a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[38]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[39]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 12);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[53]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[54]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[55]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 64;
+        a += 32;
         b += 16;
     }
     for (; depth > 0; depth--) {
@@ -1485,90 +1558,153 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
         a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
         a += 16;
-        b += 4;
+        b += 8;
     }
     vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-    vec_store(c + 12, c_3_0);
-    vec_store(c + 16, c_4_0);
-    vec_store(c + 20, c_5_0);
-    vec_store(c + 24, c_6_0);
-    vec_store(c + 28, c_7_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
+    vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0);
+    vec_store(c + 40, c_5_0);
+    vec_store(c + 48, c_6_0);
+    vec_store(c + 56, c_7_0);
 }
 
 TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 2; i++, v += 8, o += 32)
+    for (size_t i = 0; i < 2; i++, v += 8, o += 8 * QUERY_BLOCK)
         values_8_1x_scalar(v, p, o, resume, keys);
 }
 
-/* The keys that some of the queries from t on may see, first ... end-1, and cut into blocks: the block that begins at
- * `key`, and whether some query of ours may not see some key in it. */
-static size_t block_end_1x_scalar(size_t t, size_t key, size_t end, int *partial)
+/* `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
-    size_t cut = least(end, key + KEY_BLOCK);
-    *partial = 0;
-    (void)t;
-    return cut;
+    const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
+    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
+    size_t done = 0; /* keys whose weights stand in s */
+    if (pass == FIND_MAXIMUM || *some_open) {
+        /* one register tile of scores is enough to find an m, unless something is hidden */
+        done = pass == FIND_MAXIMUM ? keys : least(keys, 12);
+        float maximum[4];
+        for (size_t i = 0; i < 4; i += LANES)
+            vec_store(maximum + i, vec_splat(-INFINITY_F));
+        scores_1x_scalar(k, q_t, s, maximum, done);
+        if (pass == FIND_MAXIMUM) {
+            for (size_t i = 0; i < 4; i += LANES)
+                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            return;
+        }
+        *some_open = softmax_1x_scalar(s, maximum, m, l, done);
+    }
+    weights_1x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    const float *v = tile->v + key * V_ROW;
+    float *o = tile->worker + 288 + lane;
+    values_1x_scalar(v, s, o, *resume, keys);
+    *resume = 1;
 }
 
-/* Z of one head for the 4 queries from position t on, lane by lane, into o[d][lane] (the worker's tile), each divided by
- * its sum of weights. Returns whether any of it is non-finite. */
-TARGET static int attend_once_1x_scalar(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                        size_t head, size_t t, float *worker)
+/* Keys in the next block, of `keys` that remain: near-equal blocks of whole tiles */
+static size_t block_keys_scalar(size_t keys)
 {
-    float *s = worker + 0, *o = worker + 288;
-    float m[4], l[4], alpha[4], maximum[4];
-    for (size_t lane = 0; lane < 4; lane += LANES) {
-        vec_store(m + lane, vec_splat(-INFINITY_F));
-        vec_store(l + lane, vec_zero());
-    }
-    (void)head;
-    size_t end = sequence->keys;
-    size_t first = 0;
-    int resume = 0;
-    for (size_t key = first, next; key < end; key = next, resume = 1) {
-        int some_hidden;
-        next = block_end_1x_scalar(t, key, end, &some_hidden);
-        const size_t keys = next - key;
-        for (size_t lane = 0; lane < 4; lane += LANES)
-            vec_store(maximum + lane, vec_splat(-INFINITY_F));
-        scores_1x_scalar(k + key * K_ROW, q_t, s, maximum, keys);
-        int changed;
-        changed = softmax_1x_scalar(s, maximum, m, l, alpha, keys);
-        if (changed && resume)
-            for (size_t d = 0; d < D_V; d++)
-                for (size_t lane = 0; lane < 4; lane += LANES)
-                    vec_store(o + d * 4 + lane, vec_mul(vec_load(o + d * 4 + lane), vec_load(alpha + lane)));
-        values_1x_scalar(v + key * V_ROW, s, o, resume, keys);
-    }
+    if (keys <= KEY_BLOCK)
+        return keys;
+    const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
+    const size_t even = (keys + blocks - 1) / blocks;
+    return least(KEY_BLOCK, (even + 4) / 5 * 5);
+}
 
-    /* a row that saw no key has l = 0 and stays zero */
-    vec check = vec_zero();
-    for (size_t lane = 0; lane < 4; lane += LANES) {
-        const vec sum = vec_load(l + lane);
-        const vec inverse = vec_select(vec_eq(sum, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), sum));
-        vec_store(l + lane, inverse);
-        for (size_t d = 0; d < D_V; d++) {
-            const vec z = resume ? vec_mul(vec_load(o + d * 4 + lane), inverse) : vec_zero();
-            vec_store(o + d * 4 + lane, z);
-            check = vec_fma(z, vec_zero(), check);
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
+ * of queries at a time. */
+TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors)
+{
+    size_t first = 0, end = 0; /* of the full-width keys */
+    if (vectors == VECS) {
+        end = tile->sequence->keys;
+        for (size_t key = first, keys; key < end; key += keys) {
+            keys = block_keys_scalar(end - key);
+            block_2x_scalar(tile, pass, 0, key, keys);
         }
     }
-    return vec_any_nan(check);
+    for (size_t i = 0; i < vectors; i++) {
+        size_t key = 0;
+        const size_t last = tile->sequence->keys;
+        while (key < last) {
+            size_t stop = last;
+            if (key >= first && key < end) {
+                key = end;
+                continue;
+            }
+            if (key < first && first < end)
+                stop = least(stop, first);
+            const size_t keys = block_keys_scalar(stop - key);
+            block_1x_scalar(tile, pass, i * LANES, key, keys);
+            key += keys;
+        }
+        if (!tile->resume[i] && pass != FIND_MAXIMUM)
+            for (size_t d = 0; d < D_V; d++)
+                vec_store(tile->worker + 288 + d * QUERY_BLOCK + i * LANES, vec_zero());
+    }
 }
 
-/* Z of one head for the 4 queries from position t on, to where the output step reads it */
-TARGET static void attend_1x_scalar(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                    size_t head, size_t t, float *worker, float *z)
+/* Before a pass: no sums yet, and every reference score open unless `m` is kept */
+TARGET static void restart_scalar(struct tile_scalar *tile, int keep_m)
 {
-    (void)attend_once_1x_scalar(sequence, q_t, k, v, head, t, worker);
-    const float *o = worker + 288;
-    /* z[feature][lane]: as the output projection broadcasts it */
-    for (size_t d = 0; d < D_V; d++)
-        for (size_t lane = 0; lane < 4; lane += LANES)
-            vec_store(z + d * QUERY_BLOCK + lane, vec_load(o + d * 4 + lane));
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        if (!keep_m)
+            vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
+}
+
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
+ * 1 / l. Returns whether some query failed, bad[lane] != 0: its sums are not finite or near overflow, either because its
+ * values are so, or because later scores exceed its m by more than an exponential can hold. */
+TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z, float *bad)
+{
+    const float *o = tile->worker + 288;
+    int failed = 0;
+    for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
+        const vec l = vec_load(tile->l + lane);
+        const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
+        vec check = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(INFINITY_F));
+        for (size_t d = 0; d < D_V; d++) {
+            const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
+            vec_store(z + d * QUERY_BLOCK + lane, sum);
+            check = vec_fma(sum, vec_zero(), check);
+        }
+        vec_store(tile->l + lane, inverse);
+        vec_store(bad + lane, check);
+        failed |= vec_any_ne(check, vec_zero());
+    }
+    return failed;
+}
+
+/* Z of the tile's queries, to where the output step reads it. What a mask hides is multiplied by 0 on the fast way; if that
+ * shows (0 NaN = NaN), the same sums are formed again without it. If a query still failed, its m becomes the largest
+ * of all its scores; the others repeat what they had. */
+TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
+{
+    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    float bad[QUERY_BLOCK];
+    float *out = z;
+    restart_scalar(tile, 0);
+    walk_scalar(tile, PLAIN, vectors);
+    int failed = finish_scalar(tile, vectors, out, bad);
+    if (failed) {
+        restart_scalar(tile, 0);
+        walk_scalar(tile, FIND_MAXIMUM, vectors);
+        for (size_t lane = 0; lane < vectors * LANES; lane++)
+            if (bad[lane] == 0.0f)
+                tile->m[lane] = -INFINITY_F;
+        restart_scalar(tile, 1);
+        walk_scalar(tile, PLAIN, vectors);
+        (void)finish_scalar(tile, vectors, out, bad);
+    }
 }
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
@@ -1581,7 +1717,7 @@ TARGET static void output_4_scalar(const float *a, const float *b, float *c)
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -1592,18 +1728,8 @@ TARGET static void output_4_scalar(const float *a, const float *b, float *c)
         a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[10]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[11]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[25]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[26]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[27]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 32;
-        b += 32;
+        a += 16;
+        b += 16;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
     vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1);
@@ -1617,21 +1743,15 @@ TARGET static void output_2_scalar(const float *a, const float *b, float *c)
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[25]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 32;
-        b += 32;
+        a += 16;
+        b += 16;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
     vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1);
@@ -1642,17 +1762,13 @@ TARGET static void output_1_scalar(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 28);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 32;
-        b += 32;
+        a += 16;
+        b += 16;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
@@ -1734,13 +1850,9 @@ TARGET static void attend_part_scalar(const struct sequence *s, float *scratch, 
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD;
     float *z = scratch + 0 + head * 128;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
-        const float *q = scratch + 2048 + t * 64 + head * 128;
-        if (s->n - t > QUERY_BLOCK - LANES) {
-            attend_2x_scalar(s, q, k, v, head, t, worker, z + t * 64);
-            continue;
-        }
-        for (size_t lane = 0; lane < s->n - t; lane += LANES)
-            attend_1x_scalar(s, q + lane, k, v, head, t + lane, worker, z + t * 64 + lane);
+        struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
+        tile.q_t = scratch + 2048 + t * 64 + head * 128;
+        attend_scalar(&tile, z + t * 64);
     }
 }
 
@@ -1816,6 +1928,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 }
 
 #undef LANES
+#undef VECS
 #undef QUERY_BLOCK
 #undef KEY_BLOCK
 #undef K_ROW
@@ -1839,9 +1952,10 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 #undef vec_max
 #undef flag_scalar
 #undef vec_eq
+#undef vec_ge
 #undef vec_select
 #undef vec_any_ne
-#undef vec_any_nan
+#undef vec_any_eq
 #undef vec_exp2
 #undef vec_transpose
 
@@ -1850,6 +1964,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 #if defined(__x86_64__)
 
 #define LANES 8
+#define VECS 2
 #define QUERY_BLOCK 16
 #define KEY_BLOCK 36
 #define K_ROW 16 /* floats from key to key */
@@ -1890,21 +2005,24 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 /* masks are vectors, all ones where true */
 #define vec_eq(a, b) _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
 
+#define vec_ge(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
+
 /* mask ? a : b */
 #define vec_select(mask, a, b) _mm256_blendv_ps(b, a, mask)
 
 #define vec_any_ne(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ)) != 0)
 
-#define vec_any_nan(a) (_mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)) != 0)
+#define vec_any_eq(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) != 0)
 
-/* 2^t for t <= 0 or NaN, 0 below -126: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
+/* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
  * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
  * its rounding. */
 TARGET static inline __m256 exp2_avx2(__m256 t)
 {
     const __m256 magic = _mm256_set1_ps(12583039.0f);
-    const __m256 u = _mm256_add_ps(t, magic);
-    const __m256 f = _mm256_sub_ps(t, _mm256_sub_ps(u, magic));
+    const __m256 bounded = _mm256_min_ps(_mm256_set1_ps(128.0f), t); /* in this order NaN stays */
+    const __m256 u = _mm256_add_ps(bounded, magic);
+    const __m256 f = _mm256_sub_ps(bounded, _mm256_sub_ps(u, magic));
     __m256 p = _mm256_set1_ps(0.0013276472f);
     p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.009675541f));
     p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.05550713f));
@@ -1989,7 +2107,7 @@ TARGET static void queries_6_2x_avx2(const float *a, const float *b, float *c)
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -2004,22 +2122,8 @@ TARGET static void queries_6_2x_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[9]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[10]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         a_k = vec_splat(a[11]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[12]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[13]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[14]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[15]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[17]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[18]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[20]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[21]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[22]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[23]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a += 24;
-        b += 64;
+        a += 12;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
@@ -2038,7 +2142,7 @@ TARGET static void queries_5_2x_avx2(const float *a, const float *b, float *c)
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -2051,20 +2155,8 @@ TARGET static void queries_5_2x_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[10]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[11]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[12]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[13]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[14]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[15]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[17]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[18]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[19]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 20;
-        b += 64;
+        a += 10;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
@@ -2083,7 +2175,7 @@ TARGET static void queries_6_1x_avx2(const float *a, const float *b, float *c)
     vec c_4_0 = vec_zero();
     vec c_5_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -2098,22 +2190,8 @@ TARGET static void queries_6_1x_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[9]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
         a_k = vec_splat(a[10]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
         a_k = vec_splat(a[11]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[12]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[13]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[14]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[15]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[17]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        b_0 = vec_load(b + 48);
-        a_k = vec_splat(a[18]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[20]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[21]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[22]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[23]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a += 24;
-        b += 64;
+        a += 12;
+        b += 32;
     }
     vec_store(c, c_0_0);
     vec_store(c + 16, c_1_0);
@@ -2132,7 +2210,7 @@ TARGET static void queries_5_1x_avx2(const float *a, const float *b, float *c)
     vec c_3_0 = vec_zero();
     vec c_4_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -2145,20 +2223,8 @@ TARGET static void queries_5_1x_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
         a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[10]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[11]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[12]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[13]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[14]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        b_0 = vec_load(b + 48);
-        a_k = vec_splat(a[15]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[17]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[18]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[19]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a += 20;
-        b += 64;
+        a += 10;
+        b += 32;
     }
     vec_store(c, c_0_0);
     vec_store(c + 16, c_1_0);
@@ -2214,7 +2280,7 @@ TARGET static void keys_6_avx2(const float *a, const float *b, float *c)
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -2229,22 +2295,8 @@ TARGET static void keys_6_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[53]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
@@ -2263,7 +2315,7 @@ TARGET static void keys_5_avx2(const float *a, const float *b, float *c)
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -2276,20 +2328,8 @@ TARGET static void keys_5_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
@@ -2305,7 +2345,7 @@ TARGET static void keys_3_avx2(const float *a, const float *b, float *c)
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -2314,16 +2354,8 @@ TARGET static void keys_3_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
@@ -2336,21 +2368,15 @@ TARGET static void keys_2_avx2(const float *a, const float *b, float *c)
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
@@ -2361,17 +2387,13 @@ TARGET static void keys_1_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
 }
@@ -2414,193 +2436,6 @@ TARGET static void keys_part_avx2(const float *packed, const float *a, float *c,
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 6 tokens x 16 features, 64 deep */
-TARGET static void inputs_6_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[53]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a += 64;
-        b += 64;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
-    vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
-}
-
-/* 5 tokens x 16 features, 64 deep */
-TARGET static void inputs_5_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 64;
-        b += 64;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
-}
-
-/* 3 tokens x 16 features, 64 deep */
-TARGET static void inputs_3_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a += 64;
-        b += 64;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-}
-
-/* 2 tokens x 16 features, 64 deep */
-TARGET static void inputs_2_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 64;
-        b += 64;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-}
-
-/* 1 tokens x 16 features, 64 deep */
-TARGET static void inputs_1_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 64;
-        b += 64;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-}
-
-/* one panel over up to 16 tokens */
-TARGET static void inputs_avx2(const float *a, const float *w, float *c, size_t count)
-{
-    for (; count >= 6; count -= 6, a += 6, c += 96)
-        inputs_6_avx2(a, w, c);
-    for (; count >= 5; count -= 5, a += 5, c += 80)
-        inputs_5_avx2(a, w, c);
-    for (; count >= 3; count -= 3, a += 3, c += 48)
-        inputs_3_avx2(a, w, c);
-    for (; count >= 2; count -= 2, a += 2, c += 32)
-        inputs_2_avx2(a, w, c);
-    for (; count >= 1; count -= 1, a += 1, c += 16)
-        inputs_1_avx2(a, w, c);
-}
-
 /* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
 static size_t inputs_parts_avx2(size_t rows)
 {
@@ -2618,15 +2453,24 @@ TARGET static void inputs_part_avx2(const float *packed, const float *a, float *
         const float *a_head = a + head * 0;
         float *c_head = c + head * 512 + i * 16;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            inputs_avx2(a_head + row * 64, w, c_head + row * 16, least(QUERY_BLOCK, end - row));
+            keys_avx2(a_head + row * 64, w, c_head + row * 16, least(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; raises maximum -- */
+/* A tile of queries on its way through the keys */
+struct tile_avx2 {
+    const struct sequence *sequence;
+    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
+    float *worker;
+    size_t head, t;           /* t: position of the first query */
+    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
+    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+};
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 6 keys x 16 queries, 16 deep */
+/* 6 keys x 16 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2636,7 +2480,7 @@ TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, fl
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -2651,22 +2495,8 @@ TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, fl
         a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[50]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[66]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[82]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[67]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[83]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a += 4;
-        b += 64;
+        a += 2;
+        b += 32;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -2688,14 +2518,14 @@ TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, fl
     vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
 }
 
-/* 3 keys x 16 queries, 16 deep */
+/* 3 keys x 16 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_3_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -2704,16 +2534,8 @@ TARGET static void scores_3_2x_avx2(const float *a, const float *b, float *c, fl
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a += 4;
-        b += 64;
+        a += 2;
+        b += 32;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -2729,27 +2551,21 @@ TARGET static void scores_3_2x_avx2(const float *a, const float *b, float *c, fl
     vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
 }
 
-/* 2 keys x 16 queries, 16 deep */
+/* 2 keys x 16 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 4;
-        b += 64;
+        a += 2;
+        b += 32;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -2763,22 +2579,18 @@ TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, fl
     vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
 }
 
-/* 1 keys x 16 queries, 16 deep */
+/* 1 keys x 16 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 4;
-        b += 64;
+        a += 2;
+        b += 32;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -2792,33 +2604,180 @@ TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, fl
 
 TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
-    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 96)
+    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
         scores_6_2x_avx2(k, q_t, s, maximum);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 48)
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         scores_3_2x_avx2(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 32)
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_2x_avx2(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 16)
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_2x_avx2(k, q_t, s, maximum);
 }
 
-/* -- online softmax: m' = max(m, maximum); alpha = 2^(m - m'); p = 2^(s - m'), in place;
- * l = alpha l + sum p. Returns whether any alpha differs from 1. -- */
-TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, float *l, float *alpha,
-                              size_t keys)
+/* 6 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    int changed = 0;
-    const vec old_0 = vec_load(m + 0), m_0 = vec_max(old_0, vec_load(maximum + 0));
-    const vec old_1 = vec_load(m + 8), m_1 = vec_max(old_1, vec_load(maximum + 8));
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_0 = vec_select(vec_eq(old_0, m_0), vec_splat(1.0f), vec_exp2(vec_sub(old_0, m_0)));
-    changed |= vec_any_ne(alpha_0, vec_splat(1.0f));
-    vec l_0 = vec_mul(vec_load(l + 0), alpha_0);
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_1 = vec_select(vec_eq(old_1, m_1), vec_splat(1.0f), vec_exp2(vec_sub(old_1, m_1)));
-    changed |= vec_any_ne(alpha_1, vec_splat(1.0f));
-    vec l_1 = vec_mul(vec_load(l + 8), alpha_1);
-    for (size_t j = 0; j < keys; j++, s += 16) {
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 8);
+        vec l_1 = vec_load(l + 8);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
+        vec_store(l, l_0);
+        vec_store(l + 8, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
+    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
+    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
+    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
+    vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
+}
+
+/* 3 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_3_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 8);
+        vec l_1 = vec_load(l + 8);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        vec_store(l, l_0);
+        vec_store(l + 8, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
+    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
+}
+
+/* 2 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 8);
+        vec l_1 = vec_load(l + 8);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        vec_store(l, l_0);
+        vec_store(l + 8, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
+}
+
+/* 1 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 8);
+        vec l_1 = vec_load(l + 8);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        vec_store(l, l_0);
+        vec_store(l + 8, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+}
+
+TARGET static void weights_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+{
+    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
+        weights_6_2x_avx2(k, q_t, s, m, l);
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
+        weights_3_2x_avx2(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        weights_2_2x_avx2(k, q_t, s, m, l);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        weights_1_2x_avx2(k, q_t, s, m, l);
+}
+
+/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F);
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
+    vec_store(m + 0, m_0);
+    vec m_1 = vec_load(m + 8), l_1 = vec_load(l + 8);
+    m_1 = vec_select(vec_eq(m_1, open), vec_load(maximum + 8), m_1);
+    vec_store(m + 8, m_1);
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 8), m_1));
         vec_store(s + 0, p_0);
@@ -2826,13 +2785,12 @@ TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, floa
         vec_store(s + 8, p_1);
         l_1 = vec_add(l_1, p_1);
     }
-    vec_store(m + 0, m_0);
+    int some_open = 0;
     vec_store(l + 0, l_0);
-    vec_store(alpha + 0, alpha_0);
-    vec_store(m + 8, m_1);
+    some_open |= vec_any_eq(m_0, open);
     vec_store(l + 8, l_1);
-    vec_store(alpha + 8, alpha_1);
-    return changed;
+    some_open |= vec_any_eq(m_1, open);
+    return some_open;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
@@ -2862,7 +2820,7 @@ TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, in
         c_5_0 = vec_zero(); c_5_1 = vec_zero();
     }
     vec a_k, b_0, b_1;
-    for (; depth >= 4; depth -= 4) {
+    for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -2877,22 +2835,8 @@ TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, in
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[53]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
@@ -2935,7 +2879,7 @@ TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, in
         c_4_0 = vec_zero(); c_4_1 = vec_zero();
     }
     vec a_k, b_0, b_1;
-    for (; depth >= 4; depth -= 4) {
+    for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -2948,20 +2892,8 @@ TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, in
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
@@ -2982,83 +2914,46 @@ TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, in
 
 TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 1; i++, v += 6, o += 96)
+    for (size_t i = 0; i < 1; i++, v += 6, o += 6 * QUERY_BLOCK)
         values_6_2x_avx2(v, p, o, resume, keys);
-    for (size_t i = 0; i < 2; i++, v += 5, o += 80)
+    for (size_t i = 0; i < 2; i++, v += 5, o += 5 * QUERY_BLOCK)
         values_5_2x_avx2(v, p, o, resume, keys);
 }
 
-/* The keys that some of the queries from t on may see, first ... end-1, and cut into blocks: the block that begins at
- * `key`, and whether some query of ours may not see some key in it. */
-static size_t block_end_2x_avx2(size_t t, size_t key, size_t end, int *partial)
+/* `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
+TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
-    size_t cut = least(end, key + KEY_BLOCK);
-    *partial = 0;
-    (void)t;
-    return cut;
-}
-
-/* Z of one head for the 16 queries from position t on, lane by lane, into o[d][lane] (the worker's tile), each divided by
- * its sum of weights. Returns whether any of it is non-finite. */
-TARGET static int attend_once_2x_avx2(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                      size_t head, size_t t, float *worker)
-{
-    float *s = worker + 0, *o = worker + 576;
-    float m[16], l[16], alpha[16], maximum[16];
-    for (size_t lane = 0; lane < 16; lane += LANES) {
-        vec_store(m + lane, vec_splat(-INFINITY_F));
-        vec_store(l + lane, vec_zero());
-    }
-    (void)head;
-    size_t end = sequence->keys;
-    size_t first = 0;
-    int resume = 0;
-    for (size_t key = first, next; key < end; key = next, resume = 1) {
-        int some_hidden;
-        next = block_end_2x_avx2(t, key, end, &some_hidden);
-        const size_t keys = next - key;
-        for (size_t lane = 0; lane < 16; lane += LANES)
-            vec_store(maximum + lane, vec_splat(-INFINITY_F));
-        scores_2x_avx2(k + key * K_ROW, q_t, s, maximum, keys);
-        int changed;
-        changed = softmax_2x_avx2(s, maximum, m, l, alpha, keys);
-        if (changed && resume)
-            for (size_t d = 0; d < D_V; d++)
-                for (size_t lane = 0; lane < 16; lane += LANES)
-                    vec_store(o + d * 16 + lane, vec_mul(vec_load(o + d * 16 + lane), vec_load(alpha + lane)));
-        values_2x_avx2(v + key * V_ROW, s, o, resume, keys);
-    }
-
-    /* a row that saw no key has l = 0 and stays zero */
-    vec check = vec_zero();
-    for (size_t lane = 0; lane < 16; lane += LANES) {
-        const vec sum = vec_load(l + lane);
-        const vec inverse = vec_select(vec_eq(sum, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), sum));
-        vec_store(l + lane, inverse);
-        for (size_t d = 0; d < D_V; d++) {
-            const vec z = resume ? vec_mul(vec_load(o + d * 16 + lane), inverse) : vec_zero();
-            vec_store(o + d * 16 + lane, z);
-            check = vec_fma(z, vec_zero(), check);
+    const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
+    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
+    size_t done = 0; /* keys whose weights stand in s */
+    if (pass == FIND_MAXIMUM || *some_open) {
+        /* one register tile of scores is enough to find an m, unless something is hidden */
+        done = pass == FIND_MAXIMUM ? keys : least(keys, 6);
+        float maximum[16];
+        for (size_t i = 0; i < 16; i += LANES)
+            vec_store(maximum + i, vec_splat(-INFINITY_F));
+        scores_2x_avx2(k, q_t, s, maximum, done);
+        if (pass == FIND_MAXIMUM) {
+            for (size_t i = 0; i < 16; i += LANES)
+                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            return;
         }
+        *some_open = softmax_2x_avx2(s, maximum, m, l, done);
     }
-    return vec_any_nan(check);
+    weights_2x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    const float *v = tile->v + key * V_ROW;
+    float *o = tile->worker + 576 + lane;
+    values_2x_avx2(v, s, o, *resume, keys);
+    for (size_t i = 0; i < VECS; i++)
+        tile->resume[i] = 1;
+    for (size_t i = 1; i < VECS; i++)
+        tile->some_open[i] = *some_open;
 }
 
-/* Z of one head for the 16 queries from position t on, to where the output step reads it */
-TARGET static void attend_2x_avx2(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                  size_t head, size_t t, float *worker, float *z)
-{
-    (void)attend_once_2x_avx2(sequence, q_t, k, v, head, t, worker);
-    const float *o = worker + 576;
-    /* z[feature][lane]: as the output projection broadcasts it */
-    for (size_t d = 0; d < D_V; d++)
-        for (size_t lane = 0; lane < 16; lane += LANES)
-            vec_store(z + d * QUERY_BLOCK + lane, vec_load(o + d * 16 + lane));
-}
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; raises maximum -- */
-
-/* 14 keys x 8 queries, 16 deep */
+/* 14 keys x 8 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -3076,7 +2971,7 @@ TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, f
     vec c_12_0 = vec_zero();
     vec c_13_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -3107,38 +3002,8 @@ TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, f
         a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
         a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
         a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[50]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[66]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[82]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[98]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[114]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[130]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[146]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[162]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[178]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[194]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[210]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        b_0 = vec_load(b + 48);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[67]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[83]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[99]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[115]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[131]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[147]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[163]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[179]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[195]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[211]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a += 4;
-        b += 64;
+        a += 2;
+        b += 32;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -3159,22 +3024,22 @@ TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, f
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-    vec_store(c + 48, c_6_0);
-    vec_store(c + 56, c_7_0);
-    vec_store(c + 64, c_8_0);
-    vec_store(c + 72, c_9_0);
-    vec_store(c + 80, c_10_0);
-    vec_store(c + 88, c_11_0);
-    vec_store(c + 96, c_12_0);
-    vec_store(c + 104, c_13_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+    vec_store(c + 160, c_10_0);
+    vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0);
+    vec_store(c + 208, c_13_0);
 }
 
-/* 7 keys x 8 queries, 16 deep */
+/* 7 keys x 8 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -3185,7 +3050,7 @@ TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, fl
     vec c_5_0 = vec_zero();
     vec c_6_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -3202,24 +3067,8 @@ TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, fl
         a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
         a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[50]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[66]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[82]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[98]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        b_0 = vec_load(b + 48);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[67]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[83]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[99]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a += 4;
-        b += 64;
+        a += 2;
+        b += 32;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -3233,15 +3082,15 @@ TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, fl
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-    vec_store(c + 48, c_6_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
 }
 
-/* 4 keys x 8 queries, 16 deep */
+/* 4 keys x 8 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -3249,7 +3098,7 @@ TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, fl
     vec c_2_0 = vec_zero();
     vec c_3_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -3260,18 +3109,8 @@ TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, fl
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[50]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 48);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[35]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 4;
-        b += 64;
+        a += 2;
+        b += 32;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -3282,32 +3121,26 @@ TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, fl
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
 }
 
-/* 2 keys x 8 queries, 16 deep */
+/* 2 keys x 8 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_2_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         b_0 = vec_load(b + 16);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[18]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        b_0 = vec_load(b + 48);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[19]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 4;
-        b += 64;
+        a += 2;
+        b += 32;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -3316,25 +3149,21 @@ TARGET static void scores_2_1x_avx2(const float *a, const float *b, float *c, fl
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_1_0);
 }
 
-/* 1 keys x 8 queries, 16 deep */
+/* 1 keys x 8 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         b_0 = vec_load(b + 16);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 48);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 4;
-        b += 64;
+        a += 2;
+        b += 32;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -3346,38 +3175,274 @@ TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, fl
 
 TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
-    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 112)
+    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         scores_14_1x_avx2(k, q_t, s, maximum);
-    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 56)
+    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 7 * QUERY_BLOCK)
         scores_7_1x_avx2(k, q_t, s, maximum);
-    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 32)
+    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_1x_avx2(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 16)
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_1x_avx2(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 8)
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_1x_avx2(k, q_t, s, maximum);
 }
 
-/* -- online softmax: m' = max(m, maximum); alpha = 2^(m - m'); p = 2^(s - m'), in place;
- * l = alpha l + sum p. Returns whether any alpha differs from 1. -- */
-TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, float *l, float *alpha,
-                              size_t keys)
+/* 14 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    int changed = 0;
-    const vec old_0 = vec_load(m + 0), m_0 = vec_max(old_0, vec_load(maximum + 0));
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_0 = vec_select(vec_eq(old_0, m_0), vec_splat(1.0f), vec_exp2(vec_sub(old_0, m_0)));
-    changed |= vec_any_ne(alpha_0, vec_splat(1.0f));
-    vec l_0 = vec_mul(vec_load(l + 0), alpha_0);
-    for (size_t j = 0; j < keys; j++, s += 8) {
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero();
+    vec c_13_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
+        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+    vec_store(c + 160, c_10_0);
+    vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0);
+    vec_store(c + 208, c_13_0);
+}
+
+/* 7 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_7_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+}
+
+/* 4 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+}
+
+/* 2 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_2_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+}
+
+/* 1 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+}
+
+TARGET static void weights_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+{
+    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
+        weights_14_1x_avx2(k, q_t, s, m, l);
+    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 7 * QUERY_BLOCK)
+        weights_7_1x_avx2(k, q_t, s, m, l);
+    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
+        weights_4_1x_avx2(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        weights_2_1x_avx2(k, q_t, s, m, l);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        weights_1_1x_avx2(k, q_t, s, m, l);
+}
+
+/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F);
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
+    vec_store(m + 0, m_0);
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(m + 0, m_0);
+    int some_open = 0;
     vec_store(l + 0, l_0);
-    vec_store(alpha + 0, alpha_0);
-    return changed;
+    some_open |= vec_any_eq(m_0, open);
+    return some_open;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
@@ -3395,13 +3460,13 @@ TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, in
     vec c_7_0;
     if (resume) {
         c_0_0 = vec_load(c);
-        c_1_0 = vec_load(c + 8);
-        c_2_0 = vec_load(c + 16);
-        c_3_0 = vec_load(c + 24);
-        c_4_0 = vec_load(c + 32);
-        c_5_0 = vec_load(c + 40);
-        c_6_0 = vec_load(c + 48);
-        c_7_0 = vec_load(c + 56);
+        c_1_0 = vec_load(c + 16);
+        c_2_0 = vec_load(c + 32);
+        c_3_0 = vec_load(c + 48);
+        c_4_0 = vec_load(c + 64);
+        c_5_0 = vec_load(c + 80);
+        c_6_0 = vec_load(c + 96);
+        c_7_0 = vec_load(c + 112);
     } else {
         c_0_0 = vec_zero();
         c_1_0 = vec_zero();
@@ -3413,7 +3478,7 @@ TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, in
         c_7_0 = vec_zero();
     }
     vec a_k, b_0;
-    for (; depth >= 4; depth -= 4) {
+    for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -3423,7 +3488,7 @@ TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, in
         a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
         a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 8);
+        b_0 = vec_load(b + 16);
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
@@ -3432,25 +3497,7 @@ TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, in
         a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
         a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[38]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[39]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 24);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[53]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[54]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[55]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 64;
+        a += 32;
         b += 32;
     }
     for (; depth > 0; depth--) {
@@ -3464,90 +3511,153 @@ TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, in
         a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
         a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
         a += 16;
-        b += 8;
+        b += 16;
     }
     vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-    vec_store(c + 48, c_6_0);
-    vec_store(c + 56, c_7_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
 }
 
 TARGET static void values_1x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 2; i++, v += 8, o += 64)
+    for (size_t i = 0; i < 2; i++, v += 8, o += 8 * QUERY_BLOCK)
         values_8_1x_avx2(v, p, o, resume, keys);
 }
 
-/* The keys that some of the queries from t on may see, first ... end-1, and cut into blocks: the block that begins at
- * `key`, and whether some query of ours may not see some key in it. */
-static size_t block_end_1x_avx2(size_t t, size_t key, size_t end, int *partial)
+/* `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
-    size_t cut = least(end, key + KEY_BLOCK);
-    *partial = 0;
-    (void)t;
-    return cut;
+    const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
+    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
+    size_t done = 0; /* keys whose weights stand in s */
+    if (pass == FIND_MAXIMUM || *some_open) {
+        /* one register tile of scores is enough to find an m, unless something is hidden */
+        done = pass == FIND_MAXIMUM ? keys : least(keys, 14);
+        float maximum[8];
+        for (size_t i = 0; i < 8; i += LANES)
+            vec_store(maximum + i, vec_splat(-INFINITY_F));
+        scores_1x_avx2(k, q_t, s, maximum, done);
+        if (pass == FIND_MAXIMUM) {
+            for (size_t i = 0; i < 8; i += LANES)
+                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            return;
+        }
+        *some_open = softmax_1x_avx2(s, maximum, m, l, done);
+    }
+    weights_1x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    const float *v = tile->v + key * V_ROW;
+    float *o = tile->worker + 576 + lane;
+    values_1x_avx2(v, s, o, *resume, keys);
+    *resume = 1;
 }
 
-/* Z of one head for the 8 queries from position t on, lane by lane, into o[d][lane] (the worker's tile), each divided by
- * its sum of weights. Returns whether any of it is non-finite. */
-TARGET static int attend_once_1x_avx2(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                      size_t head, size_t t, float *worker)
+/* Keys in the next block, of `keys` that remain: near-equal blocks of whole tiles */
+static size_t block_keys_avx2(size_t keys)
 {
-    float *s = worker + 0, *o = worker + 576;
-    float m[8], l[8], alpha[8], maximum[8];
-    for (size_t lane = 0; lane < 8; lane += LANES) {
-        vec_store(m + lane, vec_splat(-INFINITY_F));
-        vec_store(l + lane, vec_zero());
-    }
-    (void)head;
-    size_t end = sequence->keys;
-    size_t first = 0;
-    int resume = 0;
-    for (size_t key = first, next; key < end; key = next, resume = 1) {
-        int some_hidden;
-        next = block_end_1x_avx2(t, key, end, &some_hidden);
-        const size_t keys = next - key;
-        for (size_t lane = 0; lane < 8; lane += LANES)
-            vec_store(maximum + lane, vec_splat(-INFINITY_F));
-        scores_1x_avx2(k + key * K_ROW, q_t, s, maximum, keys);
-        int changed;
-        changed = softmax_1x_avx2(s, maximum, m, l, alpha, keys);
-        if (changed && resume)
-            for (size_t d = 0; d < D_V; d++)
-                for (size_t lane = 0; lane < 8; lane += LANES)
-                    vec_store(o + d * 8 + lane, vec_mul(vec_load(o + d * 8 + lane), vec_load(alpha + lane)));
-        values_1x_avx2(v + key * V_ROW, s, o, resume, keys);
-    }
+    if (keys <= KEY_BLOCK)
+        return keys;
+    const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
+    const size_t even = (keys + blocks - 1) / blocks;
+    return least(KEY_BLOCK, (even + 5) / 6 * 6);
+}
 
-    /* a row that saw no key has l = 0 and stays zero */
-    vec check = vec_zero();
-    for (size_t lane = 0; lane < 8; lane += LANES) {
-        const vec sum = vec_load(l + lane);
-        const vec inverse = vec_select(vec_eq(sum, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), sum));
-        vec_store(l + lane, inverse);
-        for (size_t d = 0; d < D_V; d++) {
-            const vec z = resume ? vec_mul(vec_load(o + d * 8 + lane), inverse) : vec_zero();
-            vec_store(o + d * 8 + lane, z);
-            check = vec_fma(z, vec_zero(), check);
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
+ * of queries at a time. */
+TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vectors)
+{
+    size_t first = 0, end = 0; /* of the full-width keys */
+    if (vectors == VECS) {
+        end = tile->sequence->keys;
+        for (size_t key = first, keys; key < end; key += keys) {
+            keys = block_keys_avx2(end - key);
+            block_2x_avx2(tile, pass, 0, key, keys);
         }
     }
-    return vec_any_nan(check);
+    for (size_t i = 0; i < vectors; i++) {
+        size_t key = 0;
+        const size_t last = tile->sequence->keys;
+        while (key < last) {
+            size_t stop = last;
+            if (key >= first && key < end) {
+                key = end;
+                continue;
+            }
+            if (key < first && first < end)
+                stop = least(stop, first);
+            const size_t keys = block_keys_avx2(stop - key);
+            block_1x_avx2(tile, pass, i * LANES, key, keys);
+            key += keys;
+        }
+        if (!tile->resume[i] && pass != FIND_MAXIMUM)
+            for (size_t d = 0; d < D_V; d++)
+                vec_store(tile->worker + 576 + d * QUERY_BLOCK + i * LANES, vec_zero());
+    }
 }
 
-/* Z of one head for the 8 queries from position t on, to where the output step reads it */
-TARGET static void attend_1x_avx2(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                  size_t head, size_t t, float *worker, float *z)
+/* Before a pass: no sums yet, and every reference score open unless `m` is kept */
+TARGET static void restart_avx2(struct tile_avx2 *tile, int keep_m)
 {
-    (void)attend_once_1x_avx2(sequence, q_t, k, v, head, t, worker);
-    const float *o = worker + 576;
-    /* z[feature][lane]: as the output projection broadcasts it */
-    for (size_t d = 0; d < D_V; d++)
-        for (size_t lane = 0; lane < 8; lane += LANES)
-            vec_store(z + d * QUERY_BLOCK + lane, vec_load(o + d * 8 + lane));
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        if (!keep_m)
+            vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
+}
+
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
+ * 1 / l. Returns whether some query failed, bad[lane] != 0: its sums are not finite or near overflow, either because its
+ * values are so, or because later scores exceed its m by more than an exponential can hold. */
+TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z, float *bad)
+{
+    const float *o = tile->worker + 576;
+    int failed = 0;
+    for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
+        const vec l = vec_load(tile->l + lane);
+        const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
+        vec check = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(INFINITY_F));
+        for (size_t d = 0; d < D_V; d++) {
+            const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
+            vec_store(z + d * QUERY_BLOCK + lane, sum);
+            check = vec_fma(sum, vec_zero(), check);
+        }
+        vec_store(tile->l + lane, inverse);
+        vec_store(bad + lane, check);
+        failed |= vec_any_ne(check, vec_zero());
+    }
+    return failed;
+}
+
+/* Z of the tile's queries, to where the output step reads it. What a mask hides is multiplied by 0 on the fast way; if that
+ * shows (0 NaN = NaN), the same sums are formed again without it. If a query still failed, its m becomes the largest
+ * of all its scores; the others repeat what they had. */
+TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
+{
+    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    float bad[QUERY_BLOCK];
+    float *out = z;
+    restart_avx2(tile, 0);
+    walk_avx2(tile, PLAIN, vectors);
+    int failed = finish_avx2(tile, vectors, out, bad);
+    if (failed) {
+        restart_avx2(tile, 0);
+        walk_avx2(tile, FIND_MAXIMUM, vectors);
+        for (size_t lane = 0; lane < vectors * LANES; lane++)
+            if (bad[lane] == 0.0f)
+                tile->m[lane] = -INFINITY_F;
+        restart_avx2(tile, 1);
+        walk_avx2(tile, PLAIN, vectors);
+        (void)finish_avx2(tile, vectors, out, bad);
+    }
 }
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
@@ -3562,7 +3672,7 @@ TARGET static void output_6_avx2(const float *a, const float *b, float *c)
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -3577,22 +3687,8 @@ TARGET static void output_6_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[53]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
@@ -3611,7 +3707,7 @@ TARGET static void output_5_avx2(const float *a, const float *b, float *c)
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -3624,20 +3720,8 @@ TARGET static void output_5_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[51]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[52]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
@@ -3653,7 +3737,7 @@ TARGET static void output_3_avx2(const float *a, const float *b, float *c)
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -3662,16 +3746,8 @@ TARGET static void output_3_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[50]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
@@ -3684,21 +3760,15 @@ TARGET static void output_2_avx2(const float *a, const float *b, float *c)
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[49]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
     vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
@@ -3709,17 +3779,13 @@ TARGET static void output_1_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 40);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 48); b_1 = vec_load(b + 56);
-        a_k = vec_splat(a[48]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 64;
-        b += 64;
+        a += 32;
+        b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
 }
@@ -3805,13 +3871,9 @@ TARGET static void attend_part_avx2(const struct sequence *s, float *scratch, fl
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD;
     float *z = scratch + 0 + head * 256;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
-        const float *q = scratch + 2048 + t * 64 + head * 256;
-        if (s->n - t > QUERY_BLOCK - LANES) {
-            attend_2x_avx2(s, q, k, v, head, t, worker, z + t * 64);
-            continue;
-        }
-        for (size_t lane = 0; lane < s->n - t; lane += LANES)
-            attend_1x_avx2(s, q + lane, k, v, head, t + lane, worker, z + t * 64 + lane);
+        struct tile_avx2 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
+        tile.q_t = scratch + 2048 + t * 64 + head * 256;
+        attend_avx2(&tile, z + t * 64);
     }
 }
 
@@ -3887,6 +3949,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 }
 
 #undef LANES
+#undef VECS
 #undef QUERY_BLOCK
 #undef KEY_BLOCK
 #undef K_ROW
@@ -3909,9 +3972,10 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 #undef vec_div
 #undef vec_max
 #undef vec_eq
+#undef vec_ge
 #undef vec_select
 #undef vec_any_ne
-#undef vec_any_nan
+#undef vec_any_eq
 #undef vec_exp2
 #undef vec_transpose
 
@@ -3922,6 +3986,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 #if defined(__x86_64__)
 
 #define LANES 16
+#define VECS 2
 #define QUERY_BLOCK 32
 #define KEY_BLOCK 42
 #define K_ROW 64 /* floats from key to key */
@@ -3964,14 +4029,16 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 
 #define vec_eq(a, b) lanes_of(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ))
 
+#define vec_ge(a, b) lanes_of(_mm512_cmp_ps_mask(a, b, _CMP_GE_OQ))
+
 /* mask ? a : b */
 #define vec_select(mask, a, b) _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(mask)), b, a)
 
 #define vec_any_ne(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ) != 0)
 
-#define vec_any_nan(a) (_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) != 0)
+#define vec_any_eq(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) != 0)
 
-/* 2^t for t <= 0 or NaN, 0 for -infinity: f = t - floor(t), a polynomial of degree 5 for 2^f on [0, 1), times 2^floor(t).
+/* 2^t, infinity from 128 on, 0 for -infinity, NaN for NaN: f = t - floor(t), a polynomial of degree 5 for 2^f on [0, 1), times 2^floor(t).
  * Minimax in the relative error (Remez): 7.5e-8. */
 TARGET static inline __m512 exp2_avx512(__m512 t)
 {
@@ -4102,7 +4169,7 @@ TARGET static void queries_13_2x_avx512(const float *a, const float *b, float *c
     vec c_11_0 = vec_zero(), c_11_1 = vec_zero();
     vec c_12_0 = vec_zero(), c_12_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -4131,36 +4198,8 @@ TARGET static void queries_13_2x_avx512(const float *a, const float *b, float *c
         a_k = vec_splat(a[23]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
         a_k = vec_splat(a[24]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
         a_k = vec_splat(a[25]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80);
-        a_k = vec_splat(a[26]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[27]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[28]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[29]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[30]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[31]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[32]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[33]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[34]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[35]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[36]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[37]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[38]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        b_0 = vec_load(b + 96); b_1 = vec_load(b + 112);
-        a_k = vec_splat(a[39]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[40]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[41]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[42]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[43]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[44]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[45]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[46]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[47]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[48]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[49]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[50]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[51]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a += 52;
-        b += 128;
+        a += 26;
+        b += 64;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
     vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
@@ -4193,7 +4232,7 @@ TARGET static void queries_12_2x_avx512(const float *a, const float *b, float *c
     vec c_10_0 = vec_zero(), c_10_1 = vec_zero();
     vec c_11_0 = vec_zero(), c_11_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -4220,34 +4259,8 @@ TARGET static void queries_12_2x_avx512(const float *a, const float *b, float *c
         a_k = vec_splat(a[21]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
         a_k = vec_splat(a[22]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
         a_k = vec_splat(a[23]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[25]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[26]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[27]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[28]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[29]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[30]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[31]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[32]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[33]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[34]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[35]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        b_0 = vec_load(b + 96); b_1 = vec_load(b + 112);
-        a_k = vec_splat(a[36]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[37]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[38]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[39]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[40]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[41]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[42]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[43]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[44]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[45]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[46]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[47]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a += 48;
-        b += 128;
+        a += 24;
+        b += 64;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
     vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
@@ -4280,7 +4293,7 @@ TARGET static void queries_13_1x_avx512(const float *a, const float *b, float *c
     vec c_11_0 = vec_zero();
     vec c_12_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -4309,36 +4322,8 @@ TARGET static void queries_13_1x_avx512(const float *a, const float *b, float *c
         a_k = vec_splat(a[23]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
         a_k = vec_splat(a[24]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
         a_k = vec_splat(a[25]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        b_0 = vec_load(b + 64);
-        a_k = vec_splat(a[26]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[27]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[28]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[29]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[30]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[31]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[32]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[33]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[34]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[35]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[36]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[37]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[38]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        b_0 = vec_load(b + 96);
-        a_k = vec_splat(a[39]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[40]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[41]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[42]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[43]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[44]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[45]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[46]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[47]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[48]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[49]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[50]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[51]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a += 52;
-        b += 128;
+        a += 26;
+        b += 64;
     }
     vec_store(c, c_0_0);
     vec_store(c + 32, c_1_0);
@@ -4371,7 +4356,7 @@ TARGET static void queries_12_1x_avx512(const float *a, const float *b, float *c
     vec c_10_0 = vec_zero();
     vec c_11_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -4398,34 +4383,8 @@ TARGET static void queries_12_1x_avx512(const float *a, const float *b, float *c
         a_k = vec_splat(a[21]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
         a_k = vec_splat(a[22]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
         a_k = vec_splat(a[23]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        b_0 = vec_load(b + 64);
-        a_k = vec_splat(a[24]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[25]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[26]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[27]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[28]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[29]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[30]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[31]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[32]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[33]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[34]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[35]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        b_0 = vec_load(b + 96);
-        a_k = vec_splat(a[36]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[37]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[38]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[39]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[40]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[41]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[42]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[43]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[44]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[45]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[46]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[47]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 48;
-        b += 128;
+        a += 24;
+        b += 64;
     }
     vec_store(c, c_0_0);
     vec_store(c + 32, c_1_0);
@@ -4488,7 +4447,7 @@ TARGET static void keys_6_avx512(const float *a, const float *b, float *c)
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero(), c_5_2 = vec_zero(), c_5_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
@@ -4503,22 +4462,8 @@ TARGET static void keys_6_avx512(const float *a, const float *b, float *c)
         a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
         a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
         a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[67]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[68]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[69]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[98]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[99]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[100]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[101]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -4537,7 +4482,7 @@ TARGET static void keys_5_avx512(const float *a, const float *b, float *c)
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
@@ -4550,20 +4495,8 @@ TARGET static void keys_5_avx512(const float *a, const float *b, float *c)
         a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
         a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
         a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[67]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[68]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[98]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[99]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[100]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -4579,7 +4512,7 @@ TARGET static void keys_3_avx512(const float *a, const float *b, float *c)
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
@@ -4588,16 +4521,8 @@ TARGET static void keys_3_avx512(const float *a, const float *b, float *c)
         a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
         a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[98]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -4610,21 +4535,15 @@ TARGET static void keys_2_avx512(const float *a, const float *b, float *c)
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
         a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -4635,17 +4554,13 @@ TARGET static void keys_1_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
         a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
 }
@@ -4687,193 +4602,6 @@ TARGET static void keys_part_avx512(const float *packed, const float *a, float *
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 6 tokens x 64 features, 64 deep */
-TARGET static void inputs_6_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero(), c_5_2 = vec_zero(), c_5_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[67]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[68]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[69]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[98]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[99]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[100]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[101]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        a += 128;
-        b += 256;
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 144, c_2_1); vec_store(c + 160, c_2_2); vec_store(c + 176, c_2_3);
-    vec_store(c + 192, c_3_0); vec_store(c + 208, c_3_1); vec_store(c + 224, c_3_2); vec_store(c + 240, c_3_3);
-    vec_store(c + 256, c_4_0); vec_store(c + 272, c_4_1); vec_store(c + 288, c_4_2); vec_store(c + 304, c_4_3);
-    vec_store(c + 320, c_5_0); vec_store(c + 336, c_5_1); vec_store(c + 352, c_5_2); vec_store(c + 368, c_5_3);
-}
-
-/* 5 tokens x 64 features, 64 deep */
-TARGET static void inputs_5_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[67]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[68]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[98]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[99]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[100]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 128;
-        b += 256;
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 144, c_2_1); vec_store(c + 160, c_2_2); vec_store(c + 176, c_2_3);
-    vec_store(c + 192, c_3_0); vec_store(c + 208, c_3_1); vec_store(c + 224, c_3_2); vec_store(c + 240, c_3_3);
-    vec_store(c + 256, c_4_0); vec_store(c + 272, c_4_1); vec_store(c + 288, c_4_2); vec_store(c + 304, c_4_3);
-}
-
-/* 3 tokens x 64 features, 64 deep */
-TARGET static void inputs_3_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[98]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a += 128;
-        b += 256;
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 144, c_2_1); vec_store(c + 160, c_2_2); vec_store(c + 176, c_2_3);
-}
-
-/* 2 tokens x 64 features, 64 deep */
-TARGET static void inputs_2_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 128;
-        b += 256;
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-}
-
-/* 1 tokens x 64 features, 64 deep */
-TARGET static void inputs_1_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 128;
-        b += 256;
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-}
-
-/* one panel over up to 32 tokens */
-TARGET static void inputs_avx512(const float *a, const float *w, float *c, size_t count)
-{
-    for (; count >= 6; count -= 6, a += 6, c += 384)
-        inputs_6_avx512(a, w, c);
-    for (; count >= 5; count -= 5, a += 5, c += 320)
-        inputs_5_avx512(a, w, c);
-    for (; count >= 3; count -= 3, a += 3, c += 192)
-        inputs_3_avx512(a, w, c);
-    for (; count >= 2; count -= 2, a += 2, c += 128)
-        inputs_2_avx512(a, w, c);
-    for (; count >= 1; count -= 1, a += 1, c += 64)
-        inputs_1_avx512(a, w, c);
-}
-
 /* 1 part(s) for each group of 32 tokens: part = token group x 1 panel(s) */
 static size_t inputs_parts_avx512(size_t rows)
 {
@@ -4890,15 +4618,24 @@ TARGET static void inputs_part_avx512(const float *packed, const float *a, float
         const float *a_head = a;
         float *c_head = c + panel * 64;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            inputs_avx512(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            keys_avx512(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 32 queries at a time -- */
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; raises maximum -- */
+/* A tile of queries on its way through the keys */
+struct tile_avx512 {
+    const struct sequence *sequence;
+    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
+    float *worker;
+    size_t head, t;           /* t: position of the first query */
+    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
+    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+};
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 14 keys x 32 queries, 16 deep */
+/* 14 keys x 32 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -4916,7 +4653,7 @@ TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c,
     vec c_12_0 = vec_zero(), c_12_1 = vec_zero();
     vec c_13_0 = vec_zero(), c_13_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -4947,38 +4684,8 @@ TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c,
         a_k = vec_splat(a[705]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
         a_k = vec_splat(a[769]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
         a_k = vec_splat(a[833]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[66]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[130]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[194]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[258]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[322]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[386]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[450]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[514]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[578]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[642]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[706]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[770]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[834]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
-        b_0 = vec_load(b + 96); b_1 = vec_load(b + 112);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[67]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[131]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[195]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[259]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[323]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[387]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[451]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[515]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[579]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[643]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[707]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[771]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[835]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5016,7 +4723,7 @@ TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c,
     vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
 }
 
-/* 7 keys x 32 queries, 16 deep */
+/* 7 keys x 32 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_7_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -5027,7 +4734,7 @@ TARGET static void scores_7_2x_avx512(const float *a, const float *b, float *c, 
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
     vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -5044,24 +4751,8 @@ TARGET static void scores_7_2x_avx512(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[66]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[130]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[194]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[258]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[322]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[386]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        b_0 = vec_load(b + 96); b_1 = vec_load(b + 112);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[67]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[131]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[195]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[259]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[323]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[387]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5085,7 +4776,7 @@ TARGET static void scores_7_2x_avx512(const float *a, const float *b, float *c, 
     vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
 }
 
-/* 4 keys x 32 queries, 16 deep */
+/* 4 keys x 32 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -5093,7 +4784,7 @@ TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, 
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -5104,18 +4795,8 @@ TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[66]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[130]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[194]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 96); b_1 = vec_load(b + 112);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[67]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[131]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[195]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5133,27 +4814,21 @@ TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, 
     vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
 }
 
-/* 2 keys x 32 queries, 16 deep */
+/* 2 keys x 32 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_2_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[66]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 96); b_1 = vec_load(b + 112);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[67]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5167,22 +4842,18 @@ TARGET static void scores_2_2x_avx512(const float *a, const float *b, float *c, 
     vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
 }
 
-/* 1 keys x 32 queries, 16 deep */
+/* 1 keys x 32 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 96); b_1 = vec_load(b + 112);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5196,35 +4867,284 @@ TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, 
 
 TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
-    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 448)
+    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         scores_14_2x_avx512(k, q_t, s, maximum);
-    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 224)
+    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 7 * QUERY_BLOCK)
         scores_7_2x_avx512(k, q_t, s, maximum);
-    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 128)
+    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_2x_avx512(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 64)
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_2x_avx512(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 32)
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_2x_avx512(k, q_t, s, maximum);
 }
 
-/* -- online softmax: m' = max(m, maximum); alpha = 2^(m - m'); p = 2^(s - m'), in place;
- * l = alpha l + sum p. Returns whether any alpha differs from 1. -- */
-TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, float *l, float *alpha,
-                              size_t keys)
+/* 14 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    int changed = 0;
-    const vec old_0 = vec_load(m + 0), m_0 = vec_max(old_0, vec_load(maximum + 0));
-    const vec old_1 = vec_load(m + 16), m_1 = vec_max(old_1, vec_load(maximum + 16));
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_0 = vec_select(vec_eq(old_0, m_0), vec_splat(1.0f), vec_exp2(vec_sub(old_0, m_0)));
-    changed |= vec_any_ne(alpha_0, vec_splat(1.0f));
-    vec l_0 = vec_mul(vec_load(l + 0), alpha_0);
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_1 = vec_select(vec_eq(old_1, m_1), vec_splat(1.0f), vec_exp2(vec_sub(old_1, m_1)));
-    changed |= vec_any_ne(alpha_1, vec_splat(1.0f));
-    vec l_1 = vec_mul(vec_load(l + 16), alpha_1);
-    for (size_t j = 0; j < keys; j++, s += 32) {
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
+    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
+    vec c_7_0 = vec_zero(), c_7_1 = vec_zero();
+    vec c_8_0 = vec_zero(), c_8_1 = vec_zero();
+    vec c_9_0 = vec_zero(), c_9_1 = vec_zero();
+    vec c_10_0 = vec_zero(), c_10_1 = vec_zero();
+    vec c_11_0 = vec_zero(), c_11_1 = vec_zero();
+    vec c_12_0 = vec_zero(), c_12_1 = vec_zero();
+    vec c_13_0 = vec_zero(), c_13_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[448]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        a_k = vec_splat(a[512]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
+        a_k = vec_splat(a[576]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
+        a_k = vec_splat(a[640]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
+        a_k = vec_splat(a[704]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
+        a_k = vec_splat(a[768]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
+        a_k = vec_splat(a[832]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
+        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        a_k = vec_splat(a[513]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
+        a_k = vec_splat(a[577]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
+        a_k = vec_splat(a[641]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
+        a_k = vec_splat(a[705]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
+        a_k = vec_splat(a[769]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
+        a_k = vec_splat(a[833]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_6_1 = vec_exp2(vec_sub(c_6_1, m_1)); l_1 = vec_add(l_1, c_6_1);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0); c_7_1 = vec_exp2(vec_sub(c_7_1, m_1)); l_1 = vec_add(l_1, c_7_1);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0); c_8_1 = vec_exp2(vec_sub(c_8_1, m_1)); l_1 = vec_add(l_1, c_8_1);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_9_1 = vec_exp2(vec_sub(c_9_1, m_1)); l_1 = vec_add(l_1, c_9_1);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0); c_10_1 = vec_exp2(vec_sub(c_10_1, m_1)); l_1 = vec_add(l_1, c_10_1);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0); c_11_1 = vec_exp2(vec_sub(c_11_1, m_1)); l_1 = vec_add(l_1, c_11_1);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_12_1 = vec_exp2(vec_sub(c_12_1, m_1)); l_1 = vec_add(l_1, c_12_1);
+        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0); c_13_1 = vec_exp2(vec_sub(c_13_1, m_1)); l_1 = vec_add(l_1, c_13_1);
+        vec_store(l, l_0);
+        vec_store(l + 16, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
+    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
+    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
+    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
+    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
+    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
+    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
+    vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
+    vec_store(c + 256, c_8_0); vec_store(c + 272, c_8_1);
+    vec_store(c + 288, c_9_0); vec_store(c + 304, c_9_1);
+    vec_store(c + 320, c_10_0); vec_store(c + 336, c_10_1);
+    vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
+    vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1);
+    vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
+}
+
+/* 7 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_7_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
+    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_6_1 = vec_exp2(vec_sub(c_6_1, m_1)); l_1 = vec_add(l_1, c_6_1);
+        vec_store(l, l_0);
+        vec_store(l + 16, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
+    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
+    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
+    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
+    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
+    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
+    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
+}
+
+/* 4 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
+        vec_store(l, l_0);
+        vec_store(l + 16, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
+    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
+    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
+    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
+}
+
+/* 2 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_2_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        vec_store(l, l_0);
+        vec_store(l + 16, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
+    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
+}
+
+/* 1 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        vec_store(l, l_0);
+        vec_store(l + 16, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
+}
+
+TARGET static void weights_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+{
+    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
+        weights_14_2x_avx512(k, q_t, s, m, l);
+    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 7 * QUERY_BLOCK)
+        weights_7_2x_avx512(k, q_t, s, m, l);
+    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
+        weights_4_2x_avx512(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        weights_2_2x_avx512(k, q_t, s, m, l);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        weights_1_2x_avx512(k, q_t, s, m, l);
+}
+
+/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F);
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
+    vec_store(m + 0, m_0);
+    vec m_1 = vec_load(m + 16), l_1 = vec_load(l + 16);
+    m_1 = vec_select(vec_eq(m_1, open), vec_load(maximum + 16), m_1);
+    vec_store(m + 16, m_1);
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 16), m_1));
         vec_store(s + 0, p_0);
@@ -5232,13 +5152,12 @@ TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, fl
         vec_store(s + 16, p_1);
         l_1 = vec_add(l_1, p_1);
     }
-    vec_store(m + 0, m_0);
+    int some_open = 0;
     vec_store(l + 0, l_0);
-    vec_store(alpha + 0, alpha_0);
-    vec_store(m + 16, m_1);
+    some_open |= vec_any_eq(m_0, open);
     vec_store(l + 16, l_1);
-    vec_store(alpha + 16, alpha_1);
-    return changed;
+    some_open |= vec_any_eq(m_1, open);
+    return some_open;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 32 queries along the lanes -- */
@@ -5274,7 +5193,7 @@ TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, 
         c_7_0 = vec_zero(); c_7_1 = vec_zero();
     }
     vec a_k, b_0, b_1;
-    for (; depth >= 4; depth -= 4) {
+    for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
@@ -5293,26 +5212,8 @@ TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[69]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         a_k = vec_splat(a[70]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
         a_k = vec_splat(a[71]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80);
-        a_k = vec_splat(a[128]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[129]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[130]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[131]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[132]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[133]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[134]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[135]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        b_0 = vec_load(b + 96); b_1 = vec_load(b + 112);
-        a_k = vec_splat(a[192]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[193]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[194]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[195]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[196]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[197]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[198]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[199]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a += 256;
-        b += 128;
+        a += 128;
+        b += 64;
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
@@ -5339,81 +5240,44 @@ TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, 
 
 TARGET static void values_2x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 2; i++, v += 8, o += 256)
+    for (size_t i = 0; i < 2; i++, v += 8, o += 8 * QUERY_BLOCK)
         values_8_2x_avx512(v, p, o, resume, keys);
 }
 
-/* The keys that some of the queries from t on may see, first ... end-1, and cut into blocks: the block that begins at
- * `key`, and whether some query of ours may not see some key in it. */
-static size_t block_end_2x_avx512(size_t t, size_t key, size_t end, int *partial)
+/* `keys` keys from `key` on, for the 32 queries of `tile` from lane `lane` on */
+TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
-    size_t cut = least(end, key + KEY_BLOCK);
-    *partial = 0;
-    (void)t;
-    return cut;
-}
-
-/* Z of one head for the 32 queries from position t on, lane by lane, into o[d][lane] (the worker's tile), each divided by
- * its sum of weights. Returns whether any of it is non-finite. */
-TARGET static int attend_once_2x_avx512(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                        size_t head, size_t t, float *worker)
-{
-    float *s = worker + 0, *o = worker + 1344;
-    float m[32], l[32], alpha[32], maximum[32];
-    for (size_t lane = 0; lane < 32; lane += LANES) {
-        vec_store(m + lane, vec_splat(-INFINITY_F));
-        vec_store(l + lane, vec_zero());
-    }
-    (void)head;
-    size_t end = sequence->keys;
-    size_t first = 0;
-    int resume = 0;
-    for (size_t key = first, next; key < end; key = next, resume = 1) {
-        int some_hidden;
-        next = block_end_2x_avx512(t, key, end, &some_hidden);
-        const size_t keys = next - key;
-        for (size_t lane = 0; lane < 32; lane += LANES)
-            vec_store(maximum + lane, vec_splat(-INFINITY_F));
-        scores_2x_avx512(k + key * K_ROW, q_t, s, maximum, keys);
-        int changed;
-        changed = softmax_2x_avx512(s, maximum, m, l, alpha, keys);
-        if (changed && resume)
-            for (size_t d = 0; d < D_V; d++)
-                for (size_t lane = 0; lane < 32; lane += LANES)
-                    vec_store(o + d * 32 + lane, vec_mul(vec_load(o + d * 32 + lane), vec_load(alpha + lane)));
-        values_2x_avx512(v + key * V_ROW, s, o, resume, keys);
-    }
-
-    /* a row that saw no key has l = 0 and stays zero */
-    vec check = vec_zero();
-    for (size_t lane = 0; lane < 32; lane += LANES) {
-        const vec sum = vec_load(l + lane);
-        const vec inverse = vec_select(vec_eq(sum, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), sum));
-        vec_store(l + lane, inverse);
-        for (size_t d = 0; d < D_V; d++) {
-            const vec z = resume ? vec_mul(vec_load(o + d * 32 + lane), inverse) : vec_zero();
-            vec_store(o + d * 32 + lane, z);
-            check = vec_fma(z, vec_zero(), check);
+    const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
+    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
+    size_t done = 0; /* keys whose weights stand in s */
+    if (pass == FIND_MAXIMUM || *some_open) {
+        /* one register tile of scores is enough to find an m, unless something is hidden */
+        done = pass == FIND_MAXIMUM ? keys : least(keys, 14);
+        float maximum[32];
+        for (size_t i = 0; i < 32; i += LANES)
+            vec_store(maximum + i, vec_splat(-INFINITY_F));
+        scores_2x_avx512(k, q_t, s, maximum, done);
+        if (pass == FIND_MAXIMUM) {
+            for (size_t i = 0; i < 32; i += LANES)
+                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            return;
         }
+        *some_open = softmax_2x_avx512(s, maximum, m, l, done);
     }
-    return vec_any_nan(check);
+    weights_2x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    const float *v = tile->v + key * V_ROW;
+    float *o = tile->worker + 1344 + lane;
+    values_2x_avx512(v, s, o, *resume, keys);
+    for (size_t i = 0; i < VECS; i++)
+        tile->resume[i] = 1;
+    for (size_t i = 1; i < VECS; i++)
+        tile->some_open[i] = *some_open;
 }
 
-/* Z of one head for the 32 queries from position t on, to where the output step reads it */
-TARGET static void attend_2x_avx512(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                    size_t head, size_t t, float *worker, float *z)
-{
-    (void)attend_once_2x_avx512(sequence, q_t, k, v, head, t, worker);
-    const float *o = worker + 1344;
-    /* z[feature][lane]: as the output projection broadcasts it */
-    for (size_t d = 0; d < D_V; d++)
-        for (size_t lane = 0; lane < 32; lane += LANES)
-            vec_store(z + d * QUERY_BLOCK + lane, vec_load(o + d * 32 + lane));
-}
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; raises maximum -- */
-
-/* 16 keys x 16 queries, 16 deep */
+/* 16 keys x 16 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -5433,7 +5297,7 @@ TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c,
     vec c_14_0 = vec_zero();
     vec c_15_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -5468,42 +5332,8 @@ TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c,
         a_k = vec_splat(a[833]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
         a_k = vec_splat(a[897]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
         a_k = vec_splat(a[961]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 64);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[66]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[130]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[194]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[258]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[322]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[386]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[450]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[514]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[578]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[642]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[706]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[770]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[834]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[898]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[962]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 96);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[67]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[131]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[195]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[259]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[323]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[387]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[451]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[515]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[579]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[643]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[707]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[771]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[835]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[899]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[963]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5526,24 +5356,24 @@ TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c,
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0);
-    vec_store(c + 208, c_13_0);
-    vec_store(c + 224, c_14_0);
-    vec_store(c + 240, c_15_0);
+    vec_store(c + 32, c_1_0);
+    vec_store(c + 64, c_2_0);
+    vec_store(c + 96, c_3_0);
+    vec_store(c + 128, c_4_0);
+    vec_store(c + 160, c_5_0);
+    vec_store(c + 192, c_6_0);
+    vec_store(c + 224, c_7_0);
+    vec_store(c + 256, c_8_0);
+    vec_store(c + 288, c_9_0);
+    vec_store(c + 320, c_10_0);
+    vec_store(c + 352, c_11_0);
+    vec_store(c + 384, c_12_0);
+    vec_store(c + 416, c_13_0);
+    vec_store(c + 448, c_14_0);
+    vec_store(c + 480, c_15_0);
 }
 
-/* 8 keys x 16 queries, 16 deep */
+/* 8 keys x 16 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_8_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -5555,7 +5385,7 @@ TARGET static void scores_8_1x_avx512(const float *a, const float *b, float *c, 
     vec c_6_0 = vec_zero();
     vec c_7_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -5574,26 +5404,8 @@ TARGET static void scores_8_1x_avx512(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
         a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 64);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[66]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[130]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[194]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[258]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[322]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[386]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[450]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 96);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[67]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[131]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[195]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[259]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[323]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[387]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[451]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5608,16 +5420,16 @@ TARGET static void scores_8_1x_avx512(const float *a, const float *b, float *c, 
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
+    vec_store(c + 32, c_1_0);
+    vec_store(c + 64, c_2_0);
+    vec_store(c + 96, c_3_0);
+    vec_store(c + 128, c_4_0);
+    vec_store(c + 160, c_5_0);
+    vec_store(c + 192, c_6_0);
+    vec_store(c + 224, c_7_0);
 }
 
-/* 4 keys x 16 queries, 16 deep */
+/* 4 keys x 16 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -5625,7 +5437,7 @@ TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, 
     vec c_2_0 = vec_zero();
     vec c_3_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -5636,18 +5448,8 @@ TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 64);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[66]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[130]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[194]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 96);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[67]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[131]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[195]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5658,32 +5460,26 @@ TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, 
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
+    vec_store(c + 32, c_1_0);
+    vec_store(c + 64, c_2_0);
+    vec_store(c + 96, c_3_0);
 }
 
-/* 2 keys x 16 queries, 16 deep */
+/* 2 keys x 16 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_2_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        b_0 = vec_load(b + 64);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[66]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        b_0 = vec_load(b + 96);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[67]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5692,25 +5488,21 @@ TARGET static void scores_2_1x_avx512(const float *a, const float *b, float *c, 
         vec_store(maximum, most_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_1_0);
 }
 
-/* 1 keys x 16 queries, 16 deep */
+/* 1 keys x 16 queries, 16 deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 64);
-        a_k = vec_splat(a[2]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 96);
-        a_k = vec_splat(a[3]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 4;
-        b += 128;
+        a += 2;
+        b += 64;
     }
     {
         vec most_0 = vec_load(maximum);
@@ -5722,38 +5514,289 @@ TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, 
 
 TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
-    for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 256)
+    for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         scores_16_1x_avx512(k, q_t, s, maximum);
-    for (; keys >= 8; keys -= 8, k += 8 * K_ROW, s += 128)
+    for (; keys >= 8; keys -= 8, k += 8 * K_ROW, s += 8 * QUERY_BLOCK)
         scores_8_1x_avx512(k, q_t, s, maximum);
-    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 64)
+    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_1x_avx512(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 32)
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_1x_avx512(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 16)
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_1x_avx512(k, q_t, s, maximum);
 }
 
-/* -- online softmax: m' = max(m, maximum); alpha = 2^(m - m'); p = 2^(s - m'), in place;
- * l = alpha l + sum p. Returns whether any alpha differs from 1. -- */
-TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, float *l, float *alpha,
-                              size_t keys)
+/* 16 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    int changed = 0;
-    const vec old_0 = vec_load(m + 0), m_0 = vec_max(old_0, vec_load(maximum + 0));
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_0 = vec_select(vec_eq(old_0, m_0), vec_splat(1.0f), vec_exp2(vec_sub(old_0, m_0)));
-    changed |= vec_any_ne(alpha_0, vec_splat(1.0f));
-    vec l_0 = vec_mul(vec_load(l + 0), alpha_0);
-    for (size_t j = 0; j < keys; j++, s += 16) {
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero();
+    vec c_13_0 = vec_zero();
+    vec c_14_0 = vec_zero();
+    vec c_15_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[448]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[512]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[576]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[640]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[704]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[768]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[832]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[896]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[960]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        b_0 = vec_load(b + 32);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[513]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[577]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[641]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[705]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[769]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[833]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[897]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[961]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
+        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
+        c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
+        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 32, c_1_0);
+    vec_store(c + 64, c_2_0);
+    vec_store(c + 96, c_3_0);
+    vec_store(c + 128, c_4_0);
+    vec_store(c + 160, c_5_0);
+    vec_store(c + 192, c_6_0);
+    vec_store(c + 224, c_7_0);
+    vec_store(c + 256, c_8_0);
+    vec_store(c + 288, c_9_0);
+    vec_store(c + 320, c_10_0);
+    vec_store(c + 352, c_11_0);
+    vec_store(c + 384, c_12_0);
+    vec_store(c + 416, c_13_0);
+    vec_store(c + 448, c_14_0);
+    vec_store(c + 480, c_15_0);
+}
+
+/* 8 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_8_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[448]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        b_0 = vec_load(b + 32);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 32, c_1_0);
+    vec_store(c + 64, c_2_0);
+    vec_store(c + 96, c_3_0);
+    vec_store(c + 128, c_4_0);
+    vec_store(c + 160, c_5_0);
+    vec_store(c + 192, c_6_0);
+    vec_store(c + 224, c_7_0);
+}
+
+/* 4 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        b_0 = vec_load(b + 32);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 32, c_1_0);
+    vec_store(c + 64, c_2_0);
+    vec_store(c + 96, c_3_0);
+}
+
+/* 2 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_2_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        b_0 = vec_load(b + 32);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 32, c_1_0);
+}
+
+/* 1 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+TARGET static void weights_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        b_0 = vec_load(b + 32);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a += 2;
+        b += 64;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+}
+
+TARGET static void weights_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+{
+    for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
+        weights_16_1x_avx512(k, q_t, s, m, l);
+    for (; keys >= 8; keys -= 8, k += 8 * K_ROW, s += 8 * QUERY_BLOCK)
+        weights_8_1x_avx512(k, q_t, s, m, l);
+    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
+        weights_4_1x_avx512(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        weights_2_1x_avx512(k, q_t, s, m, l);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        weights_1_1x_avx512(k, q_t, s, m, l);
+}
+
+/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F);
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
+    vec_store(m + 0, m_0);
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(m + 0, m_0);
+    int some_open = 0;
     vec_store(l + 0, l_0);
-    vec_store(alpha + 0, alpha_0);
-    return changed;
+    some_open |= vec_any_eq(m_0, open);
+    return some_open;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
@@ -5779,21 +5822,21 @@ TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c,
     vec c_15_0;
     if (resume) {
         c_0_0 = vec_load(c);
-        c_1_0 = vec_load(c + 16);
-        c_2_0 = vec_load(c + 32);
-        c_3_0 = vec_load(c + 48);
-        c_4_0 = vec_load(c + 64);
-        c_5_0 = vec_load(c + 80);
-        c_6_0 = vec_load(c + 96);
-        c_7_0 = vec_load(c + 112);
-        c_8_0 = vec_load(c + 128);
-        c_9_0 = vec_load(c + 144);
-        c_10_0 = vec_load(c + 160);
-        c_11_0 = vec_load(c + 176);
-        c_12_0 = vec_load(c + 192);
-        c_13_0 = vec_load(c + 208);
-        c_14_0 = vec_load(c + 224);
-        c_15_0 = vec_load(c + 240);
+        c_1_0 = vec_load(c + 32);
+        c_2_0 = vec_load(c + 64);
+        c_3_0 = vec_load(c + 96);
+        c_4_0 = vec_load(c + 128);
+        c_5_0 = vec_load(c + 160);
+        c_6_0 = vec_load(c + 192);
+        c_7_0 = vec_load(c + 224);
+        c_8_0 = vec_load(c + 256);
+        c_9_0 = vec_load(c + 288);
+        c_10_0 = vec_load(c + 320);
+        c_11_0 = vec_load(c + 352);
+        c_12_0 = vec_load(c + 384);
+        c_13_0 = vec_load(c + 416);
+        c_14_0 = vec_load(c + 448);
+        c_15_0 = vec_load(c + 480);
     } else {
         c_0_0 = vec_zero();
         c_1_0 = vec_zero();
@@ -5813,7 +5856,7 @@ TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c,
         c_15_0 = vec_zero();
     }
     vec a_k, b_0;
-    for (; depth >= 4; depth -= 4) {
+    for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
@@ -5831,7 +5874,7 @@ TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c,
         a_k = vec_splat(a[13]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
         a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
         a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 16);
+        b_0 = vec_load(b + 32);
         a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
@@ -5848,41 +5891,7 @@ TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c,
         a_k = vec_splat(a[77]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
         a_k = vec_splat(a[78]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
         a_k = vec_splat(a[79]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[128]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[129]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[130]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[131]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[132]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[133]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[134]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[135]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[136]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[137]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[138]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[139]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[140]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[141]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[142]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[143]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 48);
-        a_k = vec_splat(a[192]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[193]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[194]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[195]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[196]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[197]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[198]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[199]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[200]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[201]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[202]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[203]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[204]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[205]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[206]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[207]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 256;
+        a += 128;
         b += 64;
     }
     for (; depth > 0; depth--) {
@@ -5904,98 +5913,161 @@ TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c,
         a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
         a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
         a += 64;
-        b += 16;
+        b += 32;
     }
     vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0);
-    vec_store(c + 208, c_13_0);
-    vec_store(c + 224, c_14_0);
-    vec_store(c + 240, c_15_0);
+    vec_store(c + 32, c_1_0);
+    vec_store(c + 64, c_2_0);
+    vec_store(c + 96, c_3_0);
+    vec_store(c + 128, c_4_0);
+    vec_store(c + 160, c_5_0);
+    vec_store(c + 192, c_6_0);
+    vec_store(c + 224, c_7_0);
+    vec_store(c + 256, c_8_0);
+    vec_store(c + 288, c_9_0);
+    vec_store(c + 320, c_10_0);
+    vec_store(c + 352, c_11_0);
+    vec_store(c + 384, c_12_0);
+    vec_store(c + 416, c_13_0);
+    vec_store(c + 448, c_14_0);
+    vec_store(c + 480, c_15_0);
 }
 
 TARGET static void values_1x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 1; i++, v += 16, o += 256)
+    for (size_t i = 0; i < 1; i++, v += 16, o += 16 * QUERY_BLOCK)
         values_16_1x_avx512(v, p, o, resume, keys);
 }
 
-/* The keys that some of the queries from t on may see, first ... end-1, and cut into blocks: the block that begins at
- * `key`, and whether some query of ours may not see some key in it. */
-static size_t block_end_1x_avx512(size_t t, size_t key, size_t end, int *partial)
+/* `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
-    size_t cut = least(end, key + KEY_BLOCK);
-    *partial = 0;
-    (void)t;
-    return cut;
+    const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
+    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
+    size_t done = 0; /* keys whose weights stand in s */
+    if (pass == FIND_MAXIMUM || *some_open) {
+        /* one register tile of scores is enough to find an m, unless something is hidden */
+        done = pass == FIND_MAXIMUM ? keys : least(keys, 16);
+        float maximum[16];
+        for (size_t i = 0; i < 16; i += LANES)
+            vec_store(maximum + i, vec_splat(-INFINITY_F));
+        scores_1x_avx512(k, q_t, s, maximum, done);
+        if (pass == FIND_MAXIMUM) {
+            for (size_t i = 0; i < 16; i += LANES)
+                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            return;
+        }
+        *some_open = softmax_1x_avx512(s, maximum, m, l, done);
+    }
+    weights_1x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    const float *v = tile->v + key * V_ROW;
+    float *o = tile->worker + 1344 + lane;
+    values_1x_avx512(v, s, o, *resume, keys);
+    *resume = 1;
 }
 
-/* Z of one head for the 16 queries from position t on, lane by lane, into o[d][lane] (the worker's tile), each divided by
- * its sum of weights. Returns whether any of it is non-finite. */
-TARGET static int attend_once_1x_avx512(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                        size_t head, size_t t, float *worker)
+/* Keys in the next block, of `keys` that remain: near-equal blocks of whole tiles */
+static size_t block_keys_avx512(size_t keys)
 {
-    float *s = worker + 0, *o = worker + 1344;
-    float m[16], l[16], alpha[16], maximum[16];
-    for (size_t lane = 0; lane < 16; lane += LANES) {
-        vec_store(m + lane, vec_splat(-INFINITY_F));
-        vec_store(l + lane, vec_zero());
-    }
-    (void)head;
-    size_t end = sequence->keys;
-    size_t first = 0;
-    int resume = 0;
-    for (size_t key = first, next; key < end; key = next, resume = 1) {
-        int some_hidden;
-        next = block_end_1x_avx512(t, key, end, &some_hidden);
-        const size_t keys = next - key;
-        for (size_t lane = 0; lane < 16; lane += LANES)
-            vec_store(maximum + lane, vec_splat(-INFINITY_F));
-        scores_1x_avx512(k + key * K_ROW, q_t, s, maximum, keys);
-        int changed;
-        changed = softmax_1x_avx512(s, maximum, m, l, alpha, keys);
-        if (changed && resume)
-            for (size_t d = 0; d < D_V; d++)
-                for (size_t lane = 0; lane < 16; lane += LANES)
-                    vec_store(o + d * 16 + lane, vec_mul(vec_load(o + d * 16 + lane), vec_load(alpha + lane)));
-        values_1x_avx512(v + key * V_ROW, s, o, resume, keys);
-    }
+    if (keys <= KEY_BLOCK)
+        return keys;
+    const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
+    const size_t even = (keys + blocks - 1) / blocks;
+    return least(KEY_BLOCK, (even + 13) / 14 * 14);
+}
 
-    /* a row that saw no key has l = 0 and stays zero */
-    vec check = vec_zero();
-    for (size_t lane = 0; lane < 16; lane += LANES) {
-        const vec sum = vec_load(l + lane);
-        const vec inverse = vec_select(vec_eq(sum, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), sum));
-        vec_store(l + lane, inverse);
-        for (size_t d = 0; d < D_V; d++) {
-            const vec z = resume ? vec_mul(vec_load(o + d * 16 + lane), inverse) : vec_zero();
-            vec_store(o + d * 16 + lane, z);
-            check = vec_fma(z, vec_zero(), check);
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
+ * of queries at a time. */
+TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t vectors)
+{
+    size_t first = 0, end = 0; /* of the full-width keys */
+    if (vectors == VECS) {
+        end = tile->sequence->keys;
+        for (size_t key = first, keys; key < end; key += keys) {
+            keys = block_keys_avx512(end - key);
+            block_2x_avx512(tile, pass, 0, key, keys);
         }
     }
-    return vec_any_nan(check);
+    for (size_t i = 0; i < vectors; i++) {
+        size_t key = 0;
+        const size_t last = tile->sequence->keys;
+        while (key < last) {
+            size_t stop = last;
+            if (key >= first && key < end) {
+                key = end;
+                continue;
+            }
+            if (key < first && first < end)
+                stop = least(stop, first);
+            const size_t keys = block_keys_avx512(stop - key);
+            block_1x_avx512(tile, pass, i * LANES, key, keys);
+            key += keys;
+        }
+        if (!tile->resume[i] && pass != FIND_MAXIMUM)
+            for (size_t d = 0; d < D_V; d++)
+                vec_store(tile->worker + 1344 + d * QUERY_BLOCK + i * LANES, vec_zero());
+    }
 }
 
-/* Z of one head for the 16 queries from position t on, to where the output step reads it */
-TARGET static void attend_1x_avx512(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                    size_t head, size_t t, float *worker, float *z)
+/* Before a pass: no sums yet, and every reference score open unless `m` is kept */
+TARGET static void restart_avx512(struct tile_avx512 *tile, int keep_m)
 {
-    (void)attend_once_1x_avx512(sequence, q_t, k, v, head, t, worker);
-    const float *o = worker + 1344;
-    /* z[feature][lane]: as the output projection broadcasts it */
-    for (size_t d = 0; d < D_V; d++)
-        for (size_t lane = 0; lane < 16; lane += LANES)
-            vec_store(z + d * QUERY_BLOCK + lane, vec_load(o + d * 16 + lane));
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        if (!keep_m)
+            vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
+}
+
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
+ * 1 / l. Returns whether some query failed, bad[lane] != 0: its sums are not finite or near overflow, either because its
+ * values are so, or because later scores exceed its m by more than an exponential can hold. */
+TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float *z, float *bad)
+{
+    const float *o = tile->worker + 1344;
+    int failed = 0;
+    for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
+        const vec l = vec_load(tile->l + lane);
+        const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
+        vec check = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(INFINITY_F));
+        for (size_t d = 0; d < D_V; d++) {
+            const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
+            vec_store(z + d * QUERY_BLOCK + lane, sum);
+            check = vec_fma(sum, vec_zero(), check);
+        }
+        vec_store(tile->l + lane, inverse);
+        vec_store(bad + lane, check);
+        failed |= vec_any_ne(check, vec_zero());
+    }
+    return failed;
+}
+
+/* Z of the tile's queries, to where the output step reads it. What a mask hides is multiplied by 0 on the fast way; if that
+ * shows (0 NaN = NaN), the same sums are formed again without it. If a query still failed, its m becomes the largest
+ * of all its scores; the others repeat what they had. */
+TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
+{
+    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    float bad[QUERY_BLOCK];
+    float *out = z;
+    restart_avx512(tile, 0);
+    walk_avx512(tile, PLAIN, vectors);
+    int failed = finish_avx512(tile, vectors, out, bad);
+    if (failed) {
+        restart_avx512(tile, 0);
+        walk_avx512(tile, FIND_MAXIMUM, vectors);
+        for (size_t lane = 0; lane < vectors * LANES; lane++)
+            if (bad[lane] == 0.0f)
+                tile->m[lane] = -INFINITY_F;
+        restart_avx512(tile, 1);
+        walk_avx512(tile, PLAIN, vectors);
+        (void)finish_avx512(tile, vectors, out, bad);
+    }
 }
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
@@ -6010,7 +6082,7 @@ TARGET static void output_6_avx512(const float *a, const float *b, float *c)
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero(), c_5_2 = vec_zero(), c_5_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
@@ -6025,22 +6097,8 @@ TARGET static void output_6_avx512(const float *a, const float *b, float *c)
         a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
         a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
         a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[67]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[68]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[69]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[98]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[99]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[100]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[101]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -6059,7 +6117,7 @@ TARGET static void output_5_avx512(const float *a, const float *b, float *c)
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
@@ -6072,20 +6130,8 @@ TARGET static void output_5_avx512(const float *a, const float *b, float *c)
         a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
         a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
         a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[67]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[68]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[98]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[99]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[100]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -6101,7 +6147,7 @@ TARGET static void output_3_avx512(const float *a, const float *b, float *c)
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
@@ -6110,16 +6156,8 @@ TARGET static void output_3_avx512(const float *a, const float *b, float *c)
         a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
         a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[98]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -6132,21 +6170,15 @@ TARGET static void output_2_avx512(const float *a, const float *b, float *c)
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
         a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[97]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -6157,17 +6189,13 @@ TARGET static void output_1_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 16; k++) {
+    for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
         a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        b_0 = vec_load(b + 128); b_1 = vec_load(b + 144); b_2 = vec_load(b + 160); b_3 = vec_load(b + 176);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        b_0 = vec_load(b + 192); b_1 = vec_load(b + 208); b_2 = vec_load(b + 224); b_3 = vec_load(b + 240);
-        a_k = vec_splat(a[96]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 128;
-        b += 256;
+        a += 64;
+        b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
 }
@@ -6253,13 +6281,9 @@ TARGET static void attend_part_avx512(const struct sequence *s, float *scratch, 
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD;
     float *z = scratch + 0 + head * 512;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
-        const float *q = scratch + 2048 + t * 64 + head * 512;
-        if (s->n - t > QUERY_BLOCK - LANES) {
-            attend_2x_avx512(s, q, k, v, head, t, worker, z + t * 64);
-            continue;
-        }
-        for (size_t lane = 0; lane < s->n - t; lane += LANES)
-            attend_1x_avx512(s, q + lane, k, v, head, t + lane, worker, z + t * 64 + lane);
+        struct tile_avx512 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
+        tile.q_t = scratch + 2048 + t * 64 + head * 512;
+        attend_avx512(&tile, z + t * 64);
     }
 }
 
@@ -6335,6 +6359,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
 }
 
 #undef LANES
+#undef VECS
 #undef QUERY_BLOCK
 #undef KEY_BLOCK
 #undef K_ROW
@@ -6358,9 +6383,10 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
 #undef vec_max
 #undef lanes_of
 #undef vec_eq
+#undef vec_ge
 #undef vec_select
 #undef vec_any_ne
-#undef vec_any_nan
+#undef vec_any_eq
 #undef vec_exp2
 #undef vec_transpose
 
