@@ -4,21 +4,21 @@
  * with or without FMA, is off by at most gamma_K sum |a||b|; omega = 2^-149 for what one underflow may add.
  *
  * The kernel works in base 2: it folds c = scale log2(e) into W_Q and b_Q when packing, and takes T = c Q K^T +
- * log2(e) mask_add to 2^(T - M), M the row's (running) maximum. So e_q is the error of c Q, in T's unit.
+ * log2(e) mask_add to 2^(T - M), M a score of the row that lies within g = min(RANGE, max T - min T) below the largest.
+ * So e_q is the error of c Q, in T's unit.
  *
  *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega (K + 1 + sum |x|)
  *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go denormal
  *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity
  *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} (sum (|cQ| + e_q)(|K| + e_k) + |M|)
  *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|)
- *         |M| because an accumulator may start at -M; |M - T| because the subtraction and the rescalings, whose
- *         exponents add up to no more, round
- *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2, r rescalings at most: a key block has
- *                                             16 keys or more
+ *         |M| <= |max T| + g because an accumulator may start at -M; |M - T| <= max T - T + g because the subtraction
+ *         rounds
+ *   d   = ln(2) e_t + EXP + 2 u               EXP the relative error of exp2; nothing is rescaled
  *   A'_j lies between A_j e^{-d_j} / sum A_i e^{d_i} and A_j e^{d_j} / sum A_i e^{-d_i}; with one d for all keys this
  *         is the familiar e^{2d} - 1, and never more than 1. e_a is the larger distance, plus TINY for what exp2
  *         loses or keeps by clamping its argument.
- *   e_z = sum e_a |V - Z| + sum (A + e_a) e_v + 2 gamma_{m + r + 8} sum (A + e_a)(|V| + e_v)
+ *   e_z = sum e_a |V - Z| + sum (A + e_a) e_v + 2 gamma_{m + 8} sum (A + e_a)(|V| + e_v)
  *         (A' sums to one as exactly as the kernel divides by the sum that it has, hence V - Z; the last term is the
  *         rounding of numerator, denominator and division)
  *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
@@ -49,7 +49,7 @@
 #define LAMBDA 2.0
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453
-#define KEY_BLOCK 16
+#define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */
 #define SATURATED 0.1
 
 static double gamma_of(size_t k)
@@ -208,12 +208,14 @@ struct row {
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
 {
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
-    const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k), blocks = (double)(keys / KEY_BLOCK + 1);
-    const double exp_worst = (blocks + 1) * (EXP_ERROR + 2 * U), exp_drawn = EXP_ERROR * sqrt(1 + log(blocks));
-    double maximum = -INFINITY, sum = 0;
+    const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
+    double maximum = -INFINITY, minimum = INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
-        if (row->visible[j])
+        if (row->visible[j]) {
             maximum = fmax(maximum, head->scores[first + j]);
+            minimum = fmin(minimum, head->scores[first + j]);
+        }
+    const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
@@ -223,14 +225,14 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         if (!row->visible[j])
             continue;
         const double t = LOG2_E * head->scores[at], added = LOG2_E * fabs(head->mask_add[at]);
-        const double m = fabs(LOG2_E * maximum), below = fabs(LOG2_E * maximum - t);
+        const double m = fabs(LOG2_E * maximum) + gap, below = LOG2_E * maximum - t + gap;
         const double with_errors = p->t_worst[at], size = p->t_size[at], q_k = fabs(t) + added;
         const double e_worst = with_errors - size + dot * (with_errors + m) + 4 * U * added + 2 * U * (fabs(t) + below);
         const double e_drawn = square(LAMBDA * U * (size + root * fmin(size, q_k) + m)) + p->t_squares[at] +
                                square(LAMBDA * U * (added + fabs(t) + below));
         row->log_a[j] = head->scores[at] - maximum - log(sum);
-        row->d_worst[j] = LN_2 * e_worst + exp_worst;
-        row->d_drawn[j] = sqrt(square(LN_2) * e_drawn + square(exp_drawn));
+        row->d_worst[j] = LN_2 * e_worst + EXP_ERROR + 2 * U;
+        row->d_drawn[j] = sqrt(square(LN_2) * e_drawn + square(EXP_ERROR));
         if (!(with_errors + added <= FLT_MAX))
             row->overflow = true;
     }
@@ -276,7 +278,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
                          double *size)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
-    const double rounding = 2 * gamma_of(keys + keys / KEY_BLOCK + 8), root = sqrt((double)keys + 1);
+    const double rounding = 2 * gamma_of(keys + 8), root = sqrt((double)keys + 1);
     const double *z = head->z + r * d_v;
     double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v;
     memset(worst, 0, d_v * sizeof *worst);
@@ -305,7 +307,7 @@ static void attn_errors(struct propagation *p, const struct reference *reference
 {
     const size_t m = p->in->m, rows = reference->z_rows.count;
     const size_t at = ((head->b * (size_t)p->layer->h + head->i) * rows + r) * m;
-    const double rounding = gamma_of(row->keys + row->keys / KEY_BLOCK + 8), root = sqrt((double)row->keys + 1);
+    const double rounding = gamma_of(row->keys + 8), root = sqrt((double)row->keys + 1);
     double common = square(LAMBDA * U * (root + 1));
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j])
