@@ -85,22 +85,25 @@ end
 function helpers.words_used(vocabulary, text)
     local blocks = {}
     for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do blocks[#blocks + 1] = block end
-    local used, chosen, macros = text, {}, {}
+    local used, chosen, macros = {}, {}, {}
+    local function use(code)
+        for word in code:gmatch("[%a_][%w_]*") do used[word] = true end
+    end
+    use(text)
     for i = #blocks, 1, -1 do
-        local block, wanted, names = blocks[i], false, {}
-        for name in block:gmatch("#define ([%w_]+)") do names[#names + 1] = name end
-        for name in block:gmatch("\n?[%w_ ]*static inline [%w_]+ ([%w_]+)%(") do
-            wanted = wanted or used:find("%f[%w_]" .. name .. "%f[^%w_]") ~= nil
-        end
-        for _, name in ipairs(names) do wanted = wanted or used:find("%f[%w_]" .. name .. "%f[^%w_]") ~= nil end
+        local block, defined = blocks[i], {}
+        for name in block:gmatch("#define ([%w_]+)") do defined[#defined + 1] = name end
+        local wanted = false
+        for _, name in ipairs(defined) do wanted = wanted or used[name] end
+        for name in block:gmatch("static inline [%w_]+ ([%w_]+)%(") do wanted = wanted or used[name] end
         if wanted then
             table.insert(chosen, 1, block)
-            for n = #names, 1, -1 do
-                local seen = false
-                for _, m in ipairs(macros) do seen = seen or m == names[n] end
-                if not seen then table.insert(macros, 1, names[n]) end
+            local seen = {}
+            for n = #defined, 1, -1 do
+                if not seen[defined[n]] then table.insert(macros, 1, defined[n]) end
+                seen[defined[n]] = true
             end
-            used = used .. block
+            use(block)
         end
     end
     return table.concat(chosen, "\n") .. "\n", macros
