@@ -431,6 +431,24 @@ def list_vectors():
     vector("large_equal_scores", "scores of about 1e7, all equal: the mean", 1, 70, d_model=16, h=1, seq_len=70,
            change=same_large)
 
+    # A kernel that measures all scores of a row against one of its first must notice when later ones exceed what an
+    # exponential can hold, for some queries of a tile and not for their neighbours.
+    def later(score, first):
+        def change(tensors, random):
+            tensors["source"][:, first:, :] *= np.float32(score / 0.35)
+        return change
+    for name, score in (("1", 1.0), ("50", 50.0), ("1e4", 1e4), ("1e30", 1e30)):
+        vector(f"later_scores_{name}", f"scores from key 50 on are about {name} in size, of both signs; before, below 1",
+               1, 37, 75, d_model=16, h=1, attention="cross", d_k=16, d_v=5, seq_len=37, source_len=75,
+               change=later(score, 50))
+
+    def later_masked(tensors, random):
+        masks(bool=(1, 2, 35, 60))(tensors, random)
+        later(300.0, 20)(tensors, random)
+    vector("later_scores_masked", "the same with some keys hidden: 300 from key 20 on", 2, 35, 60, d_model=16, h=2,
+           attention="cross", seq_len=35, source_len=60, mask="bool+window", window_left=30, window_right=20,
+           change=later_masked)
+
     vector("nonfinite_past_length", "NaN and infinity past the lengths; in the empty sequence every row still is b_o",
            3, 14, scores=False, d_model=32, h=2, seq_len=14, mask="causal+padding", bias=True,
            change=spoil("x", [(0, 13), (1, 6), (1, 9), *((2, t) for t in range(14))], (NAN, INF, -INF),
