@@ -429,17 +429,16 @@ static void call_words(struct words *words, const struct job *job, const struct 
 static bool start(struct sweep *sweep, struct job *job)
 {
     struct words words = {0};
-    char spec[300], cache[300], out[300];
+    char spec[300], out[300];
     posix_spawn_file_actions_t actions;
     snprintf(spec, sizeof spec, "%s/layer_%zu.layer", job->folder, job->index);
-    snprintf(cache, sizeof cache, "%s/cache", job->folder);
     snprintf(out, sizeof out, "%s/out", job->folder);
     words_add(&words, sweep->options->attnrun);
     words_add(&words, "check");
     words_add(&words, spec);
     call_words(&words, job, sweep->options);
     words_add(&words, "--cache");
-    words_add(&words, cache);
+    words_add(&words, job->folder); /* one folder, as folder_remove looks for no folder in it */
     int error = words.failed || setenv("CC", job->call.compiler, 1) != 0 || setenv("CFLAGS", job->call.flags, 1) != 0
                     ? ENOMEM : 0;
     if (error == 0)

@@ -1,0 +1,281 @@
+/* The coefficients of 2^f in gen/context.lua, found again by Remez's algorithm, and the error of the whole
+ * exponential in f32, as the vocabularies compute it, against what the bound allows.
+ *
+ * Left out on purpose: the emitted text itself; the arithmetic is repeated here, in the same order.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define DEGREE 5
+#define TERMS (DEGREE + 1)
+#define NODES (DEGREE + 2) /* where the error of the best polynomial alternates */
+
+static const struct interval {
+    const char *name;
+    long double from, to;
+} intervals[] = {{"EXP2_HALF", -0.5L, 0.5L}, {"EXP2_UNIT", 0, 1}};
+
+/* ---- what the sources say -------------------------------------------------------------------------------------- */
+
+/* The text behind `key` in a file; fails the test where there is none. */
+static char *text_behind(const char *path, const char *key)
+{
+    static char text[1 << 17];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    char *at = strstr(text, key);
+    assert_non_null(at);
+    return at + strlen(key);
+}
+
+static void stored_coefficients(const char *name, double c[TERMS])
+{
+    char key[40];
+    snprintf(key, sizeof key, "helpers.%s = {", name);
+    char *at = text_behind("gen/context.lua", key);
+    for (int k = 0; k < TERMS; k++) {
+        char *end;
+        c[k] = strtod(at, &end);
+        assert_ptr_not_equal(at, end);
+        at = end + strspn(end, ", ");
+    }
+    assert_int_equal(*at, '}');
+}
+
+static double allowed_error(void)
+{
+    return strtod(text_behind("runtime/bound.c", "#define EXP_ERROR"), NULL);
+}
+
+/* ---- Remez's exchange ------------------------------------------------------------------------------------------ */
+
+static long double polynomial(const long double c[TERMS], long double x)
+{
+    long double sum = 0;
+    for (int k = DEGREE; k >= 0; k--)
+        sum = sum * x + c[k];
+    return sum;
+}
+
+static long double relative_error(const long double c[TERMS], long double x)
+{
+    return polynomial(c, x) / exp2l(x) - 1;
+}
+
+/* a z = b by elimination with pivots; b is a's last column. */
+static void solve(long double a[NODES][NODES + 1], long double z[NODES])
+{
+    for (int k = 0; k < NODES; k++) {
+        int pivot = k;
+        for (int i = k + 1; i < NODES; i++)
+            if (fabsl(a[i][k]) > fabsl(a[pivot][k]))
+                pivot = i;
+        for (int j = 0; j <= NODES; j++) {
+            const long double t = a[k][j];
+            a[k][j] = a[pivot][j];
+            a[pivot][j] = t;
+        }
+        for (int i = k + 1; i < NODES; i++) {
+            const long double factor = a[i][k] / a[k][k];
+            for (int j = k; j <= NODES; j++)
+                a[i][j] -= factor * a[k][j];
+        }
+    }
+    for (int k = NODES; k-- > 0;) {
+        z[k] = a[k][NODES];
+        for (int j = k + 1; j < NODES; j++)
+            z[k] -= a[k][j] * z[j];
+        z[k] /= a[k][k];
+    }
+}
+
+/* The polynomial whose relative error is ±E in turn at the nodes. */
+static void level(const long double node[NODES], long double c[TERMS])
+{
+    long double a[NODES][NODES + 1], z[NODES];
+    for (int i = 0; i < NODES; i++) {
+        const long double value = exp2l(node[i]);
+        long double power = 1;
+        for (int k = 0; k < TERMS; k++, power *= node[i])
+            a[i][k] = power;
+        a[i][TERMS] = i % 2 == 0 ? -value : value;
+        a[i][NODES] = value;
+    }
+    solve(a, z);
+    memcpy(c, z, TERMS * sizeof *c);
+}
+
+/* The largest |error| around a node: where its sign is the node's. */
+static long double climb(const long double c[TERMS], long double node, long double from, long double to)
+{
+    const long double sign = relative_error(c, node) < 0 ? -1 : 1;
+    for (long double step = (to - from) / 64; step > 1e-12L; step /= 2)
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (int way = -1; way <= 1; way += 2) {
+                const long double next = fminl(to, fmaxl(from, node + way * step));
+                if (sign * relative_error(c, next) > sign * relative_error(c, node)) {
+                    node = next;
+                    moved = true;
+                }
+            }
+        }
+    return node;
+}
+
+static void remez(const struct interval *interval, long double c[TERMS])
+{
+    const long double pi = acosl(-1), middle = (interval->from + interval->to) / 2;
+    const long double half = (interval->to - interval->from) / 2;
+    long double node[NODES];
+    for (int i = 0; i < NODES; i++)
+        node[i] = middle - half * cosl(pi * i / (NODES - 1));
+    for (int round = 0; round < 12; round++) {
+        level(node, c);
+        for (int i = 0; i < NODES; i++)
+            node[i] = climb(c, node[i], interval->from, interval->to);
+    }
+    level(node, c);
+}
+
+/* ---- the tests ------------------------------------------------------------------------------------------------- */
+
+static void coefficients_are_minimax(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
+        long double found[TERMS], smallest = 1, largest = 0;
+        double stored[TERMS];
+        remez(&intervals[i], found);
+        stored_coefficients(intervals[i].name, stored);
+        for (int k = 0; k < TERMS; k++)
+            if (!(fabsl(stored[k] / found[k] - 1) <= 1e-9L))
+                fail_msg("%s[%d] is %.12g; Remez finds %.12Lg", intervals[i].name, k + 1, stored[k], found[k]);
+        /* the error of the best polynomial reaches ±E in turn; a test of the test */
+        const int steps = 4096;
+        int turns = 0;
+        long double last = 0, peak = 0;
+        for (int s = 0; s <= steps; s++) {
+            const long double e = relative_error(found, intervals[i].from + (intervals[i].to - intervals[i].from) * s / steps);
+            if (e * last < 0) {
+                smallest = fminl(smallest, peak);
+                turns++;
+                peak = 0;
+            }
+            last = e;
+            peak = fmaxl(peak, fabsl(e));
+            largest = fmaxl(largest, fabsl(e));
+        }
+        assert_int_equal(turns, NODES - 1);
+        assert_true(smallest > 0.9999L * largest);
+        print_message("%s: degree %d, relative error %.3Lg\n", intervals[i].name, DEGREE, largest);
+    }
+}
+
+struct coefficients {
+    float half[TERMS], unit[TERMS];
+};
+
+static float from_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Kept from the optimizer: a product and a sum that are two roundings. */
+static float two_roundings(float a, float b, float c)
+{
+    volatile float product = a * b;
+    return product + c;
+}
+
+/* scalar and avx2: f = t - round(t) by the magic number; with or without FMA */
+static float exp2_by_rounding(const struct coefficients *c, float t, float (*multiply_add)(float, float, float))
+{
+    const float magic = 12583039.0f;
+    volatile float u = t + magic;
+    volatile float i = u - magic;
+    const float f = t - i;
+    float p = c->half[DEGREE];
+    for (int k = DEGREE - 1; k >= 0; k--)
+        p = multiply_add(p, f, c->half[k]);
+    return t < -126.0f ? 0.0f : p * from_bits(bits_of(u) << 23);
+}
+
+/* avx512: f = t - floor(t), scaled by floor(t) */
+static float exp2_by_floor(const struct coefficients *c, float t)
+{
+    const float i = floorf(t), f = t - i;
+    float p = c->unit[DEGREE];
+    for (int k = DEGREE - 1; k >= 0; k--)
+        p = fmaf(p, f, c->unit[k]);
+    return ldexpf(p, (int)i);
+}
+
+static const char *const ways[] = {"scalar without FMA", "scalar with FMA, avx2", "avx512"};
+#define WAYS (sizeof ways / sizeof *ways)
+
+static void measure(const struct coefficients *c, float t, double worst[WAYS])
+{
+    const double exact = exp2((double)t);
+    const float got[WAYS] = {exp2_by_rounding(c, t, two_roundings), exp2_by_rounding(c, t, fmaf), exp2_by_floor(c, t)};
+    for (size_t w = 0; w < WAYS; w++) {
+        const double error = fabs((double)got[w] / exact - 1);
+        if (!(error <= worst[w]))
+            worst[w] = error;
+    }
+}
+
+static void error_in_f32_is_allowed(void **state)
+{
+    (void)state;
+    double stored[TERMS], worst[WAYS] = {0};
+    struct coefficients c;
+    stored_coefficients("EXP2_HALF", stored);
+    for (int k = 0; k < TERMS; k++)
+        c.half[k] = (float)stored[k];
+    stored_coefficients("EXP2_UNIT", stored);
+    for (int k = 0; k < TERMS; k++)
+        c.unit[k] = (float)stored[k];
+    for (int32_t s = 0; s <= 126 << 14; s++) /* all of [-126, 0] */
+        measure(&c, -(float)s / (1 << 14), worst);
+    for (int32_t s = 0; s < 3 << 20; s++) /* [-3, 0], dense */
+        measure(&c, -(float)s / (1 << 20), worst);
+    for (float t = 1; t > 0x1p-126f; t *= 0.9990234375f) /* towards -0 */
+        measure(&c, -t, worst);
+    const double allowed = allowed_error();
+    assert_true(allowed > 0);
+    for (size_t w = 0; w < WAYS; w++) {
+        print_message("%s: relative error %.3g of %.3g allowed\n", ways[w], worst[w], allowed);
+        if (!(worst[w] <= allowed))
+            fail_msg("%s: the error of 2^t reaches %.3g; the bound allows %.3g", ways[w], worst[w], allowed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(coefficients_are_minimax),
+        cmocka_unit_test(error_in_f32_is_allowed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

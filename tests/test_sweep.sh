@@ -1,0 +1,22 @@
+#!/bin/sh
+# A few hundred random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands.
+#
+#   tests/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=200  SEED=1  JOBS=N
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$root/$build ;; esac
+ATTNRUN=${ATTNRUN:-$build/attnrun}
+case $ATTNRUN in /*) ;; *) ATTNRUN=$(pwd)/$ATTNRUN ;; esac
+if [ ! -x "$build/sweep" ] || [ ! -x "$ATTNRUN" ]; then
+    echo "$build/sweep or $ATTNRUN: error: not there; build them with make sweep SWEEP=1" >&2
+    exit 3
+fi
+unset CFLAGS # sweep draws them
+
+set -- --seed "${SEED:-1}" --count "${SWEEP:-200}" --jobs "${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}" \
+    --attnrun "$ATTNRUN" --keep "$build/sweep-failures" --cc "${CC:-gcc}"
+if [ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null 2>&1; then
+    set -- "$@" --cc "${CLANG-clang}"
+fi
+exec "$build/sweep" "$@"
