@@ -11,7 +11,7 @@ PREFIX   ?= /usr/local
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help deps deps-test test sweep demo install clean
+.PHONY: all help deps deps-test test sweep bench-plain demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -48,6 +48,7 @@ help:
 	@echo 'make demo       the attention layers of MiniLM and GPT-2: generated, compiled, checked, timed'
 	@echo 'make deps-test  install what the tests need as well'
 	@echo 'make test       every test'
+	@echo 'make bench-plain  tiny, kws and transformer_base beside plain C at -O3 -march=native'
 	@echo 'make sweep      SWEEP=2000 random layers of SEED=1, JOBS=2 at a time'
 	@echo 'make install    the programs into $(PREFIX)/bin (PREFIX, DESTDIR)'
 	@echo 'make clean      remove $(BUILD)/'
@@ -108,6 +109,18 @@ $(BUILD)/sweep: $(BUILD)/tests/sweep.o $(BUILD)/runtime/process.o $(shared)
 sweep: all $(BUILD)/sweep
 	$(BUILD)/sweep --attnrun $(BUILD)/attnrun --keep $(BUILD)/sweep-failures --seed $(SEED) --count $(SWEEP) \
 	    --jobs $(JOBS) $(addprefix --cc ,$(sweepers))
+
+# a layer beside plain C, both by this compiler at -O3 -march=native: NAME and whether it has biases
+plain_layers := tiny/0 kws/1 transformer_base/0
+bench-plain: $(BUILD)/attngen
+	@mkdir -p $(BUILD)/bench
+	@for layer in $(plain_layers); do \
+	    name=$${layer%/*}; prefix=$$(printf %s $$name | tr a-z A-Z); \
+	    $(BUILD)/attngen -o $(BUILD)/bench examples/$$name.layer && \
+	    $(CC) -std=gnu11 -O3 -march=native -I$(BUILD)/bench -DNAME=$$name -DPREFIX=$$prefix -DHEADER="\"$$name.h\"" \
+	        -DBIAS=$${layer#*/} -o $(BUILD)/bench/plain_$$name bench/plain.c $(BUILD)/bench/$$name.c -lm && \
+	    $(BUILD)/bench/plain_$$name || exit; \
+	done
 
 test: all $(unit_tests) $(BUILD)/sweep
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' \

@@ -1,0 +1,338 @@
+/* The plan: what must hold of every number it decides, over layers drawn around every edge, and what it refuses.
+ *
+ * Left out on purpose: whether a choice is the fastest one; benchmarks tell that.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diag.h"
+#include "isa.h"
+#include "layer.h"
+#include "plan.h"
+
+#define SPEC "examples/tiny.layer" /* the keys that a test needs are set over it */
+#define ALL_ISAS 7u
+#define SETS_MOST 16
+
+struct settings {
+    char text[SETS_MOST][64];
+    const char *set[SETS_MOST];
+    size_t count;
+};
+
+static void set(struct settings *s, const char *key, int64_t value)
+{
+    assert_true(s->count < SETS_MOST);
+    snprintf(s->text[s->count], sizeof s->text[0], "%s=%" PRId64, key, value);
+    s->set[s->count] = s->text[s->count];
+    s->count++;
+}
+
+static void set_word(struct settings *s, const char *text)
+{
+    assert_true(s->count < SETS_MOST);
+    s->set[s->count++] = text;
+}
+
+static struct layer *read_layer(const struct settings *s)
+{
+    struct diag diag = {0};
+    struct layer *layer = layer_read(SPEC, s->set, s->count, &diag);
+    if (layer == NULL)
+        diag_report(&diag, stderr);
+    assert_non_null(layer);
+    diag_free(&diag);
+    return layer;
+}
+
+static struct plan *make_plan(const struct layer *layer)
+{
+    struct diag diag = {0};
+    struct plan *plan = plan_make(layer, ALL_ISAS, &diag);
+    if (plan == NULL)
+        diag_report(&diag, stderr);
+    assert_non_null(plan);
+    diag_free(&diag);
+    return plan;
+}
+
+/* A register tile leaves a register for the broadcast operand and `vecs` for the other. */
+static void check_tile(const struct plan_isa *p, int64_t rows, int64_t vecs)
+{
+    assert_true(rows >= 1 && vecs >= 1 && vecs <= 4);
+    assert_true(rows * vecs + vecs + 1 <= p->isa->registers);
+}
+
+static void check_panels(const struct plan_isa *p, const struct plan_panels *g)
+{
+    const int64_t width = g->vecs * p->lanes;
+    check_tile(p, g->rows, g->vecs);
+    assert_true((g->panels - 1) * width < g->columns && g->columns <= g->panels * width);
+    const int64_t last = g->columns - (g->panels - 1) * width; /* columns of a group's last panel */
+    const int64_t last_vecs = g->tail_vecs > 0 ? g->tail_vecs : g->vecs;
+    assert_true(last <= last_vecs * p->lanes && last > (last_vecs - 1) * p->lanes);
+    assert_int_equal(g->tail_lanes, g->columns % p->lanes);
+    assert_int_equal(g->panel_size, g->taps * g->depth * width);
+    assert_int_equal(g->group_size, (g->panels - 1) * g->panel_size + g->taps * g->depth * last_vecs * p->lanes);
+    assert_true(g->k_block >= 1 && g->k_block <= g->depth && (g->taps == 1 || g->k_block == g->depth));
+    assert_true(g->group_rows >= p->block && g->group_rows % p->block == 0);
+    assert_true(g->part_panels >= 1 && g->part_panels <= g->groups * g->panels);
+    assert_int_equal(g->a_block % p->block, 0);
+    assert_int_equal(g->w % 16, 0);
+    assert_int_equal(g->b % 16, 0);
+}
+
+/* Keys or values: no two (head, token, feature) share a place, and all lie inside what is reserved. */
+static void check_tokens(const struct layer *layer, const struct plan_panels *g, int64_t row, int64_t head, int64_t d)
+{
+    assert_true(row >= d);
+    assert_true(layer->h_kv == 1 || (head >= d && (head + d <= row || head >= layer->source_len * row)) ||
+                row >= layer->h_kv * d);
+    const int64_t last = (layer->h_kv - 1) * head + (layer->source_len - 1) * row + d;
+    assert_true(last <= g->groups * layer->source_len * g->c_row);
+}
+
+struct span {
+    int64_t at, size;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static void check_apart(struct span *spans, size_t count, int64_t end)
+{
+    qsort(spans, count, sizeof *spans, by_place);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(spans[i].at % 16, 0);
+        assert_true(spans[i].at + spans[i].size <= (i + 1 < count ? spans[i + 1].at : end));
+    }
+}
+
+static void check_places(const struct layer *layer, const struct plan_isa *p)
+{
+    const int64_t queries = p->query_blocks * p->block, sources = p->source_blocks * p->block;
+    const int64_t bias = layer->bias ? 1 : 0, z_columns = layer->h * layer->d_v;
+    struct span packed[9] = {{0, 16}}, shared[4], own[4];
+    size_t n = 1;
+    packed[n++] = (struct span){p->q.w, p->q.groups * p->q.columns * p->q.depth};
+    if (bias)
+        packed[n++] = (struct span){p->q.b, p->q.groups * p->q.columns};
+    const struct plan_panels *const all[] = {&p->k, &p->v, &p->o};
+    for (size_t i = 0; i < 3; i++) {
+        if (!all[i]->exists)
+            continue;
+        packed[n++] = (struct span){all[i]->w, all[i]->groups * all[i]->group_size};
+        if (bias)
+            packed[n++] = (struct span){all[i]->b, all[i]->groups * all[i]->columns};
+    }
+    check_apart(packed, n, p->packed_size);
+
+    n = 0;
+    shared[n++] = (struct span){p->x_t, queries * layer->d_model};
+    if (layer->cross)
+        shared[n++] = (struct span){p->s_t, sources * layer->d_source};
+    shared[n++] = (struct span){p->q_t, queries * layer->h * layer->d_k};
+    check_apart(shared, n, p->shared_size);
+    n = 0; /* while heads attend: z in place of the inputs */
+    if (layer->w_o == W_O_DENSE)
+        shared[n++] = (struct span){p->o_t, queries * z_columns};
+    if (layer->w_o == W_O_CONV)
+        shared[n++] = (struct span){p->z, (layer->seq_len + layer->conv_width - 1) * z_columns};
+    shared[n++] = (struct span){p->q_t, queries * layer->h * layer->d_k};
+    shared[n++] = (struct span){p->keys, p->k.groups * layer->source_len * p->k.c_row};
+    if (p->v.exists)
+        shared[n++] = (struct span){p->values, p->v.groups * layer->source_len * p->v.c_row};
+    check_apart(shared, n, p->shared_size);
+
+    n = 0;
+    own[n++] = (struct span){p->scores, p->key_block * p->block};
+    own[n++] = (struct span){p->tile, layer->d_v * p->block};
+    if (layer->mask & ~(unsigned)MASK_PADDING)
+        own[n++] = (struct span){p->visible, p->key_block * p->block};
+    if (layer->mask & MASK_ADDITIVE)
+        own[n++] = (struct span){p->added, p->key_block * p->block};
+    check_apart(own, n, p->worker_size);
+}
+
+static void check_plan(const struct layer *layer, const struct plan *plan)
+{
+    assert_int_equal(plan->count, 3);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        check_tile(p, p->rows, p->vecs);
+        check_tile(p, p->rows_single, 1);
+        assert_int_equal(p->block, p->vecs * p->isa->lanes);
+        assert_true(p->query_blocks * p->block >= layer->seq_len && (p->query_blocks - 1) * p->block < layer->seq_len);
+        assert_true(p->key_block >= 1 && p->part_blocks >= 1);
+        assert_int_equal(p->q.height[0] * p->q.count[0] + p->q.height[1] * p->q.count[1], p->q.columns);
+        check_tile(p, p->q.height[0], p->vecs);
+        check_panels(p, &p->k);
+        check_tokens(layer, &p->k, p->k_row, p->k_head, layer->d_k);
+        if (p->v.exists) {
+            check_panels(p, &p->v);
+            check_tokens(layer, &p->v, p->v_row, p->v_head, layer->d_v);
+        }
+        if (p->o.exists)
+            check_panels(p, &p->o);
+        check_places(layer, p);
+        assert_true(p->reason_count >= 6);
+        assert_true(p->packed_size * 4 <= plan->packed_bytes && p->shared_size * 4 <= plan->shared_bytes &&
+                    p->worker_size * 4 <= plan->worker_bytes);
+    }
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* 1 … most, near a multiple of a vector half of the time */
+static int64_t draw(uint64_t *state, int64_t most)
+{
+    int64_t value = (int64_t)(next_random(state) % (uint64_t)most) + 1;
+    if (next_random(state) & 1)
+        value = value / 16 * 16 + (int64_t)(next_random(state) % 3) - 1;
+    return value < 1 ? 1 : value > most ? most : value;
+}
+
+static void test_drawn_layers(void **state)
+{
+    (void)state;
+    uint64_t random = 20261120;
+    for (int i = 0; i < 3000; i++) {
+        struct settings s = {.count = 0};
+        const int64_t h = (int64_t)1 << next_random(&random) % 5;
+        const bool conv = next_random(&random) % 4 == 0, split = next_random(&random) % 4 == 0;
+        set(&s, "h", h);
+        set(&s, "d_model", h * draw(&random, 100));
+        set(&s, "d_k", draw(&random, 300));
+        set(&s, "d_v", draw(&random, 300));
+        set(&s, "seq_len", draw(&random, 2000));
+        set_word(&s, next_random(&random) & 1 ? "bias=true" : "bias=false");
+        set_word(&s, split ? "input=split" : "input=shared");
+        set_word(&s, conv ? "w_o=conv" : next_random(&random) % 3 ? "w_o=dense" : "w_o=none");
+        set_word(&s, next_random(&random) & 1 ? "mask=none" : "mask=causal+additive");
+        if (next_random(&random) & 1) {
+            set_word(&s, "attention=cross");
+            set(&s, "source_len", draw(&random, 2000));
+            set(&s, "d_source", h * draw(&random, 100));
+        }
+        if (next_random(&random) & 1)
+            set(&s, "plan.key_block", draw(&random, 64));
+        if (next_random(&random) & 1)
+            set(&s, "plan.query_vecs", draw(&random, 3));
+        struct layer *layer = read_layer(&s);
+        struct plan *plan = make_plan(layer);
+        check_plan(layer, plan);
+        plan_free(plan);
+        layer_free(layer);
+    }
+}
+
+static void test_requests(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set_word(&s, "plan.unroll=full");
+    set_word(&s, "plan.query_vecs=3");
+    set_word(&s, "plan.key_block=7");
+    set_word(&s, "plan.group_rows=48");
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_int_equal(p->vecs, 3);
+        assert_int_equal(p->key_block, 7);
+        assert_int_equal(p->q.unroll, layer->d_model);
+        assert_int_equal(p->unroll_scores, layer->d_k);
+        assert_true(p->k.group_rows <= 48 || p->k.group_rows == p->block);
+    }
+    plan_free(plan);
+    layer_free(layer);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "plan.unroll=0", "plan.unroll=-1", "plan.unroll=2x", "plan.unroll=99999", "plan.key_block=full", "plan.key_block=0",
+        "plan.query_vecs=5", "plan.nonsense=1", "plan.group_rows=99999999999999999999",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct settings s = {.count = 0};
+        set_word(&s, bad[i]);
+        struct layer *layer = read_layer(&s);
+        struct diag diag = {0};
+        assert_null(plan_make(layer, ALL_ISAS, &diag));
+        assert_int_equal(diag.errors, 1);
+        assert_non_null(strstr(diag.messages[0], "--set"));
+        diag_free(&diag);
+        layer_free(layer);
+    }
+}
+
+/* Each tensor fits a C array, but not all of them together in one block. */
+static void test_too_large_together(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set(&s, "d_model", 1 << 30);
+    set(&s, "h", 1);
+    set(&s, "seq_len", 1 << 30);
+    struct diag diag = {0};
+    struct layer *layer = layer_read(SPEC, s.set, s.count, &diag);
+    if (layer != NULL)
+        assert_null(plan_make(layer, ALL_ISAS, &diag));
+    assert_true(diag.errors > 0);
+    diag_free(&diag);
+    layer_free(layer);
+}
+
+/* A long reduction is cut so that a group of rows stays in L2 beside a panel; the model's constants, not the host's. */
+static void test_caches(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set(&s, "d_model", 768);
+    set(&s, "h", 8);
+    set(&s, "d_k", 64);
+    set(&s, "d_v", 728);
+    set(&s, "seq_len", 2048);
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_true(p->o.depth == 8 * 728 && p->o.k_block <= 1024);
+        assert_true(p->k.k_block == 768);
+        const struct plan_panels *const all[] = {&p->k, &p->v, &p->o};
+        for (size_t g = 0; g < 3; g++)
+            assert_true((size_t)(all[g]->group_rows * all[g]->k_block) * sizeof(float) <= p->isa->l2_bytes);
+        assert_true((size_t)(p->key_block * p->block) * sizeof(float) <= p->isa->l1d_bytes);
+    }
+    plan_free(plan);
+    layer_free(layer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_drawn_layers), cmocka_unit_test(test_requests), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
