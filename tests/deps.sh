@@ -11,6 +11,7 @@ has_libc()     { includes stdio.h; }
 has_pkgconfig() { command -v pkg-config >/dev/null; }
 has_cmocka()   { includes stdarg.h stddef.h setjmp.h stdint.h cmocka.h; }
 has_clang()    { command -v clang >/dev/null; }
+has_cxx()      { command -v ${CXX:-g++} >/dev/null; }
 has_lua() {
     local name
     for name in lua5.4 lua-5.4 lua54 lua; do
@@ -27,6 +28,7 @@ build      has_pkgconfig  pkg-config      pkgconf          pkgconf pkgconf      
 build      has_lua        liblua5.4-dev   lua-devel        lua54   lua5.4-dev    lua@5.4
 test       has_cmocka     libcmocka-dev   libcmocka-devel  cmocka  cmocka-dev    cmocka
 test       has_clang      clang           clang            clang   clang         llvm
+test       has_cxx        g++             gcc-c++          gcc     g++           gcc
 '
 
 # missing COLUMN: the packages, in that column of the table, of what is asked for and not here
