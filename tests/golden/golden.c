@@ -103,6 +103,24 @@ static inline void cut_at(size_t *end, int *some_hidden, size_t key, size_t from
     }
 }
 
+/* The keys that some of the queries t ... last may see, and those that all of them see: first ... end-1 */
+static void visible_keys(const struct sequence *s, size_t t, size_t last, size_t *first, size_t *end)
+{
+    *first = 0;
+    *end = s->keys;
+    *end = least(*end, last + 1);
+    *first = least(*first, *end);
+    (void)t;
+    (void)last;
+}
+
+/* How a tile of queries goes through its keys */
+enum pass {
+    PLAIN,
+    GUARDED, /* what a mask hides is kept out of every sum, not multiplied by 0 */
+    FIND_MAXIMUM /* nothing but the largest score of each query */
+};
+
 struct packed_header {
     uint32_t magic, isa;
     uint64_t layer; /* tells blocks of different layers, plans and versions apart */
@@ -128,6 +146,7 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
 /* ==== scalar ==== */
 
 #define LANES 4
+#define VECS 1
 #define QUERY_BLOCK 4
 #define KEY_BLOCK 12
 #define K_ROW 8 /* floats from key to key */
@@ -267,16 +286,22 @@ static inline int any_ne_scalar(vec_scalar a, vec_scalar b)
     return a.v[0] != b.v[0] || a.v[1] != b.v[1] || a.v[2] != b.v[2] || a.v[3] != b.v[3];
 }
 #define vec_any_ne(a, b) any_ne_scalar(a, b)
-#define vec_any_nan(a) any_ne_scalar(a, a)
 
-/* 2^t for t <= 0 or NaN, 0 below -126: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
+static inline int any_eq_scalar(vec_scalar a, vec_scalar b)
+{
+    return a.v[0] == b.v[0] || a.v[1] == b.v[1] || a.v[2] == b.v[2] || a.v[3] == b.v[3];
+}
+#define vec_any_eq(a, b) any_eq_scalar(a, b)
+
+/* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
  * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
  * its rounding. */
 static inline float exp2_scalar(float t)
 {
     const float magic = 12583039.0f;
-    const float u = t + magic;
-    const float f = t - (u - magic);
+    const float bounded = t > 128.0f ? 128.0f : t;
+    const float u = bounded + magic;
+    const float f = bounded - (u - magic);
     float p = 0.0013276472f;
     p = fma_scalar(p, f, 0.009675541f);
     p = fma_scalar(p, f, 0.05550713f);
@@ -477,71 +502,6 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 4 tokens x 8 features, 8 deep */
-TARGET static void inputs_4_scalar(const float *a, const float *b, const float *bias, float *c)
-{
-    vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
-    vec c_1_0 = vec_load(bias), c_1_1 = vec_load(bias + 4);
-    vec c_2_0 = vec_load(bias), c_2_1 = vec_load(bias + 4);
-    vec c_3_0 = vec_load(bias), c_3_1 = vec_load(bias + 4);
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 4;
-        b += 8;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
-}
-
-/* 2 tokens x 8 features, 8 deep */
-TARGET static void inputs_2_scalar(const float *a, const float *b, const float *bias, float *c)
-{
-    vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
-    vec c_1_0 = vec_load(bias), c_1_1 = vec_load(bias + 4);
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 4;
-        b += 8;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-}
-
-/* 1 tokens x 8 features, 8 deep */
-TARGET static void inputs_1_scalar(const float *a, const float *b, const float *bias, float *c)
-{
-    vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 4;
-        b += 8;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-}
-
-/* one panel over up to 4 tokens */
-TARGET static void inputs_scalar(const float *a, const float *w, const float *bias, float *c, size_t count)
-{
-    for (; count >= 4; count -= 4, a += 4, c += 32)
-        inputs_4_scalar(a, w, bias, c);
-    for (; count >= 2; count -= 2, a += 2, c += 16)
-        inputs_2_scalar(a, w, bias, c);
-    for (; count >= 1; count -= 1, a += 1, c += 8)
-        inputs_1_scalar(a, w, bias, c);
-}
-
 /* 1 part(s) for each group of 8 tokens: part = token group x 1 panel(s) */
 static size_t inputs_parts_scalar(size_t rows)
 {
@@ -559,15 +519,24 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
         const float *a_head = a;
         float *c_head = c + panel * 8;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            inputs_scalar(a_head + row * 8, w, bias, c_head + row * 8, least(QUERY_BLOCK, end - row));
+            keys_scalar(a_head + row * 8, w, bias, c_head + row * 8, least(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 4 queries at a time -- */
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; raises maximum -- */
+/* A tile of queries on its way through the keys */
+struct tile_scalar {
+    const struct sequence *sequence;
+    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
+    float *worker;
+    size_t head, t;           /* t: position of the first query */
+    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
+    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+};
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 4 deep */
+/* 12 keys x 4 queries, 4 deep; raises the maximum of each lane */
 TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -630,7 +599,7 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 44, c_11_0);
 }
 
-/* 6 keys x 4 queries, 4 deep */
+/* 6 keys x 4 queries, 4 deep; raises the maximum of each lane */
 TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -669,7 +638,7 @@ TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 20, c_5_0);
 }
 
-/* 3 keys x 4 queries, 4 deep */
+/* 3 keys x 4 queries, 4 deep; raises the maximum of each lane */
 TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -696,7 +665,7 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 8, c_2_0);
 }
 
-/* 2 keys x 4 queries, 4 deep */
+/* 2 keys x 4 queries, 4 deep; raises the maximum of each lane */
 TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -719,7 +688,7 @@ TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 4, c_1_0);
 }
 
-/* 1 keys x 4 queries, 4 deep */
+/* 1 keys x 4 queries, 4 deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -740,16 +709,206 @@ TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, 
 
 TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
-    for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 48)
+    for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         scores_12_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 24)
+    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
         scores_6_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 12)
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         scores_3_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 8)
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 4)
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_1x_scalar(k, q_t, s, maximum);
+}
+
+/* 12 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 4; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[24]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[32]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[40]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[48]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[56]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[64]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[72]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[80]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[88]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a += 1;
+        b += 4;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 4, c_1_0);
+    vec_store(c + 8, c_2_0);
+    vec_store(c + 12, c_3_0);
+    vec_store(c + 16, c_4_0);
+    vec_store(c + 20, c_5_0);
+    vec_store(c + 24, c_6_0);
+    vec_store(c + 28, c_7_0);
+    vec_store(c + 32, c_8_0);
+    vec_store(c + 36, c_9_0);
+    vec_store(c + 40, c_10_0);
+    vec_store(c + 44, c_11_0);
+}
+
+/* 6 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 4; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[24]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[32]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[40]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a += 1;
+        b += 4;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 4, c_1_0);
+    vec_store(c + 8, c_2_0);
+    vec_store(c + 12, c_3_0);
+    vec_store(c + 16, c_4_0);
+    vec_store(c + 20, c_5_0);
+}
+
+/* 3 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 4; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a += 1;
+        b += 4;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 4, c_1_0);
+    vec_store(c + 8, c_2_0);
+}
+
+/* 2 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 4; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a += 1;
+        b += 4;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 4, c_1_0);
+}
+
+/* 1 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 4; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a += 1;
+        b += 4;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+}
+
+TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+{
+    for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
+        weights_12_1x_scalar(k, q_t, s, m, l);
+    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
+        weights_6_1x_scalar(k, q_t, s, m, l);
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
+        weights_3_1x_scalar(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        weights_2_1x_scalar(k, q_t, s, m, l);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        weights_1_1x_scalar(k, q_t, s, m, l);
 }
 
 /* -- masks: which of `keys` keys from position `key_0` on the 4 queries from position `query_0` on may see: all ones
@@ -757,7 +916,7 @@ TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, 
 TARGET static void mask_1x_scalar(size_t query_0, size_t key_0, float *visible, size_t keys)
 {
     const vec lane_0 = vec_iota();
-    for (size_t j = 0; j < keys; j++, visible += 4) {
+    for (size_t j = 0; j < keys; j++, visible += QUERY_BLOCK) {
         /* the query whose position is the key's, as a lane number; far away is as good as just outside */
         const vec own = vec_splat(lane_of(key_0 + j, query_0, 4));
         for (size_t lane = 0; lane < 4; lane += LANES) {
@@ -775,7 +934,7 @@ TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *
         const vec hidden = vec_splat(-INFINITY_F);
         vec most = hidden;
         for (size_t j = 0; j < keys; j++) {
-            const size_t at = j * 4 + lane;
+            const size_t at = j * QUERY_BLOCK + lane;
             const vec score = vec_select(vec_load(visible + at), vec_load(s + at), hidden);
             vec_store(s + at, score);
             most = vec_max(most, score);
@@ -784,48 +943,42 @@ TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *
     }
 }
 
-/* -- online softmax: m' = max(m, maximum); alpha = 2^(m - m'); p = 2^(s - m'), in place;
- * l = alpha l + sum p. Returns whether any alpha differs from 1. -- */
-TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l, float *alpha,
-                              size_t keys)
+/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l, size_t keys)
 {
-    int changed = 0;
-    const vec old_0 = vec_load(m + 0), m_0 = vec_max(old_0, vec_load(maximum + 0));
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_0 = vec_select(vec_eq(old_0, m_0), vec_splat(1.0f), vec_exp2(vec_sub(old_0, m_0)));
-    changed |= vec_any_ne(alpha_0, vec_splat(1.0f));
-    vec l_0 = vec_mul(vec_load(l + 0), alpha_0);
-    for (size_t j = 0; j < keys; j++, s += 4) {
+    const vec open = vec_splat(-INFINITY_F);
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
+    vec_store(m + 0, m_0);
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(m + 0, m_0);
+    int some_open = 0;
     vec_store(l + 0, l_0);
-    vec_store(alpha + 0, alpha_0);
-    return changed;
+    some_open |= vec_any_eq(m_0, open);
+    return some_open;
 }
 
-/* -- online softmax, where some keys are hidden: m' = max(m, maximum); alpha = 2^(m - m'); p = 2^(s - m'), in place;
- * l = alpha l + sum p. Returns whether any alpha differs from 1. -- */
-TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const float *maximum, float *m, float *l, float *alpha,
-                              size_t keys)
+/* -- softmax, where some keys are hidden: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const float *maximum, float *m, float *l, size_t keys)
 {
-    int changed = 0;
-    const vec old_0 = vec_load(m + 0), m_0 = vec_max(old_0, vec_load(maximum + 0));
-    /* equal maxima, -infinity included, leave everything as it is */
-    const vec alpha_0 = vec_select(vec_eq(old_0, m_0), vec_splat(1.0f), vec_exp2(vec_sub(old_0, m_0)));
-    changed |= vec_any_ne(alpha_0, vec_splat(1.0f));
-    vec l_0 = vec_mul(vec_load(l + 0), alpha_0);
-    for (size_t j = 0; j < keys; j++, s += 4, visible += 4) {
+    const vec open = vec_splat(-INFINITY_F);
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
+    vec_store(m + 0, m_0);
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK, visible += QUERY_BLOCK) {
         const vec p_0 = vec_and(vec_load(visible + 0), vec_exp2(vec_sub(vec_load(s + 0), m_0)));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(m + 0, m_0);
+    int some_open = 0;
     vec_store(l + 0, l_0);
-    vec_store(alpha + 0, alpha_0);
-    return changed;
+    some_open |= vec_any_eq(m_0, open);
+    return some_open;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
@@ -866,7 +1019,7 @@ TARGET static void values_4_1x_scalar(const float *a, const float *b, float *c, 
 
 TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 1; i++, v += 4, o += 16)
+    for (size_t i = 0; i < 1; i++, v += 4, o += 4 * QUERY_BLOCK)
         values_4_1x_scalar(v, p, o, resume, keys);
 }
 
@@ -877,94 +1030,160 @@ TARGET static void values_guarded_1x_scalar(const float *v, const float *p, cons
 {
     for (size_t d = 0; d < D_V; d++)
         for (size_t lane = 0; lane < 4; lane += LANES) {
-            vec sum = resume ? vec_load(o + d * 4 + lane) : vec_zero();
+            vec sum = resume ? vec_load(o + d * QUERY_BLOCK + lane) : vec_zero();
             for (size_t j = 0; j < keys; j++) {
-                const size_t at = j * 4 + lane;
+                const size_t at = j * QUERY_BLOCK + lane;
                 const vec more = vec_fma(vec_splat(v[j * V_ROW + d]), vec_load(p + at), sum);
                 sum = vec_select(vec_load(visible + at), more, sum);
             }
-            vec_store(o + d * 4 + lane, sum);
+            vec_store(o + d * QUERY_BLOCK + lane, sum);
         }
 }
 
-/* The keys that some of the queries from t on may see, first ... end-1, and cut into blocks: the block that begins at
- * `key`, and whether some query of ours may not see some key in it. */
-static size_t block_end_1x_scalar(size_t t, size_t key, size_t end, int *partial)
+/* `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys, int some_hidden)
 {
-    size_t cut = least(end, key + KEY_BLOCK);
-    *partial = 0;
-    cut_at(&cut, partial, key, t + 1, (size_t)-1);
-    return cut;
-}
-
-/* Z of one head for the 4 queries from position t on, lane by lane, into o[d][lane] (the worker's tile), each divided by
- * its sum of weights. Returns whether any of it is non-finite. */
-TARGET static int attend_once_1x_scalar(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                        size_t head, size_t t, float *worker, int guarded)
-{
-    float *s = worker + 0, *o = worker + 96;
-    float *visible = worker + 48;
-    float m[4], l[4], alpha[4], maximum[4];
-    for (size_t lane = 0; lane < 4; lane += LANES) {
-        vec_store(m + lane, vec_splat(-INFINITY_F));
-        vec_store(l + lane, vec_zero());
-    }
-    (void)head;
-    size_t end = sequence->keys;
-    end = least(end, t + 4);
-    size_t first = 0;
-    int resume = 0;
-    for (size_t key = first, next; key < end; key = next, resume = 1) {
-        int some_hidden;
-        next = block_end_1x_scalar(t, key, end, &some_hidden);
-        const size_t keys = next - key;
-        for (size_t lane = 0; lane < 4; lane += LANES)
-            vec_store(maximum + lane, vec_splat(-INFINITY_F));
-        scores_1x_scalar(k + key * K_ROW, q_t, s, maximum, keys);
-        int changed;
+    const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
+    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
+    const size_t t = tile->t + lane;
+    float *visible = tile->worker + 48 + lane;
+    size_t done = 0; /* keys whose weights stand in s */
+    if (pass == FIND_MAXIMUM || *some_open || some_hidden) {
+        /* one register tile of scores is enough to find an m, unless something is hidden */
+        done = pass == FIND_MAXIMUM || some_hidden ? keys : least(keys, 12);
+        float maximum[4];
+        for (size_t i = 0; i < 4; i += LANES)
+            vec_store(maximum + i, vec_splat(-INFINITY_F));
+        scores_1x_scalar(k, q_t, s, maximum, done);
         if (some_hidden) {
             mask_1x_scalar(t, key, visible, keys);
             mask_scores_1x_scalar(s, visible, maximum, keys);
-            changed = softmax_masked_1x_scalar(s, visible, maximum, m, l, alpha, keys);
-        } else {
-            changed = softmax_1x_scalar(s, maximum, m, l, alpha, keys);
         }
-        if (changed && resume)
-            for (size_t d = 0; d < D_V; d++)
-                for (size_t lane = 0; lane < 4; lane += LANES)
-                    vec_store(o + d * 4 + lane, vec_mul(vec_load(o + d * 4 + lane), vec_load(alpha + lane)));
-        if (guarded && some_hidden)
-            values_guarded_1x_scalar(v + key * V_ROW, s, visible, o, resume, keys);
+        if (pass == FIND_MAXIMUM) {
+            for (size_t i = 0; i < 4; i += LANES)
+                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            return;
+        }
+        if (some_hidden)
+            *some_open = softmax_masked_1x_scalar(s, visible, maximum, m, l, keys);
         else
-            values_1x_scalar(v + key * V_ROW, s, o, resume, keys);
+            *some_open = softmax_1x_scalar(s, maximum, m, l, done);
     }
-
-    /* a row that saw no key has l = 0 and stays zero */
-    vec check = vec_zero();
-    for (size_t lane = 0; lane < 4; lane += LANES) {
-        const vec sum = vec_load(l + lane);
-        const vec inverse = vec_select(vec_eq(sum, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), sum));
-        vec_store(l + lane, inverse);
-        for (size_t d = 0; d < D_V; d++) {
-            const vec z = resume ? vec_mul(vec_load(o + d * 4 + lane), inverse) : vec_zero();
-            vec_store(o + d * 4 + lane, z);
-            check = vec_fma(z, vec_zero(), check);
-        }
-    }
-    return vec_any_nan(check);
+    weights_1x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    const float *v = tile->v + key * V_ROW;
+    float *o = tile->worker + 96 + lane;
+    if (pass == GUARDED && some_hidden)
+        values_guarded_1x_scalar(v, s, visible, o, *resume, keys);
+    else
+        values_1x_scalar(v, s, o, *resume, keys);
+    *resume = 1;
 }
 
-/* Z of one head for the 4 queries from position t on, to where the output step reads it */
-TARGET static void attend_1x_scalar(const struct sequence *sequence, const float *q_t, const float *k, const float *v,
-                                    size_t head, size_t t, float *worker, float *z)
+/* Keys in the next block, of `keys` that remain: near-equal blocks of whole tiles */
+static size_t block_keys_scalar(size_t keys)
 {
-    if (attend_once_1x_scalar(sequence, q_t, k, v, head, t, worker, 0))
-        (void)attend_once_1x_scalar(sequence, q_t, k, v, head, t, worker, 1);
-    const float *o = worker + 96;
-    /* z[feature][lane]: as the output projection broadcasts it */
-    for (size_t d = 0; d < D_V; d++)
-        for (size_t lane = 0; lane < 4; lane += LANES)
-            vec_store(z + d * QUERY_BLOCK + lane, vec_load(o + d * 4 + lane));
+    if (keys <= KEY_BLOCK)
+        return keys;
+    const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
+    const size_t even = (keys + blocks - 1) / blocks;
+    return least(KEY_BLOCK, (even + 11) / 12 * 12);
+}
+
+/* Keys in the next block of the LANES queries from t on, which begins at `key` and ends by `end`; whether one of the
+ * queries may not see one of the keys. */
+static size_t block_cut_scalar(size_t t, size_t key, size_t end, int *some_hidden)
+{
+    size_t cut = end;
+    *some_hidden = 0;
+    cut_at(&cut, some_hidden, key, t, (size_t)-1);
+    return block_keys_scalar(cut - key);
+}
+
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
+ * of queries at a time. */
+TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors)
+{
+    for (size_t i = 0; i < vectors; i++) {
+        const size_t t = tile->t + i * LANES;
+        size_t key, last;
+        visible_keys(tile->sequence, t, t + LANES - 1, &key, &last);
+        while (key < last) {
+            size_t stop = last;
+            int some_hidden;
+            const size_t keys = block_cut_scalar(t, key, stop, &some_hidden);
+            block_1x_scalar(tile, pass, i * LANES, key, keys, some_hidden);
+            key += keys;
+        }
+        if (!tile->resume[i] && pass != FIND_MAXIMUM)
+            for (size_t d = 0; d < D_V; d++)
+                vec_store(tile->worker + 96 + d * QUERY_BLOCK + i * LANES, vec_zero());
+    }
+}
+
+/* Before a pass: no sums yet, and every reference score open unless `m` is kept */
+TARGET static void restart_scalar(struct tile_scalar *tile, int keep_m)
+{
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        if (!keep_m)
+            vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
+}
+
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
+ * 1 / l. Returns whether some query failed, bad[lane] != 0: its sums are not finite or near overflow, either because its
+ * values are so, or because later scores exceed its m by more than an exponential can hold. */
+TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z, float *bad)
+{
+    const float *o = tile->worker + 96;
+    int failed = 0;
+    for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
+        const vec l = vec_load(tile->l + lane);
+        const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
+        vec check = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(INFINITY_F));
+        for (size_t d = 0; d < D_V; d++) {
+            const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
+            vec_store(z + d * QUERY_BLOCK + lane, sum);
+            check = vec_fma(sum, vec_zero(), check);
+        }
+        vec_store(tile->l + lane, inverse);
+        vec_store(bad + lane, check);
+        failed |= vec_any_ne(check, vec_zero());
+    }
+    return failed;
+}
+
+/* Z of the tile's queries, to where the output step reads it. What a mask hides is multiplied by 0 on the fast way; if that
+ * shows (0 NaN = NaN), the same sums are formed again without it. If a query still failed, its m becomes the largest
+ * of all its scores; the others repeat what they had. */
+TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
+{
+    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    float bad[QUERY_BLOCK];
+    float *out = z;
+    restart_scalar(tile, 0);
+    walk_scalar(tile, PLAIN, vectors);
+    int failed = finish_scalar(tile, vectors, out, bad);
+    if (failed) {
+        restart_scalar(tile, 0);
+        walk_scalar(tile, GUARDED, vectors);
+        failed = finish_scalar(tile, vectors, out, bad);
+    }
+    if (failed) {
+        restart_scalar(tile, 0);
+        walk_scalar(tile, FIND_MAXIMUM, vectors);
+        for (size_t lane = 0; lane < vectors * LANES; lane++)
+            if (bad[lane] == 0.0f)
+                tile->m[lane] = -INFINITY_F;
+        restart_scalar(tile, 1);
+        walk_scalar(tile, GUARDED, vectors);
+        (void)finish_scalar(tile, vectors, out, bad);
+    }
 }
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
@@ -1101,8 +1320,9 @@ TARGET static void attend_part_scalar(const struct sequence *s, float *scratch, 
     const float *v = scratch + 192 + head * H_KV / H * V_HEAD;
     float *z = scratch + 0 + head * 16;
     for (size_t t = first; t < least(s->n, first + 8); t += QUERY_BLOCK) {
-        const float *q = scratch + 64 + t * 8 + head * 16;
-        attend_1x_scalar(s, q, k, v, head, t, worker, z + t * 8);
+        struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
+        tile.q_t = scratch + 64 + t * 8 + head * 16;
+        attend_scalar(&tile, z + t * 8);
     }
 }
 
@@ -1181,6 +1401,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
 }
 
 #undef LANES
+#undef VECS
 #undef QUERY_BLOCK
 #undef KEY_BLOCK
 #undef K_ROW
@@ -1209,7 +1430,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
 #undef vec_ge
 #undef vec_select
 #undef vec_any_ne
-#undef vec_any_nan
+#undef vec_any_eq
 #undef vec_exp2
 #undef vec_transpose
 
