@@ -187,6 +187,18 @@ struct coefficients {
     float half[TERMS], unit[TERMS];
 };
 
+/* As the emitted literals: rounded to f32. */
+static void read_coefficients(struct coefficients *c)
+{
+    double stored[TERMS];
+    stored_coefficients("EXP2_HALF", stored);
+    for (int k = 0; k < TERMS; k++)
+        c->half[k] = (float)stored[k];
+    stored_coefficients("EXP2_UNIT", stored);
+    for (int k = 0; k < TERMS; k++)
+        c->unit[k] = (float)stored[k];
+}
+
 static float from_bits(uint32_t bits)
 {
     float x;
@@ -211,10 +223,10 @@ static float two_roundings(float a, float b, float c)
 /* scalar and avx2: f = t - round(t) by the magic number; with or without FMA */
 static float exp2_by_rounding(const struct coefficients *c, float t, float (*multiply_add)(float, float, float))
 {
-    const float magic = 12583039.0f;
-    volatile float u = t + magic;
+    const float magic = 12583039.0f, bounded = t > 128.0f ? 128.0f : t;
+    volatile float u = bounded + magic;
     volatile float i = u - magic;
-    const float f = t - i;
+    const float f = bounded - i;
     float p = c->half[DEGREE];
     for (int k = DEGREE - 1; k >= 0; k--)
         p = multiply_add(p, f, c->half[k]);
@@ -224,11 +236,27 @@ static float exp2_by_rounding(const struct coefficients *c, float t, float (*mul
 /* avx512: f = t - floor(t), scaled by floor(t) */
 static float exp2_by_floor(const struct coefficients *c, float t)
 {
-    const float i = floorf(t), f = t - i;
+    const float i = floorf(t), f = isinf(t) ? 0.0f : t - i; /* as vreduceps says */
     float p = c->unit[DEGREE];
     for (int k = DEGREE - 1; k >= 0; k--)
         p = fmaf(p, f, c->unit[k]);
-    return ldexpf(p, (int)i);
+    return isnan(t) ? t : ldexpf(p, (int)fminf(1000, fmaxf(-1000, i)));
+}
+
+/* Outside [-126, 127]: 0 or nearly so, infinity or nearly so, NaN for NaN. */
+static void ends_are_as_said(void **state)
+{
+    (void)state;
+    struct coefficients c;
+    read_coefficients(&c);
+    for (int way = 0; way < 3; way++) {
+        const float ts[] = {-127.5f, -1e4f, -1e30f, -INFINITY, 128, 129, 1e4f, INFINITY, NAN};
+        for (size_t i = 0; i < sizeof ts / sizeof *ts; i++) {
+            const float p = way == 2 ? exp2_by_floor(&c, ts[i]) : exp2_by_rounding(&c, ts[i], way == 0 ? two_roundings : fmaf);
+            if (isnan(ts[i]) ? !isnan(p) : ts[i] > 0 ? !(p >= 0x1.fffffp127f) : !(p >= 0 && p < 0x1p-126f))
+                fail_msg("2^%g is %g in way %d", (double)ts[i], (double)p, way);
+        }
+    }
 }
 
 static const char *const ways[] = {"scalar without FMA", "scalar with FMA, avx2", "avx512"};
@@ -248,20 +276,17 @@ static void measure(const struct coefficients *c, float t, double worst[WAYS])
 static void error_in_f32_is_allowed(void **state)
 {
     (void)state;
-    double stored[TERMS], worst[WAYS] = {0};
+    double worst[WAYS] = {0};
     struct coefficients c;
-    stored_coefficients("EXP2_HALF", stored);
-    for (int k = 0; k < TERMS; k++)
-        c.half[k] = (float)stored[k];
-    stored_coefficients("EXP2_UNIT", stored);
-    for (int k = 0; k < TERMS; k++)
-        c.unit[k] = (float)stored[k];
-    for (int32_t s = 0; s <= 126 << 14; s++) /* all of [-126, 0] */
-        measure(&c, -(float)s / (1 << 14), worst);
-    for (int32_t s = 0; s < 3 << 20; s++) /* [-3, 0], dense */
-        measure(&c, -(float)s / (1 << 20), worst);
-    for (float t = 1; t > 0x1p-126f; t *= 0.9990234375f) /* towards -0 */
+    read_coefficients(&c);
+    for (int32_t s = -126 * (1 << 13); s <= 127 * (1 << 13); s++) /* all of [-126, 127] */
+        measure(&c, (float)s / (1 << 13), worst);
+    for (int32_t s = -2 * (1 << 20); s < 1 << 20; s++) /* [-2, 1], dense */
+        measure(&c, (float)s / (1 << 20), worst);
+    for (float t = 1; t > 0x1p-126f; t *= 0.9990234375f) { /* towards 0 from both sides */
         measure(&c, -t, worst);
+        measure(&c, t, worst);
+    }
     const double allowed = allowed_error();
     assert_true(allowed > 0);
     for (size_t w = 0; w < WAYS; w++) {
@@ -276,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coefficients_are_minimax),
         cmocka_unit_test(error_in_f32_is_allowed),
+        cmocka_unit_test(ends_are_as_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
