@@ -1,0 +1,243 @@
+#!/bin/sh
+# The emitted pair as a compiler, a linker and a user's program meet it: no warnings, no symbols but its own, nothing
+# from libc but memcpy and memset, no mutable state, -ffast-math refused, the header good for C++, several pairs in one
+# program, threads that change no bit, and nothing for ASan, UBSan and TSan to say. Left out on purpose: whether the
+# numbers are right; attnrun's reference knows, and the vectors, the sweep and the mutants ask it.
+#
+#   tests/test_emitted.sh [KIND…]      ATTNGEN, ATTNRUN  CC=gcc  CLANG=clang  CXX=g++  JOBS=N
+#
+# KIND: warnings levels refused symbols headers program other_machine sanitized; all of them if not given.
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$root/$build ;; esac
+ATTNGEN=${ATTNGEN:-$build/attngen}
+case $ATTNGEN in /*) ;; *) ATTNGEN=$(pwd)/$ATTNGEN ;; esac
+JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+CXX=${CXX:-g++}
+self=$0
+
+strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+# Layers that reach what the examples do not.
+vectors="additive_each bool_by_head conv_causal_even conv_cross_padding cross_causal_no_self_padding every_mask
+    grouped_cross split_conv_cross_out_in split_tied_identity_none tied_identity window_both_no_self window_nothing"
+few="tiny every_mask"
+
+# ---- one job; its report goes to a file, as several run at once ----
+
+# fail TEXT: what went wrong, with the log
+fail() {
+    { echo "FAILED: $*"; head -n 30 "$log" | sed 's/^/    /'; } >"$result.failed"
+    exit 0
+}
+
+# $1 NAME, $2 compiler and flags: NAME.o in a place of its own
+compile() {
+    # shellcheck disable=SC2086 # flags are words
+    $2 -c -o "$result.o" "$work/$1.c" >"$log" 2>&1
+}
+
+one_warnings() { compile "$1" "$2 $strict" || fail "$1 with $2 $strict"; }
+
+one_refused() {
+    compile "$1" "$2 -std=c11" && fail "$1 compiles with $2"
+    grep -q 'needs IEEE arithmetic' "$log" || fail "$1 with $2 fails for another reason than its #error"
+}
+
+# Exported: NAME_… only. Undefined: memcpy and memset. Writable data: none (position-independent code would put constant
+# pointers there).
+one_symbols() {
+    compile "$1" "$2 -std=c11 -fno-stack-protector -fno-pic" || fail "$1 with $2"
+    nm -P "$result.o" >"$log"
+    awk -v prefix="$1_" '
+        $2 == "U" { bad = bad || ($1 != "memcpy" && $1 != "memset"); next }
+        $2 ~ /[A-Z]/ && index($1, prefix) != 1 { bad = 1 }
+        $2 ~ /[A-Z]/ { own++ }
+        $2 ~ /[BbDdCcVv]/ { bad = 1 }
+        END { exit bad || own == 0 }' "$log" || fail "symbols of $1 with $2"
+}
+
+# The header before anything else, twice, as C and as C++.
+one_headers() {
+    printf '#include "%s.h"\n#include "%s.h"\nint used = %s_OK;\n' "$1" "$1" "$(echo "$1" | tr '[:lower:]' '[:upper:]')" \
+        >"$result.c"
+    cp "$result.c" "$result.cc"
+    # shellcheck disable=SC2086
+    $2 $strict -fsyntax-only -I"$work" "$result.c" >"$log" 2>&1 || fail "$1.h alone as C with $2"
+    command -v "$CXX" >/dev/null 2>&1 || return 0
+    for standard in c++11 c++17; do
+        # shellcheck disable=SC2086
+        $CXX -std=$standard -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fsyntax-only -I"$work" "$result.cc" \
+            >"$log" 2>&1 || fail "$1.h as $standard with $CXX"
+    done
+}
+
+# Several pairs in one program: see tests/emitted_program.c.
+one_program() {
+    sources="$root/tests/emitted_program.c $work/first.c $work/second.c $work/third.c"
+    # shellcheck disable=SC2086
+    $2 $strict -D_GNU_SOURCE -I"$work" -o "$result.program" $sources -lpthread >"$log" 2>&1 || fail "program with $2"
+    "$result.program" >"$log" 2>&1 || fail "the program built with $2 ended with $?"
+}
+
+# A machine that is not x86: only the scalar code is there, and it compiles too (as far as clang can tell from here).
+one_other_machine() {
+    mkdir "$result.include"
+    echo 'void *memcpy(void *, const void *, __SIZE_TYPE__); void *memset(void *, int, __SIZE_TYPE__);' \
+        >"$result.include/string.h"
+    compile "$1" "$2 $strict -O1 -ffreestanding -nostdlibinc -I$result.include" || fail "$1 with $2"
+}
+
+one_sanitized() {
+    spec=$root/tests/vectors/$1.layer
+    env CC="${2%% *}" CFLAGS="${2#* }" "$build/sanitized/attnrun" check "$spec" --batch 3 --cache "$work/cache" \
+        >"$log" 2>&1 || fail "CC='${2%% *}' CFLAGS='${2#* }' $build/sanitized/attnrun check $spec --batch 3"
+}
+
+if [ "$1" = --one ]; then
+    result=$work/results/$2
+    log=$result.log
+    kind=$3 name=$4
+    shift 4
+    "one_$kind" "$name" "$*"
+    : >"$result.passed"
+    exit 0
+fi
+
+# ---- which jobs ----
+
+if [ ! -x "$ATTNGEN" ]; then
+    echo "$ATTNGEN: error: not there; build it with make, or name it in ATTNGEN" >&2
+    exit 3
+fi
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+trap 'exit 3' HUP INT TERM
+mkdir "$work/results"
+
+compilers=${CC:-gcc}
+if [ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null 2>&1; then
+    [ "$compilers" = "${CLANG-clang}" ] || compilers="$compilers ${CLANG-clang}"
+fi
+
+examples=
+for spec in "$root"/examples/*.layer; do
+    examples="$examples $(basename "$spec" .layer)"
+    "$ATTNGEN" -o "$work" "$spec" || exit 1
+done
+for name in $vectors; do
+    "$ATTNGEN" -o "$work" "$root/tests/vectors/$name.layer" || exit 1
+done
+for name in first second; do
+    "$ATTNGEN" -o "$work" --set name=$name "$root/tests/emitted_program.layer" || exit 1
+done
+"$ATTNGEN" -o "$work" --set name=third --set h=2 "$root/tests/emitted_program.layer" || exit 1
+
+jobs=$work/jobs
+: >"$jobs"
+number=0
+skipped=0
+# job KIND NAME COMPILER AND FLAGS
+job() {
+    number=$((number + 1))
+    echo "$number $*" >>"$jobs"
+}
+
+skip() {
+    skipped=$((skipped + 1))
+    echo "skipped: $*"
+}
+
+# Whether a program built with this flag runs here at all.
+runs_with() { # COMPILER FLAG
+    echo 'int main(void) { return 0; }' >"$work/probe.c"
+    "$1" "$2" -o "$work/probe" "$work/probe.c" >/dev/null 2>&1 && "$work/probe" >/dev/null 2>&1
+}
+
+add_warnings() {
+    for cc in $compilers; do
+        for name in $examples $vectors; do job warnings "$name" "$cc" -O1; done
+    done
+}
+
+add_levels() {
+    for cc in $compilers; do
+        for level in -O0 -O2 -O3 -Os; do
+            for name in $few; do job warnings "$name" "$cc" "$level"; done
+        done
+        job warnings tiny "$cc" -O2 -march=native
+    done
+}
+
+add_refused() {
+    for cc in $compilers; do
+        for flag in -ffast-math -Ofast -ffinite-math-only; do job refused tiny "$cc" "$flag"; done
+    done
+}
+
+add_symbols() {
+    for cc in $compilers; do
+        for level in -O2 -Os; do
+            for name in $few conv_causal_even; do job symbols "$name" "$cc" "$level"; done
+        done
+    done
+}
+
+add_headers() {
+    for name in $examples $vectors; do job headers "$name" "${CC:-gcc}"; done
+    command -v "$CXX" >/dev/null 2>&1 || skip "headers as C++: there is no $CXX"
+}
+
+add_program() {
+    for cc in $compilers; do
+        job program all "$cc" -O2
+        if runs_with "$cc" -fsanitize=thread; then
+            job program all "$cc" -O1 -g -fsanitize=thread
+        else
+            skip "the program under ThreadSanitizer: $cc cannot build such programs here"
+        fi
+    done
+}
+
+add_other_machine() {
+    for cc in $compilers; do
+        case $cc in
+        *clang*) for name in $few; do
+                     for target in aarch64 i686 riscv64; do job other_machine "$name" "$cc" "--target=$target-linux-gnu"; done
+                 done ;;
+        esac
+    done
+}
+
+# Generator and runtime are built with the sanitizers as well, once.
+add_sanitized() {
+    flags="-fsanitize=address,undefined"
+    if ! runs_with "${CC:-gcc}" -fsanitize=address,undefined; then
+        skip "ASan and UBSan: ${CC:-gcc} cannot build such programs here"
+        return
+    fi
+    if ! make -s -C "$root" -j "$JOBS" BUILD="$build/sanitized" SANITIZE=address,undefined CFLAGS='-O1 -g' all >"$work/log" 2>&1; then
+        cat "$work/log"
+        echo "FAILED: make BUILD=$build/sanitized SANITIZE=address,undefined"
+        : >"$work/results/make.failed"
+        return
+    fi
+    # at -O1 it takes six times as long
+    for name in $vectors; do job sanitized "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
+    job sanitized conv_cross_padding "${CC:-gcc}" -O1 $flags -fno-sanitize-recover=all
+}
+
+# shellcheck disable=SC2048 # words
+for kind in ${*:-warnings levels refused symbols headers program other_machine sanitized}; do
+    "add_$kind"
+done
+
+unset ATTNRUN # the sanitized one finds the generator beside itself
+export ATTNGEN='' build root work CXX
+xargs -P "$JOBS" -L 1 "$self" --one <"$jobs" || exit 3
+cat "$work/results"/*.failed 2>/dev/null
+passed=$(find "$work/results" -name '*.passed' | wc -l)
+failed=$((number - passed))
+[ -e "$work/results/make.failed" ] && failed=$((failed + 1))
+[ "$skipped" -eq 0 ] && echo "$passed passed, $failed failed" || echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
