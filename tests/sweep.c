@@ -548,6 +548,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     *(good ? &sweep->passed : &sweep->failed) += 1;
     if (!good)
         print_failure(sweep, job, status, report != NULL ? report : "");
+    if ((sweep->passed + sweep->failed) % 100 == 0)
+        printf("%zu layers, %zu failed\n", sweep->passed + sweep->failed, sweep->failed);
     fflush(stdout);
     free(report);
     diag_free(&diag);
