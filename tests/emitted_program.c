@@ -33,6 +33,12 @@ static int expect(int condition, const char *what, const char *isa)
     return condition;
 }
 
+static first_weights all_weights(void)
+{
+    return (first_weights){weights[0], weights[1], weights[2], weights[3],
+                           weights[4], weights[5], weights[6], weights[7]};
+}
+
 /* ---- a phase at a time, its parts dealt out to threads ---- */
 
 struct share {
@@ -72,7 +78,7 @@ static int forward_with_threads(const first_args *args)
 
 static int good_with(int isa, const char *name)
 {
-    const first_weights w1 = {weights[0], weights[1], weights[2], weights[3], weights[4], weights[5], weights[6], weights[7]};
+    const first_weights w1 = all_weights();
     const second_weights w2 = {w1.w_q, w1.b_q, w1.w_k, w1.b_k, w1.w_v, w1.b_v, w1.w_o, w1.b_o};
     const third_weights w3 = {w1.w_q, w1.b_q, w1.w_k, w1.b_k, w1.w_v, w1.b_v, w1.w_o, w1.b_o};
     const first_args a1 = {.x = x, .lengths = lengths, .y = y[0], .attn = attn[0], .batch = BATCH, .n = N};
@@ -87,8 +93,8 @@ static int good_with(int isa, const char *name)
            expect(second_pack(packed_second, &w2, (second_isa_id)isa) == SECOND_OK, "second packs", name) &&
            expect(third_pack(packed_third, &w3, (third_isa_id)isa) == THIRD_OK, "third packs", name) &&
            expect(third_forward(packed_third, &a3, scratch_third) == THIRD_OK, "third runs", name) &&
-           expect(third_forward(packed_first, &a3, scratch_third) == THIRD_ERROR_PACKED, "third refuses a block of first's",
-                  name) &&
+           expect(third_forward(packed_first, &a3, scratch_third) == THIRD_ERROR_PACKED,
+                  "third refuses a block of first's", name) &&
            expect(first_forward(packed_first, &a1, scratch) == FIRST_OK, "first runs", name) &&
            expect(second_forward(packed_second, &a2, scratch) == SECOND_OK, "second runs", name) &&
            expect(memcmp(y[0], y[1], sizeof y[0]) == 0 && memcmp(attn[0], attn[1], sizeof attn[0]) == 0,
@@ -105,7 +111,7 @@ int main(void)
         fill(weights[i], WEIGHTS, 100 + i);
     int good = 1, ran = 0;
     for (int isa = 0; isa < 4; isa++) {
-        const first_weights w = {weights[0], weights[1], weights[2], weights[3], weights[4], weights[5], weights[6], weights[7]};
+        const first_weights w = all_weights();
         if (first_pack(packed_first, &w, (first_isa_id)isa) == FIRST_ERROR_ISA)
             continue; /* not on this machine */
         const char *name = first_isa_name(first_isa(packed_first));

@@ -62,8 +62,13 @@ static int64_t between(struct dice *dice, int64_t low, int64_t high)
     return low + (int64_t)(bits(dice) % (uint64_t)(high - low + 1));
 }
 
+/* One of the numbers given. */
 #define PICK(dice, ...) \
-    (((const int64_t[]){__VA_ARGS__})[between(dice, 0, (int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)) - 1)])
+    pick(dice, (const int64_t[]){__VA_ARGS__}, (int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+static int64_t pick(struct dice *dice, const int64_t *numbers, int64_t count)
+{
+    return numbers[between(dice, 0, count - 1)];
+}
 
 static int64_t least(int64_t a, int64_t b)
 {

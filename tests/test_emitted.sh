@@ -59,16 +59,15 @@ one_symbols() {
 
 # The header before anything else, twice, as C and as C++.
 one_headers() {
-    printf '#include "%s.h"\n#include "%s.h"\nint used = %s_OK;\n' "$1" "$1" "$(echo "$1" | tr '[:lower:]' '[:upper:]')" \
-        >"$result.c"
+    upper=$(echo "$1" | tr '[:lower:]' '[:upper:]')
+    printf '#include "%s.h"\n#include "%s.h"\nint used = %s_OK;\n' "$1" "$1" "$upper" >"$result.c"
     cp "$result.c" "$result.cc"
     # shellcheck disable=SC2086
     $2 $strict -fsyntax-only -I"$work" "$result.c" >"$log" 2>&1 || fail "$1.h alone as C with $2"
     command -v "$CXX" >/dev/null 2>&1 || return 0
     for standard in c++11 c++17; do
         # shellcheck disable=SC2086
-        $CXX -std=$standard -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fsyntax-only -I"$work" "$result.cc" \
-            >"$log" 2>&1 || fail "$1.h as $standard with $CXX"
+        $CXX -std=$standard ${strict#* } -fsyntax-only -I"$work" "$result.cc" >"$log" 2>&1 || fail "$1.h as $standard with $CXX"
     done
 }
 
@@ -203,7 +202,9 @@ add_other_machine() {
     for cc in $compilers; do
         case $cc in
         *clang*) for name in $few; do
-                     for target in aarch64 i686 riscv64; do job other_machine "$name" "$cc" "--target=$target-linux-gnu"; done
+                     for target in aarch64 i686 riscv64; do
+                         job other_machine "$name" "$cc" "--target=$target-linux-gnu"
+                     done
                  done ;;
         esac
     done
@@ -216,7 +217,8 @@ add_sanitized() {
         skip "ASan and UBSan: ${CC:-gcc} cannot build such programs here"
         return
     fi
-    if ! make -s -C "$root" -j "$JOBS" BUILD="$build/sanitized" SANITIZE=address,undefined CFLAGS='-O1 -g' all >"$work/log" 2>&1; then
+    if ! make -s -C "$root" -j "$JOBS" BUILD="$build/sanitized" SANITIZE=address,undefined CFLAGS='-O1 -g' all \
+        >"$work/log" 2>&1; then
         cat "$work/log"
         echo "FAILED: make BUILD=$build/sanitized SANITIZE=address,undefined"
         : >"$work/results/make.failed"

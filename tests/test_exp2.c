@@ -167,7 +167,8 @@ static void coefficients_are_minimax(void **state)
         int turns = 0;
         long double last = 0, peak = 0;
         for (int s = 0; s <= steps; s++) {
-            const long double e = relative_error(found, intervals[i].from + (intervals[i].to - intervals[i].from) * s / steps);
+            const long double from = intervals[i].from, to = intervals[i].to;
+            const long double e = relative_error(found, from + (to - from) * s / steps);
             if (e * last < 0) {
                 smallest = fminl(smallest, peak);
                 turns++;
@@ -252,7 +253,8 @@ static void ends_are_as_said(void **state)
     for (int way = 0; way < 3; way++) {
         const float ts[] = {-127.5f, -1e4f, -1e30f, -INFINITY, 128, 129, 1e4f, INFINITY, NAN};
         for (size_t i = 0; i < sizeof ts / sizeof *ts; i++) {
-            const float p = way == 2 ? exp2_by_floor(&c, ts[i]) : exp2_by_rounding(&c, ts[i], way == 0 ? two_roundings : fmaf);
+            const float p = way == 2 ? exp2_by_floor(&c, ts[i])
+                                     : exp2_by_rounding(&c, ts[i], way == 0 ? two_roundings : fmaf);
             if (isnan(ts[i]) ? !isnan(p) : ts[i] > 0 ? !(p >= 0x1.fffffp127f) : !(p >= 0 && p < 0x1p-126f))
                 fail_msg("2^%g is %g in way %d", (double)ts[i], (double)p, way);
         }

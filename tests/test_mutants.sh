@@ -138,7 +138,8 @@ for mutant in $mutants; do
     if [ -e "$results/$name.failed" ]; then
         sed 's/^/    /; 1s/^ */FAILED /' "$results/$name.failed"
     else
-        echo "caught  $name: $(sed -n '1s/^# *//p' "$mutant") -> $(cat "$results/$name".*.caught 2>/dev/null | head -n 1)"
+        why=$(cat "$results/$name".*.caught 2>/dev/null | head -n 1)
+        echo "caught  $name: $(sed -n '1s/^# *//p' "$mutant") -> $why"
     fi
 done
 failed=$(find "$results" -name '*.failed' | wc -l)

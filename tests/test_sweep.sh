@@ -14,8 +14,8 @@ if [ ! -x "$build/sweep" ] || [ ! -x "$ATTNRUN" ]; then
 fi
 unset CFLAGS # sweep draws them
 
-set -- --seed "${SEED:-1}" --count "${SWEEP:-200}" --jobs "${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}" \
-    --attnrun "$ATTNRUN" --keep "$build/sweep-failures" --cc "${CC:-gcc}"
+JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+set -- --seed "${SEED:-1}" --count "${SWEEP:-200}" --jobs "$JOBS" --attnrun "$ATTNRUN" --keep "$build/sweep-failures" --cc "${CC:-gcc}"
 if [ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null 2>&1; then
     set -- "$@" --cc "${CLANG-clang}"
 fi
