@@ -15,6 +15,7 @@
 #include "isa.h"
 #include "layer.h"
 
+#define D64 "%" PRId64
 #define ALIGN_FLOATS 16         /* 64 bytes: packed weights and every array of the scratch start there */
 #define HEADER_FLOATS 16        /* the packed block's header */
 #define PART_MULTIPLY_ADDS 1e6  /* the least work worth handing to a thread: about 10 us on one core */
@@ -85,7 +86,8 @@ static void read_request(struct request *request, const struct layer_option *opt
     char *end = option->value;
     const long long number = strtoll(option->value, &end, 10);
     if (option->value[0] < '0' || option->value[0] > '9' || *end != '\0' || number < row->low || number > row->high)
-        diag_error(diag, option->place, "%s = %s is not a legal value; write %s", option->key, option->value, row->legal);
+        diag_error(diag, option->place, "%s = %s is not a legal value; write %s", option->key, option->value,
+                   row->legal);
     else
         *field = number;
 }
@@ -127,14 +129,20 @@ static int64_t choose_query_vecs(const struct isa *isa, int64_t queries)
     return best;
 }
 
+/* The largest of near-equal parts of `total`, none above `most`. */
+static int64_t near_equal(int64_t total, int64_t most)
+{
+    return ceil_div(total, ceil_div(total, most));
+}
+
 /* Vectors in a panel of `columns` columns: full panels, then a narrower one that keeps their tile's height. */
-static int64_t choose_panel_vecs(const struct isa *isa, int64_t columns)
+static int64_t choose_panel_vecs(const struct isa *isa, int64_t columns, int64_t block)
 {
     const int64_t total = ceil_div(columns, isa->lanes);
     int64_t best = 1;
     double best_cost = 0;
     for (int64_t vecs = 1; vecs <= least(4, total); vecs++) {
-        const int64_t rows = tile_rows(isa, vecs), tail = total % vecs;
+        const int64_t rows = near_equal(block, tile_rows(isa, vecs)), tail = total % vecs;
         double cost = (double)(total - tail) * tile_cost(isa, rows, vecs);
         if (tail > 0)
             cost += (double)tail * tile_cost(isa, rows, tail);
@@ -168,8 +176,8 @@ static int64_t choose_group_rows(const struct request *request, const struct pla
 static void plan_panels(struct plan_panels *g, const struct request *request, const struct plan_isa *p, int64_t rows)
 {
     g->exists = true;
-    g->vecs = choose_panel_vecs(p->isa, g->columns);
-    g->rows = tile_rows(p->isa, g->vecs);
+    g->vecs = choose_panel_vecs(p->isa, g->columns, p->block);
+    g->rows = near_equal(p->block, tile_rows(p->isa, g->vecs));
     g->unroll = choose_unroll(request, g->depth);
     const int64_t width = g->vecs * p->lanes;
     g->panels = ceil_div(g->columns, width);
@@ -309,47 +317,83 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
 
 /* ---- reasons ---- */
 
+static const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* "768 bytes", "192 KiB" */
+static const char *bytes_text(char text[32], int64_t floats)
+{
+    const int64_t bytes = floats * (int64_t)sizeof(float);
+    if (bytes < 10240)
+        snprintf(text, 32, D64 " bytes", bytes);
+    else
+        snprintf(text, 32, D64 " KiB", bytes / 1024);
+    return text;
+}
+
 static void explain_panels(struct plan_isa *p, const char *name, const struct plan_panels *g)
 {
     if (!g->exists)
         return;
-    char cut[64] = "";
+    char cut[64] = "", size[32];
     if (g->k_block < g->depth)
-        snprintf(cut, sizeof cut, " in slabs of %" PRId64, g->k_block);
-    reason(p, "%s: tile %" PRId64 " x %" PRId64 " (%" PRId64 " accumulators), panels of %" PRId64 " columns x %" PRId64
-           " deep (%" PRId64 " KiB)%s, row groups of %" PRId64 ": their operand fills at most 3/4 of L2 while the panels pass; %"
-           PRId64 " steps unrolled; %" PRId64 " panels a part",
-           name, g->rows, g->vecs * p->lanes, g->rows * g->vecs, g->vecs * p->lanes, g->depth,
-           g->panel_size * 4 / 1024, cut, g->group_rows, least(g->unroll, g->k_block), g->part_panels);
+        snprintf(cut, sizeof cut, " in slabs of " D64, g->k_block);
+    const int64_t unroll = least(g->unroll, g->k_block);
+    reason(p, "%s: tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64
+           " deep (%s)%s", name, g->rows, g->vecs * p->lanes, g->rows * g->vecs, g->vecs * p->lanes, g->depth,
+           bytes_text(size, g->panel_size), cut);
+    reason(p, "%s: row groups of " D64 ", whose operand fills at most 3/4 of L2 while the panels pass; " D64
+           " step%s unrolled; " D64 " panel%s a part", name, g->group_rows, unroll, plural(unroll), g->part_panels,
+           plural(g->part_panels));
+}
+
+static void explain_layout(struct plan_isa *p, const struct layer *layer, const char *name, const struct plan_panels *g,
+                           const char *width)
+{
+    if (!g->exists)
+        return;
+    if (g->groups == 1)
+        reason(p, "%s lie [key][head][%s], so that no head is padded to whole vectors", name, width);
+    else
+        reason(p, "%s lie [head][key][%s]: %s", name, width,
+               layer->split ? "each head is projected from columns of its own" : "a head's width fills whole vectors");
 }
 
 static void explain_choices(struct plan_isa *p, const struct layer *layer)
 {
     const struct isa *isa = p->isa;
+    const int64_t left = ceil_div(layer->seq_len, p->lanes) % p->vecs, unroll = least(p->q.unroll, p->q.depth);
+    char size[32], rest[80] = "";
     reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
-    reason(p, "query block %" PRId64 ": %" PRId64 " vectors fill seq_len %" PRId64 " with the cheapest tiles (%" PRId64
-           " vector(s) left are taken one at a time)", p->block, p->vecs, layer->seq_len,
-           ceil_div(layer->seq_len, p->lanes) % p->vecs);
-    reason(p, "core tile %" PRId64 " x %" PRId64 ": %" PRId64 " accumulators + %" PRId64 " operands + 1 broadcast of %d registers; "
-           "single vectors %" PRId64 " x %" PRId64, p->rows, p->block, p->rows * p->vecs, p->vecs, isa->registers,
-           p->rows_single, p->lanes);
-    reason(p, "key block %" PRId64 ": scores of %" PRId64 " x %" PRId64 " take %" PRId64 " KiB, at most half of L1, in near-equal "
-           "blocks of source_len", p->key_block, p->key_block, p->block, p->key_block * p->block * 4 / 1024);
-    reason(p, "queries: tile %" PRId64 " x %" PRId64 ", weights packed [tile][%" PRId64 "][%" PRId64 "], row groups of %" PRId64
-           "; %" PRId64 " steps unrolled; %" PRId64 " tiles a part", p->q.height[0], p->block, p->q.depth, p->q.height[0],
-           p->q.group_rows, least(p->q.unroll, p->q.depth), p->q.part_tiles);
+    if (left > 0)
+        snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
+    reason(p, "query block " D64 ": " D64 " vector%s, the cheapest tiles for seq_len " D64 "%s", p->block, p->vecs,
+           plural(p->vecs), layer->seq_len, rest);
+    reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
+           "registers; single vectors " D64 " x " D64, p->rows, p->block, p->rows * p->vecs, p->vecs,
+           plural(p->vecs), isa->registers, p->rows_single, p->lanes);
+    reason(p, "weighted sums: tile " D64 " x " D64 ", single vectors " D64 " x " D64 ": d_v in near-equal parts",
+           p->value_rows, p->block, p->value_rows_single, p->lanes);
+    reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, at most half of L1, in near-equal blocks of "
+           "source_len", p->key_block, p->key_block, p->block, bytes_text(size, p->key_block * p->block));
+    reason(p, "queries: tile " D64 " x " D64 ", weights packed [tile][" D64 "][" D64 "], row groups of " D64
+           "; " D64 " step%s unrolled; " D64 " tile%s a part", p->q.height[0], p->block, p->q.depth,
+           p->q.height[0], p->q.group_rows, unroll, plural(unroll), p->q.part_tiles, plural(p->q.part_tiles));
     explain_panels(p, "keys", &p->k);
     explain_panels(p, "values", &p->v);
     explain_panels(p, layer->w_o == W_O_CONV ? "convolution" : "output", &p->o);
-    reason(p, "keys lie [%s], %s", p->k_head > layer->d_k ? "head][key][d_k" : "key][head][d_k",
-           p->k_head > layer->d_k ? "a head's width fills whole vectors" : "so that no head is padded to a vector");
-    reason(p, "one part of attend: 1 head x %" PRId64 " query block(s)", p->part_blocks);
+    explain_layout(p, layer, "keys", &p->k, "d_k");
+    explain_layout(p, layer, "values", &p->v, "d_v");
+    reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
 }
 
 /* ---- all of it ---- */
 
-static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer, const struct request *request)
+static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
+                     const struct request *request)
 {
     p->isa = isa;
     p->lanes = isa->lanes;
@@ -357,6 +401,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->block = p->vecs * p->lanes;
     p->rows = tile_rows(isa, p->vecs);
     p->rows_single = tile_rows(isa, 1);
+    p->value_rows = near_equal(layer->d_v, p->rows);
+    p->value_rows_single = near_equal(layer->d_v, p->rows_single);
     p->query_blocks = ceil_div(layer->seq_len, p->block);
     p->source_blocks = ceil_div(layer->source_len, p->block);
 
@@ -380,6 +426,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         p->v_head = layer->split ? layer->d_in_kv : 0;
     } else {
         plan_key_value(&p->v, layer, request, p, layer->d_v, &p->v_row, &p->v_head);
+        /* everything that the tiles see of a projection follows from its width: see plan_key_value */
+        p->v.shares_tiles = layer->d_v == layer->d_k;
     }
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
@@ -457,7 +505,7 @@ void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
     fprintf(out, "\nThe plan for %s\n", layer->name);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        fprintf(out, "\n  %s: packed %" PRId64 " bytes, scratch %" PRId64 " bytes + %" PRId64 " a worker\n", p->isa->name,
+        fprintf(out, "\n  %s: packed " D64 " bytes, scratch " D64 " bytes + " D64 " a worker\n", p->isa->name,
                 p->packed_size * 4, p->shared_size * 4, p->worker_size * 4);
         for (int r = 0; r < p->reason_count; r++)
             fprintf(out, "    %s\n", p->reasons[r]);
@@ -483,7 +531,8 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 #define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
 
 static const struct field panels_fields[] = {
-    FIELD(plan_panels, depth), FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups), FIELD(plan_panels, columns),
+    FIELD(plan_panels, depth), FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
+    FIELD(plan_panels, columns),
     FIELD(plan_panels, vecs), FIELD(plan_panels, rows), FIELD(plan_panels, unroll), FIELD(plan_panels, panels),
     FIELD(plan_panels, tail_vecs), FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size),
     FIELD(plan_panels, group_size), FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group),
@@ -502,13 +551,12 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, unroll_scores),
-    FIELD(plan_isa, unroll_values), FIELD(plan_isa, query_blocks), FIELD(plan_isa, source_blocks),
+    FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows), FIELD(plan_isa, value_rows_single),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head), FIELD(plan_isa, v_row),
     FIELD(plan_isa, v_head), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t), FIELD(plan_isa, keys),
-    FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z), FIELD(plan_isa, shared_size),
+    FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z),
     FIELD(plan_isa, z_front), FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible),
-    FIELD(plan_isa, added), FIELD(plan_isa, tile), FIELD(plan_isa, worker_size),
-    FIELD(plan_isa, packed_size),
+    FIELD(plan_isa, added), FIELD(plan_isa, tile),
 };
 
 static void push_panels(struct emit *emit, const char *name, const struct plan_panels *g)
@@ -517,6 +565,7 @@ static void push_panels(struct emit *emit, const char *name, const struct plan_p
         return;
     emit_begin_table(emit, name);
     PUSH_FIELDS(emit, g, panels_fields);
+    emit_set_boolean(emit, "shares_tiles", g->shares_tiles);
     emit_end(emit);
 }
 

@@ -32,7 +32,7 @@ struct plan_panels {
     int64_t groups;       /* independent column groups (heads), or 1 */
     int64_t columns;      /* columns of one group */
     int64_t vecs;         /* vectors in a full panel */
-    int64_t rows;         /* most rows in the register tile */
+    int64_t rows;         /* rows in the register tile: near-equal parts of a query block */
     int64_t unroll;       /* steps of the reduction in one loop turn; 0: all of them */
     int64_t panels;       /* panels of one group, the last one maybe narrower */
     int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
@@ -48,6 +48,7 @@ struct plan_panels {
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
     int64_t part_panels;  /* panels in one part */
     int64_t w, b;         /* offsets in the packed block, floats */
+    bool shares_tiles;    /* values: alike to the keys' in all that their tiles depend on */
 };
 
 /* The product Q^T = W_Q^T X^T: features as rows, queries along the lanes. */
@@ -66,6 +67,7 @@ struct plan_isa {
     int64_t block;       /* queries in a query block */
     int64_t rows;        /* most rows of a tile that is `vecs` wide */
     int64_t rows_single; /* most rows of a tile that is one vector wide */
+    int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t key_block;   /* most keys scored before their values are read */
     int64_t unroll_scores, unroll_values;
     int64_t query_blocks, source_blocks; /* at the compiled limits */
@@ -90,7 +92,6 @@ struct plan {
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
-    char *note; /* text shown before the ISAs' reasons */
 };
 
 /* Decides everything. NULL, with errors in diag, on a bad plan.* key or sizes that cannot be C objects. */

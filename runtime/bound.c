@@ -10,11 +10,11 @@
  *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega (K + 1 + sum |x|)
  *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go denormal
  *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity
- *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} (sum (|cQ| + e_q)(|K| + e_k) + |M|)
+ *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} sum (|cQ| + e_q)(|K| + e_k)
  *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|)
- *         |M| <= |max T| + g because an accumulator may start at -M; |M - T| <= max T - T + g because the subtraction
- *         rounds
- *   d   = ln(2) e_t + EXP + 2 u               EXP the relative error of exp2; nothing is rescaled
+ *         |M - T| <= max T - T + g because the subtraction rounds
+ *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2; r rescalings, each by 2^-64 or less, so
+ *                                             that what went through more than 4 is below TINY
  *   A'_j lies between A_j e^{-d_j} / sum A_i e^{d_i} and A_j e^{d_j} / sum A_i e^{-d_i}; with one d for all keys this
  *         is the familiar e^{2d} - 1, and never more than 1. e_a is the larger distance, plus TINY for what exp2
  *         loses or keeps by clamping its argument.
@@ -45,7 +45,7 @@
 #define U 0x1p-24
 #define OMEGA 0x1p-149
 #define TINY 0x1p-100
-#define EXP_ERROR 2.5e-7 /* the polynomials reach 7.5e-8 and 2.1e-7; the rest is for rounding */
+#define EXP_ERROR 2.5e-7 /* the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/test_exp2.c) */
 #define LAMBDA 2.0
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453
@@ -216,6 +216,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
             minimum = fmin(minimum, head->scores[first + j]);
         }
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
+    const double rescalings = fmin(4, floor(LOG2_E * (maximum - minimum) / 64));
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
@@ -225,14 +226,14 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         if (!row->visible[j])
             continue;
         const double t = LOG2_E * head->scores[at], added = LOG2_E * fabs(head->mask_add[at]);
-        const double m = fabs(LOG2_E * maximum) + gap, below = LOG2_E * maximum - t + gap;
+        const double below = LOG2_E * maximum - t + gap;
         const double with_errors = p->t_worst[at], size = p->t_size[at], q_k = fabs(t) + added;
-        const double e_worst = with_errors - size + dot * (with_errors + m) + 4 * U * added + 2 * U * (fabs(t) + below);
-        const double e_drawn = square(LAMBDA * U * (size + root * fmin(size, q_k) + m)) + p->t_squares[at] +
+        const double e_worst = with_errors - size + dot * with_errors + 4 * U * added + 2 * U * (fabs(t) + below);
+        const double e_drawn = square(LAMBDA * U * (size + root * fmin(size, q_k))) + p->t_squares[at] +
                                square(LAMBDA * U * (added + fabs(t) + below));
         row->log_a[j] = head->scores[at] - maximum - log(sum);
-        row->d_worst[j] = LN_2 * e_worst + EXP_ERROR + 2 * U;
-        row->d_drawn[j] = sqrt(square(LN_2) * e_drawn + square(EXP_ERROR));
+        row->d_worst[j] = LN_2 * e_worst + (rescalings + 1) * (EXP_ERROR + 2 * U);
+        row->d_drawn[j] = sqrt(square(LN_2) * e_drawn + (rescalings + 1) * square(EXP_ERROR));
         if (!(with_errors + added <= FLT_MAX))
             row->overflow = true;
     }
