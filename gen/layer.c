@@ -26,6 +26,7 @@
 #define SIZE_MOST INT64_C(2147483647)
 #define NAME_MOST 63 /* characters that every C compiler tells apart */
 #define SHOWN_MOST 60 /* characters of a value that a message repeats */
+#define LOG2_E 1.4426950408889634
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- keys ------------------------------------------------------------------------------------------------ */
@@ -666,7 +667,8 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
     return true;
 }
 
-/* strtod() in the C locale, which both programs keep. Finite means finite in f32, in which kernels compute. */
+/* strtod() in the C locale, which both programs keep. Kernels compute powers of 2 in f32: what they multiply by is
+ * scale log2(e), and that must be finite there. */
 static bool read_factor(struct spec *spec, enum key key, const char *text)
 {
     char *end = NULL;
@@ -676,9 +678,10 @@ static bool read_factor(struct spec *spec, enum key key, const char *text)
                    keys[key].name, show(text).text);
         return false;
     }
-    if (!(fabs(spec->scale) <= (double)FLT_MAX)) {
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not finite in f32; write a number within 3.4e38",
-                   keys[key].name, show(text).text);
+    if (!(fabs(spec->scale) * LOG2_E <= (double)FLT_MAX)) {
+        diag_error(spec->diag, place_of(spec, key),
+                   "%s = '%s' times log2(e) is not finite in f32; write a number within 2.35e38", keys[key].name,
+                   show(text).text);
         return false;
     }
     return true;

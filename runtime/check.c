@@ -102,9 +102,9 @@ static void print_line(const char *verdict, const struct subject *s, const char 
                        const struct comparison *attn)
 {
     printf("%-7s %s %s  y: error %.2g, %.2g of the gate, %.2g of the worst case", verdict, s->layer->name, isa,
-           y->error, y->drawn_ratio, y->worst_ratio);
+           compare_shown_error(y), y->drawn_ratio, y->worst_ratio);
     if (s->layer->scores)
-        printf("  attn: error %.2g, %.2g, %.2g", attn->error, attn->drawn_ratio, attn->worst_ratio);
+        printf("  attn: error %.2g, %.2g, %.2g", compare_shown_error(attn), attn->drawn_ratio, attn->worst_ratio);
     printf("\n");
 }
 

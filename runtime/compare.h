@@ -10,6 +10,8 @@
 struct comparison {
     size_t elements, misses;    /* misses of the gates that were asked for */
     double error;               /* largest |kernel - expected| among finite ones; NaN where the kernel has one more */
+    size_t gated;               /* elements with a statistical gate */
+    double gated_error;         /* largest |kernel - expected| among those */
     double worst_ratio;         /* largest error / worst-case bound */
     double drawn_ratio;         /* largest error / statistical gate */
     enum layer_tensor tensor;   /* of the first miss: */
@@ -26,5 +28,8 @@ void compare_y(struct comparison *comparison, const struct layer *layer, const s
                const struct reference *reference, const struct bounds *bounds, const float *y, unsigned gates);
 void compare_attn(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                   const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates);
+/* What to print: the largest error where there is a statistical gate, as one row that the worst case alone bounds
+ * says nothing of the others; without any such element, the largest of all. */
+double compare_shown_error(const struct comparison *comparison);
 
 #endif

@@ -108,7 +108,7 @@ static bool sums_to_one(struct trial *t)
         for (size_t j = 0; j < m; j++) {
             const double weight = attn[row * m + j];
             sum += weight;
-            good = good && weight >= 0 && weight <= 1 + tolerance;
+            good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
         if (!(good && (sees ? fabs(sum - 1) <= tolerance : sum == 0)))
@@ -133,25 +133,36 @@ static bool second_run(struct trial *t)
            same_bits(t, "second run, other alignment");
 }
 
+/* All parts of a good call, the last of each phase first. */
+static bool run_parts(struct trial *t, const struct kernel_args *args)
+{
+    const size_t phases = t->call->phases(t->packed, args);
+    if (phases == 0 && args->n > 0 && args->batch > 0)
+        return broken(t, "a good call has no phases");
+    for (size_t phase = 0; phase < phases; phase++)
+        for (size_t part = t->call->parts(t->packed, args, phase); part-- > 0;) {
+            int error = t->call->run(t->packed, args, t->scratch.data, phase, part, part % WORKERS);
+            if (error != KERNEL_OK)
+                return broken(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
+        }
+    return true;
+}
+
 static bool parts_in_reverse(struct trial *t)
 {
     static const char what[] = "parts in reverse order";
     if (!prepare(t, 4, WORKERS))
         return false;
     const struct kernel_args args = args_of(t, t->in);
-    const size_t phases = t->call->phases(t->packed, &args);
-    if (phases == 0 && t->in->n > 0 && t->in->batch > 0)
-        return broken(t, "a good call has no phases");
-    for (size_t phase = 0; phase < phases; phase++)
-        for (size_t part = t->call->parts(t->packed, &args, phase); part-- > 0;) {
-            int error = t->call->run(t->packed, &args, t->scratch.data, phase, part, part % WORKERS);
-            if (error != KERNEL_OK)
-                return broken(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
-        }
-    return zones_intact(t, what) && same_bits(t, what);
+    return run_parts(t, &args) && zones_intact(t, what) && same_bits(t, what);
 }
 
 /* ---- hidden and visible poison --------------------------------------------------------------------------------- */
+
+/* What rows that see the poison must become: with infinite values a score may be -infinity, which makes the weight 0
+ * and leaves attn finite; 0 times the value is NaN all the same, and an infinite query has no finite score to divide
+ * by. A value that is finite but huge promises nothing. */
+enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
 
 struct poison {
     struct inputs in;
@@ -242,7 +253,7 @@ static bool y_is_tainted(const struct poison *p, const struct trial *t, size_t b
     return false;
 }
 
-static bool check_poisoned_y(const struct poison *p, struct trial *t, bool nan_is_seen, const char *what)
+static bool check_poisoned_y(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {
     const size_t d_out = (size_t)t->layer->d_out, n = t->in->n, h = (size_t)t->layer->h;
     const size_t step = t->layer->w_o == W_O_DENSE ? d_out : d_out / h; /* columns that share their fate */
@@ -255,7 +266,7 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, bool nan_i
                 if (!tainted && !(y[at] == t->base_y[at]))
                     return broken(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
                                   what, row / n, row % n, c, t->base_y[at], y[at]);
-                if (tainted && nan_is_seen && isfinite(y[at]))
+                if (tainted && demand != DEMAND_NOTHING && isfinite(y[at]))
                     return broken(t, "%s in a row that is seen left y[%zu][%zu][%zu] finite: %.9g", what, row / n,
                                   row % n, c, y[at]);
             }
@@ -263,11 +274,12 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, bool nan_i
     return true;
 }
 
-static bool check_poisoned_attn(const struct poison *p, struct trial *t, bool nan_is_seen, const char *what)
+static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {
     const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
     const float *attn = t->attn.data;
     for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
+        const bool query = p->query[row / n / h * n + row % n];
         bool finite = true;
         for (size_t j = 0; j < m; j++) {
             const size_t at = row * m + j;
@@ -276,30 +288,35 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, bool na
                 return broken(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
                               row / n / h, row / n % h, row % n, j);
         }
-        if (p->tainted[row] && nan_is_seen && finite)
+        if (p->tainted[row] && finite && (demand == DEMAND_OF_NAN || (demand == DEMAND_OF_INFINITY && query)))
             return broken(t, "%s in a row that is seen left attn[%zu][%zu][%zu] finite", what, row / n / h, row / n % h,
                           row % n);
     }
     return true;
 }
 
-static bool with_poison(struct trial *t, const float values[3], bool nan_is_seen, const char *what)
+static bool with_poison(struct trial *t, const float values[3], enum demand demand, const char *what)
 {
     struct poison p;
     bool good = make_poison(&p, t, values) && prepare(t, 12, 1) && forward(t, &p.in, what) &&
-                check_poisoned_y(&p, t, nan_is_seen, what) && check_poisoned_attn(&p, t, nan_is_seen, what);
+                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what);
     poison_free(&p);
     return good;
 }
 
 static bool with_nan(struct trial *t)
 {
-    return with_poison(t, (const float[]){NAN, NAN, NAN}, true, "NaN");
+    return with_poison(t, (const float[]){NAN, NAN, NAN}, DEMAND_OF_NAN, "NaN");
 }
 
 static bool with_infinity(struct trial *t)
 {
-    return with_poison(t, (const float[]){INFINITY, -INFINITY, 3e38f}, false, "infinity");
+    return with_poison(t, (const float[]){INFINITY, -INFINITY, INFINITY}, DEMAND_OF_INFINITY, "infinity");
+}
+
+static bool with_huge_values(struct trial *t)
+{
+    return with_poison(t, (const float[]){INFINITY, -INFINITY, 3e38f}, DEMAND_NOTHING, "infinity or 3e38");
 }
 
 /* ---- wrong calls ----------------------------------------------------------------------------------------------- */
@@ -361,6 +378,19 @@ static bool other_m(struct attempt *a)
     return !a->trial->layer->cross;
 }
 static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return true; }
+static void set_batch(struct attempt *a, size_t batch)
+{
+    a->args.batch = batch;
+    a->args.mask_bool_batch = has(a, TENSOR_MASK_BOOL);
+    a->args.mask_add_batch = has(a, TENSOR_MASK_ADD);
+}
+static bool huge_batch(struct attempt *a) { set_batch(a, SIZE_MAX); return true; }
+/* The bytes of x, modulo 2^64, are few. */
+static bool wrapping_batch(struct attempt *a)
+{
+    set_batch(a, SIZE_MAX / sizeof(float) / a->args.n / (size_t)a->trial->layer->d_model + 1);
+    return true;
+}
 static bool length_above_m(struct attempt *a)
 {
     if (a->lengths != NULL)
@@ -401,6 +431,19 @@ static bool y_off(struct attempt *a)
     a->args.y = (float *)(void *)((char *)a->args.y + 2);
     return true;
 }
+/* NULL stays NULL. */
+static void *off(const void *tensor)
+{
+    return (char *)(uintptr_t)tensor + (tensor != NULL ? 2 : 0);
+}
+static bool source_off(struct attempt *a) { a->args.source = off(a->args.source); return has(a, TENSOR_SOURCE); }
+static bool mask_add_off(struct attempt *a)
+{
+    a->args.mask_add = off(a->args.mask_add);
+    return has(a, TENSOR_MASK_ADD);
+}
+static bool attn_off(struct attempt *a) { a->args.attn = off(a->args.attn); return has(a, TENSOR_ATTN); }
+static bool lengths_off(struct attempt *a) { a->args.lengths = off(a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
@@ -426,6 +469,8 @@ static const struct wrong {
     {"m = source_len + 1", KERNEL_SIZE, too_many_keys},
     {"m = n + 1 in self-attention", KERNEL_SIZE, other_m},
     {"n = m = SIZE_MAX", KERNEL_SIZE, huge_n},
+    {"batch = SIZE_MAX", KERNEL_SIZE, huge_batch},
+    {"a batch whose bytes wrap around", KERNEL_SIZE, wrapping_batch},
     {"a length of m + 1", KERNEL_LENGTH, length_above_m},
     {"a length of -1", KERNEL_LENGTH, length_below_zero},
     {"mask_bool_batch = batch + 2", KERNEL_BROADCAST, bool_batch},
@@ -436,6 +481,10 @@ static const struct wrong {
     {"packed off its boundary", KERNEL_ALIGN, packed_off},
     {"x off its boundary", KERNEL_ALIGN, x_off},
     {"y off its boundary", KERNEL_ALIGN, y_off},
+    {"source off its boundary", KERNEL_ALIGN, source_off},
+    {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
+    {"attn off its boundary", KERNEL_ALIGN, attn_off},
+    {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
 };
 
@@ -451,6 +500,22 @@ static const char *error_text(const struct trial *t, int error)
     return text != NULL ? text : "(no text)";
 }
 
+/* By each of the four functions that take a call. Phases and parts see no scratch. */
+static bool refused(struct trial *t, const void *packed, const struct kernel_args *args, void *scratch, int expected,
+                    const char *what)
+{
+    const struct kernel_table *call = t->call;
+    int error = call->forward(packed, args, scratch);
+    if (error != expected)
+        return broken(t, "%s: forward returns %d (%s), not %d", what, error, error_text(t, error), expected);
+    error = call->run(packed, args, scratch, 0, 0, 0);
+    if (error != expected)
+        return broken(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), expected);
+    if (scratch == t->scratch.data && (call->phases(packed, args) != 0 || call->parts(packed, args, 0) != 0))
+        return broken(t, "%s: the call is refused, but has phases or parts", what);
+    return untouched(t, what);
+}
+
 static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed)
 {
     struct attempt a = {t, args_of(t, t->in), t->packed, t->scratch.data, NULL, zeroed};
@@ -459,36 +524,47 @@ static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *
         a.lengths = lengths;
         a.args.lengths = lengths;
     }
-    if (!wrong->spoil(&a))
-        return true;
-    int error = t->call->forward(a.packed, &a.args, a.scratch);
-    if (error != wrong->expected)
-        return broken(t, "%s: forward returns %d (%s), not %d", wrong->what, error, error_text(t, error),
-                      wrong->expected);
-    if (a.scratch == t->scratch.data && t->call->phases(a.packed, &a.args) != 0)
-        return broken(t, "%s: the call is refused, but has phases", wrong->what);
-    return untouched(t, wrong->what);
+    return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
 }
 
 static bool wrong_parts(struct trial *t)
 {
     const struct kernel_args args = args_of(t, t->in);
     const size_t phases = t->call->phases(t->packed, &args), parts = t->call->parts(t->packed, &args, 0);
-    int phase_error = t->call->run(t->packed, &args, t->scratch.data, phases, 0, 0);
-    int part_error = t->call->run(t->packed, &args, t->scratch.data, 0, parts, 0);
-    if (phase_error != KERNEL_PART || part_error != KERNEL_PART)
-        return broken(t, "a phase or part past the last: run returns %d and %d, not %d", phase_error, part_error,
-                      KERNEL_PART);
-    return untouched(t, "a part past the last");
+    const size_t wrong[][2] = {{phases, 0}, {SIZE_MAX, 0}, {0, parts}, {0, SIZE_MAX}};
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        int error = t->call->run(t->packed, &args, t->scratch.data, wrong[w][0], wrong[w][1], 0);
+        if (error != KERNEL_PART)
+            return broken(t, "phase %zu part %zu of a call that has %zu phases, %zu parts in the first: run returns %d "
+                             "(%s), not %d", wrong[w][0], wrong[w][1], phases, parts, error, error_text(t, error),
+                          KERNEL_PART);
+    }
+    return (t->call->parts(t->packed, &args, phases) == 0 && t->call->parts(t->packed, &args, SIZE_MAX) == 0)
+               ? untouched(t, "a part past the last")
+               : broken(t, "a phase past the last has parts");
 }
 
 static bool null_args(struct trial *t)
 {
-    int error = t->call->forward(t->packed, NULL, t->scratch.data);
-    return error == KERNEL_NULL || broken(t, "args = NULL: forward returns %d, not %d", error, KERNEL_NULL);
+    return refused(t, t->packed, NULL, t->scratch.data, KERNEL_NULL, "args = NULL");
 }
 
-/* Nothing to do is no error, and writes nothing. */
+/* Nothing to do: no error, no phases, no parts, and nothing is written. */
+static bool empty_call(struct trial *t, const struct kernel_args *args, const char *what)
+{
+    const struct kernel_table *call = t->call;
+    int error = call->forward(t->packed, args, t->scratch.data);
+    if (error != KERNEL_OK)
+        return broken(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
+    if (call->phases(t->packed, args) != 0 || call->parts(t->packed, args, 0) != 0)
+        return broken(t, "%s: has phases or parts", what);
+    error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
+    if (error != KERNEL_PART)
+        return broken(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn)) || broken(t, "%s: something was written", what);
+}
+
+/* Tensors without an element need no memory. */
 static bool empty_calls(struct trial *t, const int32_t *zeros)
 {
     struct inputs none = *t->in;
@@ -497,19 +573,57 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     struct kernel_args args = args_of(t, &none);
     if (args.lengths != NULL)
         args.lengths = zeros;
-    int error = t->call->forward(t->packed, &args, t->scratch.data);
-    if (error != KERNEL_OK)
-        return broken(t, "n = 0: forward returns %d (%s)", error, error_text(t, error));
-    if (!guarded_untouched(&t->y) || !guarded_untouched(&t->attn))
-        return broken(t, "n = 0: something was written");
+    if (!empty_call(t, &args, "n = 0"))
+        return false;
+    args.x = args.mask_add = args.y = args.attn = NULL;
+    args.mask_bool = NULL;
+    if (!empty_call(t, &args, "n = 0, and NULL for what has no elements"))
+        return false;
     args = args_of(t, t->in);
     args.batch = 0;
     args.mask_bool_batch = args.mask_bool != NULL;
     args.mask_add_batch = args.mask_add != NULL;
-    error = t->call->forward(t->packed, &args, t->scratch.data);
-    if (error != KERNEL_OK)
-        return broken(t, "batch = 0: forward returns %d (%s)", error, error_text(t, error));
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn)) || broken(t, "batch = 0: something was written");
+    return empty_call(t, &args, "batch = 0");
+}
+
+static bool is_b_o(struct trial *t, const char *what)
+{
+    const float *b_o = t->in->tensor[TENSOR_B_O], *y = t->y.data;
+    const size_t d_out = (size_t)t->layer->d_out;
+    for (size_t at = 0; at < y_count(t); at++)
+        if (!(y[at] == (b_o != NULL ? b_o[at % d_out] : 0)))
+            return broken(t, "%s: y[%zu][%zu][%zu] is %.9g, not b_o's", what, at / d_out / t->in->n,
+                          at / d_out % t->in->n, at % d_out, y[at]);
+    return true;
+}
+
+/* Cross-attention to an empty source: what has no elements may be NULL, and every row is b_O. */
+static bool without_keys(struct trial *t)
+{
+    static const char what[] = "m = 0, and NULL for what has no elements";
+    if (!t->layer->cross || t->in->n == 0 || t->in->batch == 0)
+        return true;
+    if (!prepare(t, 8, WORKERS))
+        return false;
+    int32_t *zeros = calloc(t->in->batch, sizeof *zeros);
+    if (zeros == NULL) {
+        diag_environment(t->diag, NULL, "out of memory");
+        return false;
+    }
+    struct kernel_args args = args_of(t, t->in);
+    args.m = 0;
+    args.source = args.mask_add = args.attn = NULL;
+    args.mask_bool = NULL;
+    args.lengths = args.lengths != NULL ? zeros : NULL;
+    int error = t->call->forward(t->packed, &args, t->scratch.data);
+    bool good = error == KERNEL_OK || broken(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
+    good = good && zones_intact(t, what) && is_b_o(t, what);
+    if (good)
+        guarded_fill(&t->y);
+    good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts");
+    good = good && (guarded_untouched(&t->attn) || broken(t, "%s: attn was written", what));
+    free(zeros);
+    return good;
 }
 
 static bool wrong_calls(struct trial *t)
@@ -548,7 +662,7 @@ static bool pack_refuses(struct trial *t, struct guarded *packed, const struct k
     return guarded_zones_intact(packed) || broken(t, "pack with %s wrote outside packed", what);
 }
 
-/* Every weight in turn NULL (given, if the layer has none), and holding a NaN. */
+/* Every weight in turn NULL (given, if the layer has none), off its boundary, and holding a NaN. */
 static bool wrong_weights(struct trial *t, struct guarded *packed, int isa)
 {
     static const enum layer_tensor tensors[] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K,
@@ -567,6 +681,10 @@ static bool wrong_weights(struct trial *t, struct guarded *packed, int isa)
             return false;
         if (!used)
             continue;
+        snprintf(what, sizeof what, "%s off its boundary", layer_tensor_name(tensors[i]));
+        *members[i] = off(values);
+        if (!pack_refuses(t, packed, &weights, 0, isa, KERNEL_ALIGN, what))
+            return false;
         const float kept = *last;
         *members[i] = values;
         *last = i % 2 == 0 ? NAN : -INFINITY;
@@ -613,8 +731,9 @@ static uint64_t hash_inputs(const struct trial *t)
 bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
                    const void *packed, uint64_t seed, char why[300], struct diag *diag)
 {
-    static bool (*const promises[])(struct trial *) = {first_run,     second_run,  parts_in_reverse, with_nan,
-                                                       with_infinity, wrong_calls, wrong_packing};
+    static bool (*const promises[])(struct trial *) = {
+        first_run, second_run, parts_in_reverse, with_nan, with_infinity, with_huge_values, without_keys, wrong_calls,
+        wrong_packing};
     struct trial t = {.call = kernel->call, .layer = layer, .in = inputs, .packed = packed, .seed = seed, .why = why,
                       .diag = diag};
     const uint64_t hash = hash_inputs(&t);

@@ -604,9 +604,9 @@ static void print_series(struct series *s)
     qsort(s->value, s->count, sizeof *s->value, by_size);
     while (below < s->count && s->value[below] < 1.0 / BOUND_WITHIN)
         below++;
-    printf("  %-26s min %-8.2g 1%% %-8.2g median %-8.2g max %-8.2g; %zu of %zu below 1/%d, %zu more without any error\n",
-           s->title, s->value[0], s->value[s->count / 100], s->value[s->count / 2], s->value[s->count - 1], below,
-           s->count, BOUND_WITHIN, s->exact);
+    printf("  %-26s min %-8.2g 1%% %-8.2g median %-8.2g max %-8.2g; ", s->title, s->value[0], s->value[s->count / 100],
+           s->value[s->count / 2], s->value[s->count - 1]);
+    printf("%zu of %zu below 1/%d, %zu more without any error\n", below, s->count, BOUND_WITHIN, s->exact);
 }
 
 static void summarise(struct sweep *sweep)
@@ -687,8 +687,8 @@ static int run(const struct options *options)
 
 static void usage(FILE *out)
 {
-    fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]… [--attnrun PATH]\n"
-          "             [--keep DIR] [--print]\n"
+    fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
+          "             [--attnrun PATH] [--keep DIR] [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some.\n",
           out);

@@ -285,6 +285,28 @@ static void test_the_bound_is_small(void **state)
     unmake(&s);
 }
 
+/* One row whose scores are so large that only the worst case bounds it: what is printed says how far the others are. */
+static void test_shown_error(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, "d_model = 24\nh = 3\nseq_len = 40\nscores = true\nmask = additive\n", 7);
+    float *mask = s.in.tensor[TENSOR_MASK_ADD];
+    for (size_t j = 0; j < N; j++)
+        mask[5 * N + j] = -1e9f; /* query 5, in its first head at least */
+    bound(&s);
+    answer(&s);
+    s.attn[5 * N + 3] += 0.01f;
+    s.attn[6 * N + 3] += 0x1p-20f;
+    struct comparison c = {0};
+    compare_attn(&c, s.layer, &s.in, &s.reference, &s.bounds, s.attn, GATE_WORST);
+    assert_true(c.error > 0.009 && c.gated < c.elements);
+    assert_true(compare_shown_error(&c) > 0x1p-21 && compare_shown_error(&c) < 0x1p-19);
+    c.gated = 0;
+    assert_true(compare_shown_error(&c) == c.error);
+    unmake(&s);
+}
+
 /* ---- non-finite references ------------------------------------------------------------------------------------- */
 
 static void test_non_finite_reference(void **state)
@@ -356,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_hidden_weights_are_exactly_zero),
         cmocka_unit_test(test_sensitivity),
         cmocka_unit_test(test_the_bound_is_small),
+        cmocka_unit_test(test_shown_error),
         cmocka_unit_test(test_non_finite_reference),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_rows_that_see_nothing),
