@@ -13,49 +13,61 @@
  * The plan:
  *   scalar
  *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
- *     query block 8: 2 vectors fill seq_len 32 with the cheapest tiles (0 vector(s) left are taken one at a
- *     time)
- *     core tile 5 x 8: 10 accumulators + 2 operands + 1 broadcast of 14 registers; single vectors 12 x 4
- *     key block 35: scores of 35 x 8 take 1 KiB, at most half of L1, in near-equal blocks of source_len
+ *     query block 8: 2 vectors, the cheapest tiles for seq_len 32
+ *     scores: tile 5 x 8, 10 accumulators + 2 operands + 1 broadcast of 14 registers; single vectors 12 x 4
+ *     weighted sums: tile 4 x 8, single vectors 8 x 4: d_v in near-equal parts
+ *     key block 35: scores of 35 x 8 take 1120 bytes, at most half of L1, in near-equal blocks of source_len
  *     queries: tile 5 x 8, weights packed [tile][64][5], row groups of 32; 2 steps unrolled; 13 tiles a part
- *     keys: tile 5 x 8 (10 accumulators), panels of 8 columns x 64 deep (2 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8 panels a part
- *     values: tile 5 x 8 (10 accumulators), panels of 8 columns x 64 deep (2 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8 panels a part
- *     output: tile 5 x 8 (10 accumulators), panels of 8 columns x 64 deep (2 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8 panels a part
- *     keys lie [head][key][d_k], a head's width fills whole vectors
- *     one part of attend: 1 head x 4 query block(s)
+ *     keys: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
+ *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8
+ *     panels a part
+ *     values: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
+ *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     8 panels a part
+ *     output: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
+ *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     8 panels a part
+ *     keys lie [head][key][d_k]: a head's width fills whole vectors
+ *     values lie [head][key][d_v]: a head's width fills whole vectors
+ *     one part of attend: 1 head x 4 query blocks
  *   avx2
  *     8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
- *     query block 16: 2 vectors fill seq_len 32 with the cheapest tiles (0 vector(s) left are taken one at a
- *     time)
- *     core tile 6 x 16: 12 accumulators + 2 operands + 1 broadcast of 16 registers; single vectors 14 x 8
- *     key block 36: scores of 36 x 16 take 2 KiB, at most half of L1, in near-equal blocks of source_len
+ *     query block 16: 2 vectors, the cheapest tiles for seq_len 32
+ *     scores: tile 6 x 16, 12 accumulators + 2 operands + 1 broadcast of 16 registers; single vectors 14 x 8
+ *     weighted sums: tile 6 x 16, single vectors 8 x 8: d_v in near-equal parts
+ *     key block 36: scores of 36 x 16 take 2304 bytes, at most half of L1, in near-equal blocks of source_len
  *     queries: tile 6 x 16, weights packed [tile][64][6], row groups of 32; 2 steps unrolled; 11 tiles a part
- *     keys: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
- *     values: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
- *     output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
- *     keys lie [head][key][d_k], a head's width fills whole vectors
- *     one part of attend: 1 head x 2 query block(s)
+ *     keys: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4
+ *     panels a part
+ *     values: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     4 panels a part
+ *     output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     4 panels a part
+ *     keys lie [head][key][d_k]: a head's width fills whole vectors
+ *     values lie [head][key][d_v]: a head's width fills whole vectors
+ *     one part of attend: 1 head x 2 query blocks
  *   avx512
  *     16 lanes, 32 registers, 2 FMA ports; L1 48 KiB, L2 1024 KiB assumed
- *     query block 32: 2 vectors fill seq_len 32 with the cheapest tiles (0 vector(s) left are taken one at a
- *     time)
- *     core tile 14 x 32: 28 accumulators + 2 operands + 1 broadcast of 32 registers; single vectors 16 x 16
- *     key block 42: scores of 42 x 32 take 5 KiB, at most half of L1, in near-equal blocks of source_len
+ *     query block 32: 2 vectors, the cheapest tiles for seq_len 32
+ *     scores: tile 14 x 32, 28 accumulators + 2 operands + 1 broadcast of 32 registers; single vectors 16 x 16
+ *     weighted sums: tile 8 x 32, single vectors 16 x 16: d_v in near-equal parts
+ *     key block 42: scores of 42 x 32 take 5376 bytes, at most half of L1, in near-equal blocks of source_len
  *     queries: tile 13 x 32, weights packed [tile][64][13], row groups of 32; 2 steps unrolled; 5 tiles a part
- *     keys: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1 panels a part
- *     values: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1 panels a part
- *     output: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB), row groups of 32: their
- *     operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1 panels a part
- *     keys lie [key][head][d_k], so that no head is padded to a vector
- *     one part of attend: 1 head x 1 query block(s)
+ *     keys: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
+ *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1
+ *     panel a part
+ *     values: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
+ *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     1 panel a part
+ *     output: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
+ *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     1 panel a part
+ *     keys lie [key][head][d_k], so that no head is padded to whole vectors
+ *     values lie [key][head][d_v], so that no head is padded to whole vectors
+ *     one part of attend: 1 head x 1 query block
  *
  * To check it against a double-precision reference: attnrun check SPEC.
  * Needs a C11 compiler and, on x86-64, gcc or clang for more than the scalar code; no flags, no library.
@@ -130,7 +142,7 @@ struct packed_header {
     uint64_t layer; /* tells blocks of different layers, plans and versions apart */
 };
 #define PACKED_MAGIC 0x6e747461u /* "attn" */
-#define PACKED_LAYER 0x13ddd72b2fe49da0u
+#define PACKED_LAYER 0x224506f5d9e7b48eu
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -141,7 +153,7 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
     for (size_t k = 0; k < depth; k++)
         for (size_t c = 0; c < width; c++) {
             const float value = c < columns ? w[k * k_stride + c * c_stride] * scale : 0.0f;
-            check += value - value; /* 0, or NaN from the first value that is not finite on */
+            check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
             *p++ = value;
         }
     return check == 0.0f ? p : NULL;
@@ -634,6 +646,8 @@ struct tile_scalar {
     float *worker;
     size_t head, t;           /* t: position of the first query */
     float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
+    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
+    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
@@ -925,16 +939,26 @@ TARGET static void weights_2x_scalar(const float *k, const float *q_t, float *s,
 }
 
 /* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
-TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, float *l, size_t keys)
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, float *l,
+                                    size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
     vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
-    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
-    vec_store(m + 0, m_0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
     vec m_1 = vec_load(m + 4), l_1 = vec_load(l + 4);
-    m_1 = vec_select(vec_eq(m_1, open), vec_load(maximum + 4), m_1);
-    vec_store(m + 4, m_1);
+    {
+        const vec old = m_1, most = vec_load(maximum + 4);
+        m_1 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 4, m_1);
+        state |= vec_any_eq(m_1, open);
+    }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 4), m_1));
@@ -943,12 +967,9 @@ TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, fl
         vec_store(s + 4, p_1);
         l_1 = vec_add(l_1, p_1);
     }
-    int some_open = 0;
     vec_store(l + 0, l_0);
-    some_open |= vec_any_eq(m_0, open);
     vec_store(l + 4, l_1);
-    some_open |= vec_any_eq(m_1, open);
-    return some_open;
+    return state;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
@@ -1474,22 +1495,26 @@ TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s,
 }
 
 /* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
-TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l, size_t keys)
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l,
+                                    size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
     vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
-    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
-    vec_store(m + 0, m_0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    int some_open = 0;
     vec_store(l + 0, l_0);
-    some_open |= vec_any_eq(m_0, open);
-    return some_open;
+    return state;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
@@ -1647,13 +1672,12 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
     }
 }
 
-/* Before a pass: no sums yet, and every reference score open unless `m` is kept */
-TARGET static void restart_scalar(struct tile_scalar *tile, int keep_m)
+/* Before a pass: no sums yet */
+TARGET static void restart_scalar(struct tile_scalar *tile)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
         vec_store(tile->l + lane, vec_zero());
-        if (!keep_m)
-            vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
     }
     for (size_t i = 0; i < VECS; i++) {
         tile->resume[i] = 0;
@@ -1661,49 +1685,68 @@ TARGET static void restart_scalar(struct tile_scalar *tile, int keep_m)
     }
 }
 
+/* The flagged queries shall start from the largest of all their scores. */
+TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, size_t vectors)
+{
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+    walk_scalar(tile, FIND_MAXIMUM, vectors);
+    for (size_t lane = 0; lane < vectors * LANES; lane++)
+        if (flags[lane] != 0.0f)
+            tile->start[lane] = tile->m[lane];
+}
+
 /* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
- * 1 / l. Returns whether some query failed, bad[lane] != 0: its sums are not finite or near overflow, either because its
- * values are so, or because later scores exceed its m by more than an exponential can hold. */
-TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z, float *bad)
+ * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
+ * than an exponential can hold), plus 2 if some z is not finite. */
+TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 288;
     int failed = 0;
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
-        vec check = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(INFINITY_F));
+        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        vec check = vec_zero();
         for (size_t d = 0; d < D_V; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
-            check = vec_fma(sum, vec_zero(), check);
+            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
         }
         vec_store(tile->l + lane, inverse);
-        vec_store(bad + lane, check);
-        failed |= vec_any_ne(check, vec_zero());
+        vec_store(tile->over + lane, over);
+        vec_store(tile->bad + lane, check);
+        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
     }
     return failed;
 }
 
-/* Z of the tile's queries, to where the output step reads it. What a mask hides is multiplied by 0 on the fast way; if that
- * shows (0 NaN = NaN), the same sums are formed again without it. If a query still failed, its m becomes the largest
- * of all its scores; the others repeat what they had. */
+/* One pass over the keys, and what came of it */
+TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors, float *z)
+{
+    restart_scalar(tile);
+    walk_scalar(tile, pass, vectors);
+    return finish_scalar(tile, vectors, z);
+}
+
+/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
+ * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
+ * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
     const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
-    float bad[QUERY_BLOCK];
     float *out = z;
-    restart_scalar(tile, 0);
-    walk_scalar(tile, PLAIN, vectors);
-    int failed = finish_scalar(tile, vectors, out, bad);
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->start + lane, vec_splat(-INFINITY_F));
+    int failed = pass_scalar(tile, PLAIN, vectors, out);
+    if (failed & 1) {
+        raise_scalar(tile, tile->over, vectors);
+        failed = pass_scalar(tile, PLAIN, vectors, out);
+    }
     if (failed) {
-        restart_scalar(tile, 0);
-        walk_scalar(tile, FIND_MAXIMUM, vectors);
-        for (size_t lane = 0; lane < vectors * LANES; lane++)
-            if (bad[lane] == 0.0f)
-                tile->m[lane] = -INFINITY_F;
-        restart_scalar(tile, 1);
-        walk_scalar(tile, PLAIN, vectors);
-        (void)finish_scalar(tile, vectors, out, bad);
+        raise_scalar(tile, tile->bad, vectors);
+        (void)pass_scalar(tile, PLAIN, vectors, out);
     }
 }
 
@@ -2466,6 +2509,8 @@ struct tile_avx2 {
     float *worker;
     size_t head, t;           /* t: position of the first query */
     float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
+    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
+    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
@@ -2767,16 +2812,26 @@ TARGET static void weights_2x_avx2(const float *k, const float *q_t, float *s, c
 }
 
 /* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
-TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, float *l, size_t keys)
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, float *l,
+                                  size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
     vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
-    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
-    vec_store(m + 0, m_0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
     vec m_1 = vec_load(m + 8), l_1 = vec_load(l + 8);
-    m_1 = vec_select(vec_eq(m_1, open), vec_load(maximum + 8), m_1);
-    vec_store(m + 8, m_1);
+    {
+        const vec old = m_1, most = vec_load(maximum + 8);
+        m_1 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 8, m_1);
+        state |= vec_any_eq(m_1, open);
+    }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 8), m_1));
@@ -2785,12 +2840,9 @@ TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, floa
         vec_store(s + 8, p_1);
         l_1 = vec_add(l_1, p_1);
     }
-    int some_open = 0;
     vec_store(l + 0, l_0);
-    some_open |= vec_any_eq(m_0, open);
     vec_store(l + 8, l_1);
-    some_open |= vec_any_eq(m_1, open);
-    return some_open;
+    return state;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
@@ -3427,22 +3479,26 @@ TARGET static void weights_1x_avx2(const float *k, const float *q_t, float *s, c
 }
 
 /* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
-TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, float *l, size_t keys)
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, float *l,
+                                  size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
     vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
-    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
-    vec_store(m + 0, m_0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    int some_open = 0;
     vec_store(l + 0, l_0);
-    some_open |= vec_any_eq(m_0, open);
-    return some_open;
+    return state;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
@@ -3600,13 +3656,12 @@ TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vect
     }
 }
 
-/* Before a pass: no sums yet, and every reference score open unless `m` is kept */
-TARGET static void restart_avx2(struct tile_avx2 *tile, int keep_m)
+/* Before a pass: no sums yet */
+TARGET static void restart_avx2(struct tile_avx2 *tile)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
         vec_store(tile->l + lane, vec_zero());
-        if (!keep_m)
-            vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
     }
     for (size_t i = 0; i < VECS; i++) {
         tile->resume[i] = 0;
@@ -3614,49 +3669,68 @@ TARGET static void restart_avx2(struct tile_avx2 *tile, int keep_m)
     }
 }
 
+/* The flagged queries shall start from the largest of all their scores. */
+TARGET static void raise_avx2(struct tile_avx2 *tile, const float *flags, size_t vectors)
+{
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+    walk_avx2(tile, FIND_MAXIMUM, vectors);
+    for (size_t lane = 0; lane < vectors * LANES; lane++)
+        if (flags[lane] != 0.0f)
+            tile->start[lane] = tile->m[lane];
+}
+
 /* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
- * 1 / l. Returns whether some query failed, bad[lane] != 0: its sums are not finite or near overflow, either because its
- * values are so, or because later scores exceed its m by more than an exponential can hold. */
-TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z, float *bad)
+ * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
+ * than an exponential can hold), plus 2 if some z is not finite. */
+TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 576;
     int failed = 0;
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
-        vec check = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(INFINITY_F));
+        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        vec check = vec_zero();
         for (size_t d = 0; d < D_V; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
-            check = vec_fma(sum, vec_zero(), check);
+            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
         }
         vec_store(tile->l + lane, inverse);
-        vec_store(bad + lane, check);
-        failed |= vec_any_ne(check, vec_zero());
+        vec_store(tile->over + lane, over);
+        vec_store(tile->bad + lane, check);
+        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
     }
     return failed;
 }
 
-/* Z of the tile's queries, to where the output step reads it. What a mask hides is multiplied by 0 on the fast way; if that
- * shows (0 NaN = NaN), the same sums are formed again without it. If a query still failed, its m becomes the largest
- * of all its scores; the others repeat what they had. */
+/* One pass over the keys, and what came of it */
+TARGET static int pass_avx2(struct tile_avx2 *tile, enum pass pass, size_t vectors, float *z)
+{
+    restart_avx2(tile);
+    walk_avx2(tile, pass, vectors);
+    return finish_avx2(tile, vectors, z);
+}
+
+/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
+ * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
+ * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
 TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 {
     const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
-    float bad[QUERY_BLOCK];
     float *out = z;
-    restart_avx2(tile, 0);
-    walk_avx2(tile, PLAIN, vectors);
-    int failed = finish_avx2(tile, vectors, out, bad);
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->start + lane, vec_splat(-INFINITY_F));
+    int failed = pass_avx2(tile, PLAIN, vectors, out);
+    if (failed & 1) {
+        raise_avx2(tile, tile->over, vectors);
+        failed = pass_avx2(tile, PLAIN, vectors, out);
+    }
     if (failed) {
-        restart_avx2(tile, 0);
-        walk_avx2(tile, FIND_MAXIMUM, vectors);
-        for (size_t lane = 0; lane < vectors * LANES; lane++)
-            if (bad[lane] == 0.0f)
-                tile->m[lane] = -INFINITY_F;
-        restart_avx2(tile, 1);
-        walk_avx2(tile, PLAIN, vectors);
-        (void)finish_avx2(tile, vectors, out, bad);
+        raise_avx2(tile, tile->bad, vectors);
+        (void)pass_avx2(tile, PLAIN, vectors, out);
     }
 }
 
@@ -4631,6 +4705,8 @@ struct tile_avx512 {
     float *worker;
     size_t head, t;           /* t: position of the first query */
     float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
+    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
+    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
@@ -5134,16 +5210,26 @@ TARGET static void weights_2x_avx512(const float *k, const float *q_t, float *s,
 }
 
 /* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
-TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, float *l, size_t keys)
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, float *l,
+                                    size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
     vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
-    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
-    vec_store(m + 0, m_0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
     vec m_1 = vec_load(m + 16), l_1 = vec_load(l + 16);
-    m_1 = vec_select(vec_eq(m_1, open), vec_load(maximum + 16), m_1);
-    vec_store(m + 16, m_1);
+    {
+        const vec old = m_1, most = vec_load(maximum + 16);
+        m_1 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 16, m_1);
+        state |= vec_any_eq(m_1, open);
+    }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 16), m_1));
@@ -5152,12 +5238,9 @@ TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, fl
         vec_store(s + 16, p_1);
         l_1 = vec_add(l_1, p_1);
     }
-    int some_open = 0;
     vec_store(l + 0, l_0);
-    some_open |= vec_any_eq(m_0, open);
     vec_store(l + 16, l_1);
-    some_open |= vec_any_eq(m_1, open);
-    return some_open;
+    return state;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 32 queries along the lanes -- */
@@ -5781,22 +5864,26 @@ TARGET static void weights_1x_avx512(const float *k, const float *q_t, float *s,
 }
 
 /* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
-TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, float *l, size_t keys)
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, float *l,
+                                    size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
     vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
-    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
-    vec_store(m + 0, m_0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    int some_open = 0;
     vec_store(l + 0, l_0);
-    some_open |= vec_any_eq(m_0, open);
-    return some_open;
+    return state;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
@@ -6010,13 +6097,12 @@ TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t 
     }
 }
 
-/* Before a pass: no sums yet, and every reference score open unless `m` is kept */
-TARGET static void restart_avx512(struct tile_avx512 *tile, int keep_m)
+/* Before a pass: no sums yet */
+TARGET static void restart_avx512(struct tile_avx512 *tile)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
         vec_store(tile->l + lane, vec_zero());
-        if (!keep_m)
-            vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
     }
     for (size_t i = 0; i < VECS; i++) {
         tile->resume[i] = 0;
@@ -6024,49 +6110,68 @@ TARGET static void restart_avx512(struct tile_avx512 *tile, int keep_m)
     }
 }
 
+/* The flagged queries shall start from the largest of all their scores. */
+TARGET static void raise_avx512(struct tile_avx512 *tile, const float *flags, size_t vectors)
+{
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+    walk_avx512(tile, FIND_MAXIMUM, vectors);
+    for (size_t lane = 0; lane < vectors * LANES; lane++)
+        if (flags[lane] != 0.0f)
+            tile->start[lane] = tile->m[lane];
+}
+
 /* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
- * 1 / l. Returns whether some query failed, bad[lane] != 0: its sums are not finite or near overflow, either because its
- * values are so, or because later scores exceed its m by more than an exponential can hold. */
-TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float *z, float *bad)
+ * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
+ * than an exponential can hold), plus 2 if some z is not finite. */
+TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 1344;
     int failed = 0;
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
-        vec check = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(INFINITY_F));
+        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        vec check = vec_zero();
         for (size_t d = 0; d < D_V; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
-            check = vec_fma(sum, vec_zero(), check);
+            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
         }
         vec_store(tile->l + lane, inverse);
-        vec_store(bad + lane, check);
-        failed |= vec_any_ne(check, vec_zero());
+        vec_store(tile->over + lane, over);
+        vec_store(tile->bad + lane, check);
+        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
     }
     return failed;
 }
 
-/* Z of the tile's queries, to where the output step reads it. What a mask hides is multiplied by 0 on the fast way; if that
- * shows (0 NaN = NaN), the same sums are formed again without it. If a query still failed, its m becomes the largest
- * of all its scores; the others repeat what they had. */
+/* One pass over the keys, and what came of it */
+TARGET static int pass_avx512(struct tile_avx512 *tile, enum pass pass, size_t vectors, float *z)
+{
+    restart_avx512(tile);
+    walk_avx512(tile, pass, vectors);
+    return finish_avx512(tile, vectors, z);
+}
+
+/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
+ * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
+ * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
 TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 {
     const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
-    float bad[QUERY_BLOCK];
     float *out = z;
-    restart_avx512(tile, 0);
-    walk_avx512(tile, PLAIN, vectors);
-    int failed = finish_avx512(tile, vectors, out, bad);
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->start + lane, vec_splat(-INFINITY_F));
+    int failed = pass_avx512(tile, PLAIN, vectors, out);
+    if (failed & 1) {
+        raise_avx512(tile, tile->over, vectors);
+        failed = pass_avx512(tile, PLAIN, vectors, out);
+    }
     if (failed) {
-        restart_avx512(tile, 0);
-        walk_avx512(tile, FIND_MAXIMUM, vectors);
-        for (size_t lane = 0; lane < vectors * LANES; lane++)
-            if (bad[lane] == 0.0f)
-                tile->m[lane] = -INFINITY_F;
-        restart_avx512(tile, 1);
-        walk_avx512(tile, PLAIN, vectors);
-        (void)finish_avx512(tile, vectors, out, bad);
+        raise_avx512(tile, tile->bad, vectors);
+        (void)pass_avx512(tile, PLAIN, vectors, out);
     }
 }
 
@@ -6572,11 +6677,15 @@ int tiny_forward(const void *packed, const tiny_args *args, void *scratch)
     return TINY_OK;
 }
 
+/* Of a call that was checked */
+static size_t phases_of(const tiny_args *args)
+{
+    return args->n > 0 ? args->batch * PHASES : 0;
+}
+
 size_t tiny_phases(const void *packed, const tiny_args *args)
 {
-    if (kernel_of(packed) == NULL || check_args(args) || args->n == 0)
-        return 0;
-    return args->batch * PHASES;
+    return kernel_of(packed) == NULL || check_args(args) ? 0 : phases_of(args);
 }
 
 size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase)
@@ -6593,11 +6702,14 @@ int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t ph
     const int error = check_call(packed, args, scratch);
     if (error)
         return error;
-    if (part >= tiny_parts(packed, args, phase))
+    if (phase >= phases_of(args))
         return TINY_ERROR_PART;
+    const struct kernel *kernel = kernel_of(packed);
     struct sequence s;
     sequence_of(args, phase / PHASES, &s);
-    run_part(kernel_of(packed), packed, &s, scratch, phase % PHASES, part, worker);
+    if (part >= kernel->parts(&s, phase % PHASES))
+        return TINY_ERROR_PART;
+    run_part(kernel, packed, &s, scratch, phase % PHASES, part, worker);
     return TINY_OK;
 }
 

@@ -21,7 +21,7 @@
  * input gives the same bits for one ISA, compiler and set of flags. No allocation, no locks, no I/O, no mutable state.
  *
  * Use:
- *     static _Alignas(64) unsigned char packed[TINY_PACKED_BYTES], scratch[TINY_SCRATCH_BYTES];
+ *     static _Alignas(64) float packed[TINY_PACKED_BYTES / 4], scratch[TINY_SCRATCH_BYTES / 4];
  *     tiny_weights weights = {.w_q = w_q, .w_k = w_k, .w_v = w_v, .w_o = w_o};
  *     tiny_args args = {.x = x, .y = y, .batch = batch, .n = n};
  *     int error = tiny_pack(packed, &weights, TINY_ISA_AUTO);
@@ -101,16 +101,20 @@ typedef struct tiny_args {
 } tiny_args;
 
 /* Repacks the weights, once, into `packed` (TINY_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of
- * one ISA read, and records the ISA there. On an error the block is not usable. */
+ * one ISA read, and records the ISA there. On an error the block is not usable. The weights are not needed afterwards;
+ * any number of threads may share the block, and it may be copied, but not taken to a machine that lacks its ISA: calls
+ * trust what was recorded. */
 int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 
-/* The whole layer, on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant.
+/* The whole layer, on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for
+ * each call under way.
  * Everything is checked before a tensor is touched; on an error nothing is written. */
 int tiny_forward(const void *packed, const tiny_args *args, void *scratch);
 
 /* The same for callers with threads: phases 0 ... tiny_phases()-1 in order; all parts of a phase in any order, on
  * any threads; then join. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of
- * TINY_SCRATCH_BYTES_FOR(workers). The result does not depend on who runs what. Both counts are 0 for a bad call. */
+ * TINY_SCRATCH_BYTES_FOR(workers). The result does not depend on who runs what. Both counts are 0 for a
+ * bad call (tiny_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
 size_t tiny_phases(const void *packed, const tiny_args *args);
 size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase);
 int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t phase, size_t part, size_t worker);

@@ -13,19 +13,23 @@
  * The plan:
  *   scalar
  *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
- *     query block 4: 1 vectors fill seq_len 8 with the cheapest tiles (0 vector(s) left are taken one at a
- *     time)
- *     core tile 12 x 4: 12 accumulators + 1 operands + 1 broadcast of 14 registers; single vectors 12 x 4
- *     key block 12: scores of 12 x 4 take 0 KiB, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 8 x 4, weights packed [tile][8][8], row groups of 8; 1 steps unrolled; 1 tiles a part
- *     keys: tile 5 x 8 (10 accumulators), panels of 8 columns x 8 deep (0 KiB), row groups of 8: their operand
- *     fills at most 3/4 of L2 while the panels pass; 1 steps unrolled; 1 panels a part
- *     values: tile 5 x 8 (10 accumulators), panels of 8 columns x 8 deep (0 KiB), row groups of 8: their
- *     operand fills at most 3/4 of L2 while the panels pass; 1 steps unrolled; 1 panels a part
- *     output: tile 5 x 8 (10 accumulators), panels of 8 columns x 8 deep (0 KiB), row groups of 8: their
- *     operand fills at most 3/4 of L2 while the panels pass; 1 steps unrolled; 1 panels a part
- *     keys lie [key][head][d_k], so that no head is padded to a vector
- *     one part of attend: 1 head x 2 query block(s)
+ *     query block 4: 1 vector, the cheapest tiles for seq_len 8
+ *     scores: tile 12 x 4, 12 accumulators + 1 operand + 1 broadcast of 14 registers; single vectors 12 x 4
+ *     weighted sums: tile 4 x 4, single vectors 4 x 4: d_v in near-equal parts
+ *     key block 12: scores of 12 x 4 take 192 bytes, at most half of L1, in near-equal blocks of source_len
+ *     queries: tile 8 x 4, weights packed [tile][8][8], row groups of 8; 1 step unrolled; 1 tile a part
+ *     keys: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes)
+ *     keys: row groups of 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1
+ *     panel a part
+ *     values: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes)
+ *     values: row groups of 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1
+ *     panel a part
+ *     output: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes)
+ *     output: row groups of 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1
+ *     panel a part
+ *     keys lie [key][head][d_k], so that no head is padded to whole vectors
+ *     values lie [key][head][d_v], so that no head is padded to whole vectors
+ *     one part of attend: 1 head x 2 query blocks
  *
  * To check it against a double-precision reference: attnrun check SPEC.
  * Needs a C11 compiler and, on x86-64, gcc or clang for more than the scalar code; no flags, no library.
@@ -126,7 +130,7 @@ struct packed_header {
     uint64_t layer; /* tells blocks of different layers, plans and versions apart */
 };
 #define PACKED_MAGIC 0x6e747461u /* "attn" */
-#define PACKED_LAYER 0xd7e7fccb6bdf1920u
+#define PACKED_LAYER 0x6809ccaa03da9a8fu
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -137,7 +141,7 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
     for (size_t k = 0; k < depth; k++)
         for (size_t c = 0; c < width; c++) {
             const float value = c < columns ? w[k * k_stride + c * c_stride] * scale : 0.0f;
-            check += value - value; /* 0, or NaN from the first value that is not finite on */
+            check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
             *p++ = value;
         }
     return check == 0.0f ? p : NULL;
@@ -532,6 +536,8 @@ struct tile_scalar {
     float *worker;
     size_t head, t;           /* t: position of the first query */
     float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
+    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
+    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
@@ -944,41 +950,49 @@ TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *
 }
 
 /* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
-TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l, size_t keys)
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l,
+                                    size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
     vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
-    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
-    vec_store(m + 0, m_0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
         const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    int some_open = 0;
     vec_store(l + 0, l_0);
-    some_open |= vec_any_eq(m_0, open);
-    return some_open;
+    return state;
 }
 
-/* -- softmax, where some keys are hidden: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it sees any key of: later ones may exceed it, which attend checks. Returns whether an m is still open. -- */
-TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const float *maximum, float *m, float *l, size_t keys)
+/* -- softmax, where some keys may be hidden: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const float *maximum, float *m, float *l,
+                                           size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
     vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
-    m_0 = vec_select(vec_eq(m_0, open), vec_load(maximum + 0), m_0);
-    vec_store(m + 0, m_0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK, visible += QUERY_BLOCK) {
         const vec p_0 = vec_and(vec_load(visible + 0), vec_exp2(vec_sub(vec_load(s + 0), m_0)));
         vec_store(s + 0, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    int some_open = 0;
     vec_store(l + 0, l_0);
-    some_open |= vec_any_eq(m_0, open);
-    return some_open;
+    return state;
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
@@ -1121,13 +1135,12 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
     }
 }
 
-/* Before a pass: no sums yet, and every reference score open unless `m` is kept */
-TARGET static void restart_scalar(struct tile_scalar *tile, int keep_m)
+/* Before a pass: no sums yet */
+TARGET static void restart_scalar(struct tile_scalar *tile)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
         vec_store(tile->l + lane, vec_zero());
-        if (!keep_m)
-            vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
     }
     for (size_t i = 0; i < VECS; i++) {
         tile->resume[i] = 0;
@@ -1135,54 +1148,70 @@ TARGET static void restart_scalar(struct tile_scalar *tile, int keep_m)
     }
 }
 
+/* The flagged queries shall start from the largest of all their scores. */
+TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, size_t vectors)
+{
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+    walk_scalar(tile, FIND_MAXIMUM, vectors);
+    for (size_t lane = 0; lane < vectors * LANES; lane++)
+        if (flags[lane] != 0.0f)
+            tile->start[lane] = tile->m[lane];
+}
+
 /* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
- * 1 / l. Returns whether some query failed, bad[lane] != 0: its sums are not finite or near overflow, either because its
- * values are so, or because later scores exceed its m by more than an exponential can hold. */
-TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z, float *bad)
+ * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
+ * than an exponential can hold), plus 2 if some z is not finite. */
+TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 96;
     int failed = 0;
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
-        vec check = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(INFINITY_F));
+        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        vec check = vec_zero();
         for (size_t d = 0; d < D_V; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
-            check = vec_fma(sum, vec_zero(), check);
+            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
         }
         vec_store(tile->l + lane, inverse);
-        vec_store(bad + lane, check);
-        failed |= vec_any_ne(check, vec_zero());
+        vec_store(tile->over + lane, over);
+        vec_store(tile->bad + lane, check);
+        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
     }
     return failed;
 }
 
-/* Z of the tile's queries, to where the output step reads it. What a mask hides is multiplied by 0 on the fast way; if that
- * shows (0 NaN = NaN), the same sums are formed again without it. If a query still failed, its m becomes the largest
- * of all its scores; the others repeat what they had. */
+/* One pass over the keys, and what came of it */
+TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors, float *z)
+{
+    restart_scalar(tile);
+    walk_scalar(tile, pass, vectors);
+    return finish_scalar(tile, vectors, z);
+}
+
+/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
+ * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
+ * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
     const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
-    float bad[QUERY_BLOCK];
     float *out = z;
-    restart_scalar(tile, 0);
-    walk_scalar(tile, PLAIN, vectors);
-    int failed = finish_scalar(tile, vectors, out, bad);
-    if (failed) {
-        restart_scalar(tile, 0);
-        walk_scalar(tile, GUARDED, vectors);
-        failed = finish_scalar(tile, vectors, out, bad);
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->start + lane, vec_splat(-INFINITY_F));
+    int failed = pass_scalar(tile, PLAIN, vectors, out);
+    if (failed & 1) {
+        raise_scalar(tile, tile->over, vectors);
+        failed = pass_scalar(tile, PLAIN, vectors, out);
     }
+    if (failed)
+        failed = pass_scalar(tile, GUARDED, vectors, out);
     if (failed) {
-        restart_scalar(tile, 0);
-        walk_scalar(tile, FIND_MAXIMUM, vectors);
-        for (size_t lane = 0; lane < vectors * LANES; lane++)
-            if (bad[lane] == 0.0f)
-                tile->m[lane] = -INFINITY_F;
-        restart_scalar(tile, 1);
-        walk_scalar(tile, GUARDED, vectors);
-        (void)finish_scalar(tile, vectors, out, bad);
+        raise_scalar(tile, tile->bad, vectors);
+        (void)pass_scalar(tile, GUARDED, vectors, out);
     }
 }
 
@@ -1577,11 +1606,15 @@ int golden_forward(const void *packed, const golden_args *args, void *scratch)
     return GOLDEN_OK;
 }
 
+/* Of a call that was checked */
+static size_t phases_of(const golden_args *args)
+{
+    return args->n > 0 ? args->batch * PHASES : 0;
+}
+
 size_t golden_phases(const void *packed, const golden_args *args)
 {
-    if (kernel_of(packed) == NULL || check_args(args) || args->n == 0)
-        return 0;
-    return args->batch * PHASES;
+    return kernel_of(packed) == NULL || check_args(args) ? 0 : phases_of(args);
 }
 
 size_t golden_parts(const void *packed, const golden_args *args, size_t phase)
@@ -1598,11 +1631,14 @@ int golden_run(const void *packed, const golden_args *args, void *scratch, size_
     const int error = check_call(packed, args, scratch);
     if (error)
         return error;
-    if (part >= golden_parts(packed, args, phase))
+    if (phase >= phases_of(args))
         return GOLDEN_ERROR_PART;
+    const struct kernel *kernel = kernel_of(packed);
     struct sequence s;
     sequence_of(args, phase / PHASES, &s);
-    run_part(kernel_of(packed), packed, &s, scratch, phase % PHASES, part, worker);
+    if (part >= kernel->parts(&s, phase % PHASES))
+        return GOLDEN_ERROR_PART;
+    run_part(kernel, packed, &s, scratch, phase % PHASES, part, worker);
     return GOLDEN_OK;
 }
 

@@ -20,13 +20,15 @@
  * y and attn must not overlap each other, the inputs, the packed block or the scratch. Inputs are only read, and
  * never past their end. n, m and batch may differ from call to call, within the limits below; zeros are legal.
  *
+ * Query t sees key j only if j <= t.
+ *
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero); what a mask
  * hides never matters, whatever it holds; NaN and infinity that a query does see make its row non-finite; the same
  * input gives the same bits for one ISA, compiler and set of flags. No allocation, no locks, no I/O, no mutable state.
  * Positions count from 0 for queries and for keys alike (in cross-attention too: top-left).
  *
  * Use:
- *     static _Alignas(64) unsigned char packed[GOLDEN_PACKED_BYTES], scratch[GOLDEN_SCRATCH_BYTES];
+ *     static _Alignas(64) float packed[GOLDEN_PACKED_BYTES / 4], scratch[GOLDEN_SCRATCH_BYTES / 4];
  *     golden_weights weights = {.w_q = w_q, .w_k = w_k, .w_v = w_v, .w_o = w_o, .b_q = b_q, .b_k = b_k, .b_v = b_v, .b_o = b_o};
  *     golden_args args = {.x = x, .y = y, .batch = batch, .n = n};
  *     int error = golden_pack(packed, &weights, GOLDEN_ISA_AUTO);
@@ -106,16 +108,20 @@ typedef struct golden_args {
 } golden_args;
 
 /* Repacks the weights, once, into `packed` (GOLDEN_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of
- * one ISA read, and records the ISA there. On an error the block is not usable. */
+ * one ISA read, and records the ISA there. On an error the block is not usable. The weights are not needed afterwards;
+ * any number of threads may share the block, and it may be copied, but not taken to a machine that lacks its ISA: calls
+ * trust what was recorded. */
 int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 
-/* The whole layer, on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents irrelevant.
+/* The whole layer, on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for
+ * each call under way.
  * Everything is checked before a tensor is touched; on an error nothing is written. */
 int golden_forward(const void *packed, const golden_args *args, void *scratch);
 
 /* The same for callers with threads: phases 0 ... golden_phases()-1 in order; all parts of a phase in any order, on
  * any threads; then join. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of
- * GOLDEN_SCRATCH_BYTES_FOR(workers). The result does not depend on who runs what. Both counts are 0 for a bad call. */
+ * GOLDEN_SCRATCH_BYTES_FOR(workers). The result does not depend on who runs what. Both counts are 0 for a
+ * bad call (golden_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
 size_t golden_phases(const void *packed, const golden_args *args);
 size_t golden_parts(const void *packed, const golden_args *args, size_t phase);
 int golden_run(const void *packed, const golden_args *args, void *scratch, size_t phase, size_t part, size_t worker);
