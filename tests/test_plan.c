@@ -270,8 +270,8 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "plan.unroll=0", "plan.unroll=-1", "plan.unroll=2x", "plan.unroll=99999", "plan.key_block=full", "plan.key_block=0",
-        "plan.query_vecs=5", "plan.nonsense=1", "plan.group_rows=99999999999999999999",
+        "plan.unroll=0", "plan.unroll=-1", "plan.unroll=2x", "plan.unroll=99999", "plan.key_block=full",
+        "plan.key_block=0", "plan.query_vecs=5", "plan.nonsense=1", "plan.group_rows=99999999999999999999",
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct settings s = {.count = 0};
