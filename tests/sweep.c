@@ -483,8 +483,9 @@ static bool remember(struct series *series, double value)
 }
 
 /* "ok NAME ISA  y: error E, R of the gate, R of the worst case  attn: error E, R, R"; false if it is not that. */
-static bool read_line(struct sweep *sweep, const char *line, bool scores)
+static bool read_line(struct sweep *sweep, const struct job *job, const char *line)
 {
+    const bool scores = job->draft.scores;
     double error, ratio[SERIES] = {0};
     const char *y = strstr(line, " y: error "), *attn = strstr(line, " attn: error ");
     bool good = y != NULL && sscanf(y, " y: error %lf, %lf of the gate, %lf of the worst case", &error, &ratio[Y_DRAWN],
@@ -494,6 +495,9 @@ static bool read_line(struct sweep *sweep, const char *line, bool scores)
                sscanf(attn, " attn: error %lf, %lf, %lf", &error, &ratio[ATTN_DRAWN], &ratio[ATTN_WORST]) == 3;
     for (int i = 0; good && i < (scores ? SERIES : ATTN_DRAWN); i++)
         good = remember(&sweep->series[i], ratio[i]);
+    const double tight = scores ? fmax(ratio[Y_DRAWN], ratio[ATTN_DRAWN]) : ratio[Y_DRAWN];
+    if (good && tight > 0 && tight < 1.0 / BOUND_WITHIN)
+        printf("layer %zu: the bound is %.0f times the largest error: %s\n", job->index, 1 / tight, line);
     return good;
 }
 
@@ -507,7 +511,7 @@ static bool read_report(struct sweep *sweep, const struct job *job, const char *
         if (strncmp(one, "ok ", 3) != 0)
             continue;
         kernels++;
-        if (!read_line(sweep, one, job->draft.scores))
+        if (!read_line(sweep, job, one))
             return false;
     }
     sweep->kernels += kernels;
