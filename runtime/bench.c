@@ -13,6 +13,7 @@
 
 #include "commands.h"
 #include "peak.h"
+#include "reference.h"
 
 #define DEFAULT_ROUNDS 15
 #define ROUND_LIMIT 1000
@@ -275,6 +276,28 @@ static void bench_kernels(struct bench *b, struct diag *diag)
     }
 }
 
+/* The reference on the same inputs: one line, the least of three runs, or of one when that takes long. */
+static void bench_reference(struct bench *b, struct diag *diag)
+{
+    const struct layer_cost cost = layer_multiply_adds(b->layer, (int64_t)b->inputs.n, (int64_t)b->inputs.m);
+    double least = INFINITY;
+    for (int run = 0; run < 3 && (run == 0 || least < 1e5); run++) {
+        struct reference reference;
+        const double start = now_us();
+        if (!reference_compute(&reference, b->layer, &b->inputs, false, NULL, NULL, diag))
+            return;
+        least = fmin(least, now_us() - start);
+        reference_free(&reference);
+    }
+    const double gflops = 2 * cost.total * (double)b->inputs.batch / (1e3 * least);
+    if (b->options->json)
+        printf("{\"name\":\"%s\",\"isa\":\"double\",\"step\":\"reference\",\"us\":%.4g,\"us_min\":%.4g,"
+               "\"gflops\":%.5g,\"peak_gflops\":0,\"share\":0}\n", b->layer->name, least, least, gflops);
+    else
+        printf("%-18s %-7s %-10s %11.2f %11.2f %10s %9.1f\n", b->layer->name, "double", "reference", least, least, "",
+               gflops);
+}
+
 static int bench_spec(const struct options *options, const char *spec)
 {
     struct diag diag = {0};
@@ -282,8 +305,11 @@ static int bench_spec(const struct options *options, const char *spec)
     struct layer *layer = layer_read(spec, options->compile.set, options->compile.set_count, &diag);
     if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
         struct bench b = {.options = options, .layer = layer, .call = kernel.call};
-        if (prepare(&b, &diag))
+        if (prepare(&b, &diag)) {
             bench_kernels(&b, &diag);
+            if (options->reference)
+                bench_reference(&b, &diag);
+        }
         inputs_free(&b.inputs);
         free(b.packed);
         free(b.scratch);

@@ -20,11 +20,13 @@ static const struct entry {
     unsigned commands;
     const char *help;
 } entries[] = {
-    {"isa", "LIST", TEXT, FIELD(isa), ALL, "scalar, avx2, avx512, joined by commas; all of them if not given"},
+    {"isa", "LIST", TEXT, FIELD(isa), ALL,
+     "all, or some of scalar, avx2, avx512, joined by commas; if not given: all, but run takes the best"},
     {"set", "KEY=VALUE", SET, 0, ALL, "overrides a key of the spec"},
     {"in", "FILE", TEXT, FIELD(in), COMMAND_RUN, "safetensors with the layer's tensors"},
     {"out", "FILE", TEXT, FIELD(out), COMMAND_RUN, "where y (and attn) go, as safetensors"},
-    {"reference", NULL, FLAG, FIELD(reference), COMMAND_RUN, "compute by the reference instead of a kernel"},
+    {"reference", NULL, FLAG, FIELD(reference), COMMAND_RUN | COMMAND_BENCH,
+     "run: compute by the double-precision reference instead of a kernel; bench: time it too"},
     {"seed", "S", SEED, FIELD(seed), COMMAND_CHECK | COMMAND_BENCH, "of the drawn inputs; 1 if not given"},
     {"init", "xavier|normal", INIT, 0, COMMAND_CHECK | COMMAND_BENCH, "how weights are drawn"},
     {"batch", "B", COUNT, FIELD(batch), COMMAND_CHECK | COMMAND_BENCH, "sequences; check: 2, or 1 of a large layer"},
