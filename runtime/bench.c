@@ -250,7 +250,8 @@ static bool prepare(struct bench *b, struct diag *diag)
         .n = o->n != UNSET ? o->n : (size_t)b->layer->seq_len,
         .m = o->m != UNSET ? o->m : (size_t)b->layer->source_len};
     if (draw.n > (size_t)b->layer->seq_len || (b->layer->cross && draw.m > (size_t)b->layer->source_len)) {
-        diag_error(diag, b->layer->name, "n or m is larger than the layer");
+        diag_error(diag, b->layer->name, "n = %zu or m = %zu is past seq_len = %lld or source_len = %lld; ask for less", draw.n,
+                   draw.m, (long long)b->layer->seq_len, (long long)b->layer->source_len);
         return false;
     }
     if (!inputs_draw(&b->inputs, b->layer, &draw, diag))

@@ -46,7 +46,7 @@
 #define OMEGA 0x1p-149
 #define TINY 0x1p-100
 #define EXP_ERROR 2.5e-7 /* the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/test_exp2.c) */
-#define LAMBDA 2.0
+#define LAMBDA 2.5
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453
 #define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */

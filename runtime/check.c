@@ -79,7 +79,12 @@ static void subject_free(struct subject *s)
 /* The command that does this check alone. */
 static void print_repeat(const struct subject *s, const char *isa)
 {
-    printf("  repeat: attnrun check %s --seed %llu --batch %zu --n %zu", s->spec, (unsigned long long)s->draw.seed,
+    const char *const variables[] = {"CC", "CFLAGS"};
+    printf("  repeat: ");
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i]) != NULL)
+            printf("%s='%s' ", variables[i], getenv(variables[i]));
+    printf("attnrun check %s --seed %llu --batch %zu --n %zu", s->spec, (unsigned long long)s->draw.seed,
            s->draw.batch, s->draw.n);
     if (s->layer->cross)
         printf(" --m %zu", s->draw.m);

@@ -2,7 +2,7 @@
  *     attngen tiny.layer
  *
  * Self-attention, d_model 64, 4 heads, d_k 16, d_v 16, at most 32 queries;
- * mask none; no biases; scale 0.25.
+ * mask none; no biases; scale 0.25; weights [in][out].
  *
  *   Q = x W_Q    K = x W_K    V = x W_V
  *   A_i = softmax(scale Q_i K_i^T)    Z_i = A_i V_i    y = [Z_1 ... Z_h] W_O
@@ -83,6 +83,9 @@
 #error "tiny.c needs IEEE arithmetic: compile it without -ffast-math and its parts"
 #endif
 #if defined(__x86_64__)
+#if defined(__clang__)
+#pragma float_control(precise, on) /* parts of -ffast-math that clang does not tell of by a macro */
+#endif
 #include <cpuid.h>
 #include <immintrin.h>
 #endif
@@ -142,7 +145,7 @@ struct packed_header {
     uint64_t layer; /* tells blocks of different layers, plans and versions apart */
 };
 #define PACKED_MAGIC 0x6e747461u /* "attn" */
-#define PACKED_LAYER 0x224506f5d9e7b48eu
+#define PACKED_LAYER 0xcd7410f4d34de4f9u
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -6351,7 +6354,7 @@ static size_t parts_avx512(const struct sequence *s, size_t phase)
     case PHASE_PROJECT:
         return queries_parts_avx512(s->n) + keys_parts_avx512(s->keys) + inputs_parts_avx512(s->keys);
     case PHASE_ATTEND:
-        return (blocks + 0) / 1 * H;
+        return blocks * H;
     default:
         return output_parts_avx512(s->n);
     }
@@ -6380,7 +6383,7 @@ TARGET static void project_part_avx512(const float *packed, const struct sequenc
 /* one head, 1 query block(s) */
 TARGET static void attend_part_avx512(const struct sequence *s, float *scratch, float *worker, size_t part)
 {
-    const size_t groups = ((s->n + QUERY_BLOCK - 1) / QUERY_BLOCK + 0) / 1;
+    const size_t groups = (s->n + QUERY_BLOCK - 1) / QUERY_BLOCK;
     const size_t head = part / groups, first = part % groups * 32;
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD;

@@ -2,7 +2,7 @@
  *     attngen --isa scalar golden.layer
  *
  * Self-attention, d_model 8, 2 heads, d_k 4, d_v 4, at most 8 queries;
- * mask causal; with biases; scale 0.5.
+ * mask causal; with biases; scale 0.5; weights [in][out].
  *
  *   Q = x W_Q + b_Q    K = x W_K + b_K    V = x W_V + b_V
  *   A_i = softmax(scale Q_i K_i^T)    Z_i = A_i V_i    y = [Z_1 ... Z_h] W_O + b_O
@@ -130,7 +130,7 @@ struct packed_header {
     uint64_t layer; /* tells blocks of different layers, plans and versions apart */
 };
 #define PACKED_MAGIC 0x6e747461u /* "attn" */
-#define PACKED_LAYER 0x6809ccaa03da9a8fu
+#define PACKED_LAYER 0x9b1544e481fb136au
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
