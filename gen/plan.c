@@ -166,7 +166,7 @@ static int64_t choose_group_rows(const struct request *request, const struct pla
     if (request->group_rows > 0)
         fit = request->group_rows;
     fit = least(fit, GROUP_ROWS_MOST);
-    /* near-equal groups, so that the last one is no stub */
+    /* near-equal groups: the last one is never a handful of rows */
     const int64_t group = most(p->block, fit / p->block * p->block);
     const int64_t blocks = ceil_div(rows, p->block);
     const int64_t groups = most(1, ceil_div(blocks * p->block, group));
