@@ -4,7 +4,6 @@
  */
 #include "isa.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,11 +20,11 @@ const struct isa isa_table[] = {
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .target = NULL, .guard = NULL,
      .vocabulary = "simd_scalar.in"},
-    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .fma_ports = 2,
+    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .target = "avx2,fma", .guard = "defined(__x86_64__)",
      .vocabulary = "simd_avx2.in"},
-    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .fma_ports = 2,
+    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = "defined(__x86_64__)",
      .vocabulary = "simd_avx512.in"},

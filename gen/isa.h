@@ -6,6 +6,7 @@
 #ifndef ATTNGEN_ISA_H
 #define ATTNGEN_ISA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct diag;
@@ -15,6 +16,7 @@ struct isa {
     int id;                 /* NAME_ISA_… of the emitted interface; part of it, never renumbered */
     int lanes;              /* floats in one vector */
     int registers;          /* vector registers that a compiler may use */
+    bool prefetches;        /* has an instruction that asks for a cache line ahead of its use */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan has in mind */
     size_t l2_bytes;

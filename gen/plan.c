@@ -22,6 +22,9 @@
 #define GROUP_ROWS_MOST 512
 #define DEPTH_MOST 1024         /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
+#define UNROLL_PREFETCH 8        /* long enough a turn that one line a turn is about a panel while a row group passes */
+#define LINE_FLOATS 16           /* a cache line */
+#define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
 struct request {
@@ -260,6 +263,46 @@ static void plan_output(struct plan_panels *g, const struct layer *layer, const 
     plan_panels(g, request, p, layer->seq_len);
 }
 
+/* ---- weights ahead of their use ---- */
+
+/* Lines that a loop turn asks for, so that `ahead` floats are there when `tiles` tiles of `turns` turns are done; 0 where
+ * they would overshoot: `block_tiles` tiles run between two looks at how far it is. */
+static int64_t prefetch_lines(int64_t ahead, int64_t tiles, int64_t block_tiles, int64_t turns)
+{
+    int64_t lines = least(PREFETCH_MOST, ceil_div(ceil_div(ahead, LINE_FLOATS), tiles * turns));
+    while (lines > 0 && lines * turns * block_tiles * LINE_FLOATS > ahead)
+        lines--;
+    return lines;
+}
+
+static void prefetch_panels(struct plan_panels *g, const struct request *request, const struct plan_isa *p, int64_t rows)
+{
+    if (!g->exists || g->k_block < 2 * UNROLL_PREFETCH)
+        return;
+    if (request->unroll < 0)
+        g->unroll = UNROLL_PREFETCH;
+    const int64_t block_tiles = ceil_div(p->block, g->rows);
+    g->prefetch = prefetch_lines(g->k_block * g->vecs * p->lanes, ceil_div(least(g->group_rows, rows), p->block) * block_tiles,
+                                 block_tiles, g->k_block / least(g->unroll, g->k_block));
+}
+
+/* Weights that L2 does not keep from call to call are asked for while the panel before them is at work. */
+static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct request *request)
+{
+    if (!p->isa->prefetches || p->packed_size * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes / 2)
+        return;
+    struct plan_lanes *q = &p->q;
+    if (q->depth >= 2 * UNROLL_PREFETCH) {
+        if (request->unroll < 0)
+            q->unroll = UNROLL_PREFETCH;
+        q->prefetch = prefetch_lines(q->depth * q->height[q->count[1] > 0], ceil_div(least(q->group_rows, layer->seq_len), p->block),
+                                     1, q->depth / least(q->unroll, q->depth));
+    }
+    prefetch_panels(&p->k, request, p, layer->source_len);
+    prefetch_panels(&p->v, request, p, layer->source_len);
+    prefetch_panels(&p->o, request, p, layer->seq_len);
+}
+
 /* ---- places ---- */
 
 static int64_t place(int64_t *next, int64_t floats)
@@ -432,6 +475,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
     place_packed(p, layer);
+    plan_prefetch(p, layer, request);
     place_scratch(p, layer);
     explain_choices(p, layer);
 }
@@ -537,14 +581,14 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, tail_vecs), FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size),
     FIELD(plan_panels, group_size), FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group),
     FIELD(plan_panels, a_tap), FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group),
-    FIELD(plan_panels, group_rows), FIELD(plan_panels, part_panels), FIELD(plan_panels, w), FIELD(plan_panels, b),
+    FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, part_panels), FIELD(plan_panels, w), FIELD(plan_panels, b),
 };
 
 static const struct field lanes_fields[] = {
     FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, columns), FIELD(plan_lanes, rows),
     FIELD(plan_lanes, unroll), {"height_0", offsetof(struct plan_lanes, height[0])},
     {"height_1", offsetof(struct plan_lanes, height[1])}, {"count_0", offsetof(struct plan_lanes, count[0])},
-    {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, part_tiles),
+    {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, part_tiles),
     FIELD(plan_lanes, w), FIELD(plan_lanes, b),
 };
 

@@ -46,6 +46,7 @@ struct plan_panels {
     int64_t c_row;        /* stride of C between rows */
     int64_t c_group;      /* step of C from group to group */
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
+    int64_t prefetch;     /* cache lines of the next panel that a loop turn asks for; 0: none */
     int64_t part_panels;  /* panels in one part */
     int64_t w, b;         /* offsets in the packed block, floats */
     bool shares_tiles;    /* values: alike to the keys' in all that their tiles depend on */
@@ -56,6 +57,7 @@ struct plan_lanes {
     int64_t depth, groups, columns, rows, unroll;
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
     int64_t group_rows;
+    int64_t prefetch;
     int64_t part_tiles;
     int64_t w, b;
 };
