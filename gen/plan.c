@@ -24,6 +24,8 @@
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
 #define UNROLL_PREFETCH 8        /* long enough a turn that one line a turn is about a panel while a row group passes */
 #define LINE_FLOATS 16           /* a cache line */
+#define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
+#define ATTEND_BY_HEAD 0.03      /* measured: what attention gains where the keys of a head are one array */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -36,6 +38,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static double most_of(double a, double b) { return a > b ? a : b; }
 
 static void reason(struct plan_isa *p, const char *format, ...) DIAG_PRINTF(2, 3);
 static void reason(struct plan_isa *p, const char *format, ...)
@@ -104,14 +107,22 @@ static int64_t tile_rows(const struct isa *isa, int64_t vecs)
     return most(1, least(16, (isa->registers - vecs - 1) / vecs));
 }
 
-/* Cost of one vector multiply-add in such a tile, in FMA slots: a quarter of a slot for each load that it shares
- * with the others, an eighth more for the streamed operand, and the stall of fewer accumulators than the
- * latency of 4 cycles on both ports wants. */
-static double tile_cost(const struct isa *isa, int64_t rows, int64_t vecs)
+/* Cache lines that one step of such a tile takes from L2, its operands being too large for L1: the vectors, and the
+ * broadcast operand's rows, which lie side by side and cross into a second line where they do not divide a line. */
+static double tile_lines(const struct isa *isa, int64_t rows, int64_t vecs)
+{
+    const double broadcast = LINE_FLOATS % rows == 0 ? 1.0 : 1.0 + (double)(rows - 1) / LINE_FLOATS;
+    return (double)(vecs * isa->lanes) / LINE_FLOATS + broadcast;
+}
+
+/* Cost of one vector multiply-add in such a tile, in FMA slots: half a slot for each load that it shares
+ * with the others, an eighth more for the streamed operand, and what holds it longest: the stall of fewer accumulators
+ * than the latency of 4 cycles on both ports wants, or `lines` from L2 for each step. */
+static double tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, double lines)
 {
     const double tiles = (double)(rows * vecs);
-    const double loads = 0.25 * (double)(rows + vecs) / tiles + 0.125 * (double)vecs / tiles;
-    const double wanted = 4.0 * isa->fma_ports;
+    const double loads = 0.5 * (double)(rows + vecs) / tiles + 0.125 * (double)vecs / tiles;
+    const double wanted = most_of(4.0, lines * LINE_CYCLES) * isa->fma_ports;
     return loads + (tiles < wanted ? wanted / tiles : 1.0);
 }
 
@@ -122,8 +133,8 @@ static int64_t choose_query_vecs(const struct isa *isa, int64_t queries)
     int64_t best = 1;
     double best_cost = 0;
     for (int64_t vecs = 1; vecs <= 4; vecs++) {
-        const double cost = (double)(total / vecs * vecs) * tile_cost(isa, tile_rows(isa, vecs), vecs)
-                          + (double)(total % vecs) * tile_cost(isa, tile_rows(isa, 1), 1);
+        const double cost = (double)(total / vecs * vecs) * tile_cost(isa, tile_rows(isa, vecs), vecs, 0)
+                          + (double)(total % vecs) * tile_cost(isa, tile_rows(isa, 1), 1, 0);
         if (vecs == 1 || cost < best_cost) {
             best = vecs;
             best_cost = cost;
@@ -138,20 +149,27 @@ static int64_t near_equal(int64_t total, int64_t most)
     return ceil_div(total, ceil_div(total, most));
 }
 
-/* Vectors in a panel of `columns` columns: full panels, then a narrower one that keeps their tile's height. */
-static int64_t choose_panel_vecs(const struct isa *isa, int64_t columns, int64_t block)
+/* The same where the operands come from L2, unless a panel of that depth stays in L1. */
+static double panel_tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, int64_t depth)
+{
+    const bool stays = depth * vecs * isa->lanes * (int64_t)sizeof(float) <= (int64_t)isa->l1d_bytes / 2;
+    return tile_cost(isa, rows, vecs, stays ? 0 : tile_lines(isa, rows, vecs));
+}
+
+/* Vectors in a panel of `columns` columns: full panels, then a narrower one that keeps their tile's height. *cost is that
+ * of a group of such panels, in FMA slots for each token and step of the reduction. */
+static int64_t choose_panel_vecs(const struct isa *isa, int64_t columns, int64_t depth, int64_t block, double *cost)
 {
     const int64_t total = ceil_div(columns, isa->lanes);
     int64_t best = 1;
-    double best_cost = 0;
     for (int64_t vecs = 1; vecs <= least(4, total); vecs++) {
         const int64_t rows = near_equal(block, tile_rows(isa, vecs)), tail = total % vecs;
-        double cost = (double)(total - tail) * tile_cost(isa, rows, vecs);
+        double sum = (double)(total - tail) * panel_tile_cost(isa, rows, vecs, depth);
         if (tail > 0)
-            cost += (double)tail * tile_cost(isa, rows, tail);
-        if (vecs == 1 || cost < best_cost) {
+            sum += (double)tail * panel_tile_cost(isa, rows, tail, depth);
+        if (vecs == 1 || sum < *cost) {
             best = vecs;
-            best_cost = cost;
+            *cost = sum;
         }
     }
     return best;
@@ -179,7 +197,8 @@ static int64_t choose_group_rows(const struct request *request, const struct pla
 static void plan_panels(struct plan_panels *g, const struct request *request, const struct plan_isa *p, int64_t rows)
 {
     g->exists = true;
-    g->vecs = choose_panel_vecs(p->isa, g->columns, p->block);
+    double cost;
+    g->vecs = choose_panel_vecs(p->isa, g->columns, least(g->depth, DEPTH_MOST), p->block, &cost);
     g->rows = near_equal(p->block, tile_rows(p->isa, g->vecs));
     g->unroll = choose_unroll(request, g->depth);
     const int64_t width = g->vecs * p->lanes;
@@ -218,11 +237,15 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
     return columns % 512 == 0 ? columns + p->lanes : columns;
 }
 
-/* Keys or values: one column group for all heads, tokens [key][h_kv*d]; or, where a head fills whole vectors
- * but for 5% (or reads its own columns), one group a head, [head][key][d]. */
+/* Keys or values: one column group for all heads, tokens [key][h_kv*d]; or, where that costs no more (or where a head
+ * reads its own columns), one group a head, [head][key][d], which attention reads a few per cent faster. */
 static bool one_group_per_head(const struct layer *layer, const struct plan_isa *p, int64_t d)
 {
-    return layer->split || (d >= 2 * p->lanes && (double)round_up(d, p->lanes) <= 1.05 * (double)d);
+    double joint, single;
+    choose_panel_vecs(p->isa, layer->h_kv * d, least(layer->d_in_kv, DEPTH_MOST), p->block, &joint);
+    choose_panel_vecs(p->isa, d, least(layer->d_in_kv, DEPTH_MOST), p->block, &single);
+    const double reads = ATTEND_BY_HEAD * (double)layer->seq_len * (double)layer->h / ((double)layer->d_source * (double)layer->h_kv);
+    return layer->split || (double)layer->h_kv * single <= (1.0 + reads) * joint;
 }
 
 static void plan_key_value(struct plan_panels *g, const struct layer *layer, const struct request *request,
