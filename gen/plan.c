@@ -25,7 +25,6 @@
 #define UNROLL_PREFETCH 8        /* long enough a turn that one line a turn is about a panel while a row group passes */
 #define LINE_FLOATS 16           /* a cache line */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
-#define ATTEND_BY_HEAD 0.03      /* measured: what attention gains where the keys of a head are one array */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -156,20 +155,20 @@ static double panel_tile_cost(const struct isa *isa, int64_t rows, int64_t vecs,
     return tile_cost(isa, rows, vecs, stays ? 0 : tile_lines(isa, rows, vecs));
 }
 
-/* Vectors in a panel of `columns` columns: full panels, then a narrower one that keeps their tile's height. *cost is that
- * of a group of such panels, in FMA slots for each token and step of the reduction. */
-static int64_t choose_panel_vecs(const struct isa *isa, int64_t columns, int64_t depth, int64_t block, double *cost)
+/* Vectors in a panel of `columns` columns: full panels, then a narrower one that keeps their tile's height. */
+static int64_t choose_panel_vecs(const struct isa *isa, int64_t columns, int64_t depth, int64_t block)
 {
     const int64_t total = ceil_div(columns, isa->lanes);
     int64_t best = 1;
+    double best_cost = 0;
     for (int64_t vecs = 1; vecs <= least(4, total); vecs++) {
         const int64_t rows = near_equal(block, tile_rows(isa, vecs)), tail = total % vecs;
-        double sum = (double)(total - tail) * panel_tile_cost(isa, rows, vecs, depth);
+        double cost = (double)(total - tail) * panel_tile_cost(isa, rows, vecs, depth);
         if (tail > 0)
-            sum += (double)tail * panel_tile_cost(isa, rows, tail, depth);
-        if (vecs == 1 || sum < *cost) {
+            cost += (double)tail * panel_tile_cost(isa, rows, tail, depth);
+        if (vecs == 1 || cost < best_cost) {
             best = vecs;
-            *cost = sum;
+            best_cost = cost;
         }
     }
     return best;
@@ -197,8 +196,7 @@ static int64_t choose_group_rows(const struct request *request, const struct pla
 static void plan_panels(struct plan_panels *g, const struct request *request, const struct plan_isa *p, int64_t rows)
 {
     g->exists = true;
-    double cost;
-    g->vecs = choose_panel_vecs(p->isa, g->columns, least(g->depth, DEPTH_MOST), p->block, &cost);
+    g->vecs = choose_panel_vecs(p->isa, g->columns, least(g->depth, DEPTH_MOST), p->block);
     g->rows = near_equal(p->block, tile_rows(p->isa, g->vecs));
     g->unroll = choose_unroll(request, g->depth);
     const int64_t width = g->vecs * p->lanes;
@@ -237,34 +235,33 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
     return columns % 512 == 0 ? columns + p->lanes : columns;
 }
 
-/* Keys or values: one column group for all heads, tokens [key][h_kv*d]; or, where that costs no more (or where a head
- * reads its own columns), one group a head, [head][key][d], which attention reads a few per cent faster. */
-static bool one_group_per_head(const struct layer *layer, const struct plan_isa *p, int64_t d)
-{
-    double joint, single;
-    choose_panel_vecs(p->isa, layer->h_kv * d, least(layer->d_in_kv, DEPTH_MOST), p->block, &joint);
-    choose_panel_vecs(p->isa, d, least(layer->d_in_kv, DEPTH_MOST), p->block, &single);
-    const double reads = ATTEND_BY_HEAD * (double)layer->seq_len * (double)layer->h / ((double)layer->d_source * (double)layer->h_kv);
-    return layer->split || (double)layer->h_kv * single <= (1.0 + reads) * joint;
-}
-
+/* Keys or values. Heads that read all of the input are one matrix, and its panels run over their borders. Tokens lie
+ * [head][key][d] where a vector never holds parts of two heads (or where a head reads its own columns), which
+ * attention reads faster, else [key][head][d]. */
 static void plan_key_value(struct plan_panels *g, const struct layer *layer, const struct request *request,
                            const struct plan_isa *p, int64_t d, int64_t *row, int64_t *head)
 {
-    const bool per_head = one_group_per_head(layer, p, d);
+    const bool by_head = layer->split || d % p->lanes == 0;
     g->depth = layer->d_in_kv;
     g->taps = 1;
-    g->groups = per_head ? layer->h_kv : 1;
-    g->columns = per_head ? d : layer->h_kv * d;
+    g->groups = layer->split ? layer->h_kv : 1;
+    g->columns = layer->split ? d : layer->h_kv * d;
     g->a_row = 1;
     g->a_k = p->block;
     g->a_group = layer->split ? layer->d_in_kv * p->block : 0;
     g->a_block = layer->d_source * p->block;
-    *row = row_stride(p, g->columns);
-    *head = per_head ? layer->source_len * *row : d;
+    *row = row_stride(p, by_head ? d : g->columns);
+    *head = by_head ? layer->source_len * *row : d;
     g->c_row = *row;
-    g->c_group = per_head ? *head : 0;
+    g->c_group = by_head ? *head : 0;
+    g->c_split = by_head && !layer->split && layer->h_kv > 1 ? d : 0;
     plan_panels(g, request, p, layer->source_len);
+}
+
+/* into how many arrays they go */
+static int64_t arrays(const struct plan_panels *g, const struct layer *layer)
+{
+    return g->c_group > 0 ? layer->h_kv : 1;
 }
 
 static void plan_output(struct plan_panels *g, const struct layer *layer, const struct request *request,
@@ -368,8 +365,8 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
         p->z = place(&outputs, (p->z_front + layer->seq_len + p->z_back) * z_columns);
     int64_t next = most(inputs, outputs);
     p->q_t = place(&next, p->query_blocks * p->block * layer->h * layer->d_k);
-    p->keys = place(&next, p->k.groups * layer->source_len * p->k.c_row);
-    p->values = p->v.exists ? place(&next, p->v.groups * layer->source_len * p->v.c_row) : 0;
+    p->keys = place(&next, arrays(&p->k, layer) * layer->source_len * p->k.c_row);
+    p->values = p->v.exists ? place(&next, arrays(&p->v, layer) * layer->source_len * p->v.c_row) : 0;
     p->shared_size = next;
 
     const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
@@ -420,7 +417,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
 {
     if (!g->exists)
         return;
-    if (g->groups == 1)
+    if (g->c_group == 0)
         reason(p, "%s lie [key][head][%s], so that no head is padded to whole vectors", name, width);
     else
         reason(p, "%s lie [head][key][%s]: %s", name, width,
@@ -603,7 +600,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, vecs), FIELD(plan_panels, rows), FIELD(plan_panels, unroll), FIELD(plan_panels, panels),
     FIELD(plan_panels, tail_vecs), FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size),
     FIELD(plan_panels, group_size), FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group),
-    FIELD(plan_panels, a_tap), FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group),
+    FIELD(plan_panels, a_tap), FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, part_panels), FIELD(plan_panels, w), FIELD(plan_panels, b),
 };
 

@@ -44,7 +44,8 @@ struct plan_panels {
     int64_t a_tap;        /* step of A from tap to tap */
     int64_t a_block;      /* step of A from query block to query block */
     int64_t c_row;        /* stride of C between rows */
-    int64_t c_group;      /* step of C from group to group */
+    int64_t c_split;      /* columns of one head, where those of a row go to an array for each head; else 0 */
+    int64_t c_group;      /* step of C from group to group, or from head to head */
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
     int64_t prefetch;     /* cache lines of the next panel that a loop turn asks for; 0: none */
     int64_t part_panels;  /* panels in one part */
