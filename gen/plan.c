@@ -306,11 +306,16 @@ static void prefetch_panels(struct plan_panels *g, const struct request *request
                                  block_tiles, g->k_block / least(g->unroll, g->k_block));
 }
 
-/* Weights that L2 does not keep from call to call are asked for while the panel before them is at work. */
+/* Weights that L2 does not keep from call to call are asked for while the panel before them is at work, and so is what
+ * attention reads next. */
 static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct request *request)
 {
     if (!p->isa->prefetches || p->packed_size * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes / 2)
         return;
+    const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + layer->d_v)
+                        + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
+    if (attend * sizeof(float) > (double)p->isa->l2_bytes / 2 && p->vecs > 1)
+        p->ahead = ceil_div(p->rows, p->query_blocks);
     struct plan_lanes *q = &p->q;
     if (q->depth >= 2 * UNROLL_PREFETCH) {
         if (request->unroll < 0)
@@ -614,7 +619,7 @@ static const struct field lanes_fields[] = {
 
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, unroll_scores),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead), FIELD(plan_isa, unroll_scores),
     FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows), FIELD(plan_isa, value_rows_single),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head), FIELD(plan_isa, v_row),
     FIELD(plan_isa, v_head), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t), FIELD(plan_isa, keys),

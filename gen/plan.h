@@ -72,6 +72,7 @@ struct plan_isa {
     int64_t rows_single; /* most rows of a tile that is one vector wide */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t key_block;   /* most keys scored before their values are read */
+    int64_t ahead;       /* keys of the next head that are asked for with each tile of scores, 0: none */
     int64_t unroll_scores, unroll_values;
     int64_t query_blocks, source_blocks; /* at the compiled limits */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
