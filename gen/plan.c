@@ -25,12 +25,14 @@
 #define UNROLL_PREFETCH 8        /* long enough a turn that one line a turn is about a panel while a row group passes */
 #define LINE_FLOATS 16           /* a cache line */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
+#define VALUE_BLOCKS_LEAST 256   /* measured: features from which values are read faster along the tokens */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
 struct request {
     int64_t unroll; /* 0 full, -1 auto */
     int64_t query_vecs, key_block, group_rows; /* -1 auto */
+    int64_t fold; /* 0 off, 1 on, -1 auto */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -63,6 +65,7 @@ static const struct request_key request_keys[] = {
     {"plan.unroll", offsetof(struct request, unroll), 1, 4096, "auto, full or 1 ... 4096 steps"},
     {"plan.query_vecs", offsetof(struct request, query_vecs), 1, 4, "auto or 1 ... 4 vectors"},
     {"plan.key_block", offsetof(struct request, key_block), 1, 65536, "auto or 1 ... 65536 keys"},
+    {"plan.fold", offsetof(struct request, fold), 1, 0, "auto, on or off"},
     {"plan.group_rows", offsetof(struct request, group_rows), 1, 1 << 20, "auto or 1 ... 1048576 rows"},
 };
 #define REQUEST_KEYS (sizeof request_keys / sizeof request_keys[0])
@@ -88,6 +91,10 @@ static void read_request(struct request *request, const struct layer_option *opt
         *field = 0;
         return;
     }
+    if (row->offset == offsetof(struct request, fold) && (strcmp(option->value, "on") == 0 || strcmp(option->value, "off") == 0)) {
+        *field = strcmp(option->value, "on") == 0;
+        return;
+    }
     char *end = option->value;
     const long long number = strtoll(option->value, &end, 10);
     if (option->value[0] < '0' || option->value[0] > '9' || *end != '\0' || number < row->low || number > row->high)
@@ -95,6 +102,31 @@ static void read_request(struct request *request, const struct layer_option *opt
                    row->legal);
     else
         *field = number;
+}
+
+/* ---- folding ---- */
+
+/* A score is x W_Q (s W_K)^T = (x W_Q W_K^T) s^T, and what a head adds to y is A (s W_V) W_O = (A s)(W_V W_O). Weights are
+ * known when they are packed, so their product costs nothing in a call: keys, or values, are then the input itself, and a
+ * projection is gone. What folding costs is that the input is wider than a head. */
+static struct plan_fold plan_fold(const struct layer *l, const struct request *request)
+{
+    const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
+    const double queries = (double)l->seq_len * (double)l->h, in = (double)l->d_in_kv;
+    const double pairs = (double)layer_visible_pairs(l, l->seq_len, l->source_len) * (double)l->h;
+    const double merge = l->w_o == W_O_CONV ? cost.output / (double)l->d_v : queries * (double)l->d_model;
+    struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
+    f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
+    f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
+    f.scores = request->fold < 0 ? f.saved_scores > 0 : request->fold;
+    f.values = l->w_o != W_O_NONE && !l->identity && (request->fold < 0 ? f.saved_values > 0 : request->fold);
+    if (f.scores)
+        f.d_score = l->d_in_kv;
+    if (f.values) {
+        f.d_value = l->d_in_kv;
+        f.d_z = l->d_in_kv + (l->bias ? 1 : 0);
+    }
+    return f;
 }
 
 /* ---- register tiles ---- */
@@ -267,15 +299,15 @@ static int64_t arrays(const struct plan_panels *g, const struct layer *layer)
 static void plan_output(struct plan_panels *g, const struct layer *layer, const struct request *request,
                         const struct plan_isa *p)
 {
-    const int64_t z_columns = layer->h * layer->d_v;
+    const int64_t z_columns = layer->h * p->fold->d_z;
     const bool conv = layer->w_o == W_O_CONV;
-    g->depth = conv ? layer->d_v : z_columns;
+    g->depth = conv ? p->fold->d_z : z_columns;
     g->taps = conv ? layer->conv_width : 1;
     g->groups = conv ? layer->h : 1;
     g->columns = conv ? layer->d_model / layer->h : layer->d_model;
     g->a_row = conv ? z_columns : 1;
     g->a_k = conv ? 1 : p->block;
-    g->a_group = conv ? layer->d_v : 0;
+    g->a_group = conv ? p->fold->d_z : 0;
     g->a_tap = conv ? z_columns : 0;
     g->a_block = z_columns * p->block;
     g->c_row = layer->d_model;
@@ -306,6 +338,16 @@ static void prefetch_panels(struct plan_panels *g, const struct request *request
                                  block_tiles, g->k_block / least(g->unroll, g->k_block));
 }
 
+static void prefetch_lanes(struct plan_lanes *g, const struct request *request, const struct plan_isa *p, int64_t tokens)
+{
+    if (g->depth < 2 * UNROLL_PREFETCH)
+        return;
+    if (request->unroll < 0)
+        g->unroll = UNROLL_PREFETCH;
+    g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], ceil_div(least(g->group_rows, tokens), p->block), 1,
+                                 g->depth / least(g->unroll, g->depth));
+}
+
 /* Weights that L2 does not keep from call to call are asked for while the panel before them is at work, and so is what
  * attention reads next. */
 static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct request *request)
@@ -314,15 +356,10 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         return;
     const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + layer->d_v)
                         + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
-    if (attend * sizeof(float) > (double)p->isa->l2_bytes / 2 && p->vecs > 1)
+    if (attend * sizeof(float) > (double)p->isa->l2_bytes / 2 && p->vecs > 1 && p->k.exists && p->v.exists)
         p->ahead = ceil_div(p->rows, p->query_blocks);
-    struct plan_lanes *q = &p->q;
-    if (q->depth >= 2 * UNROLL_PREFETCH) {
-        if (request->unroll < 0)
-            q->unroll = UNROLL_PREFETCH;
-        q->prefetch = prefetch_lines(q->depth * q->height[q->count[1] > 0], ceil_div(least(q->group_rows, layer->seq_len), p->block),
-                                     1, q->depth / least(q->unroll, q->depth));
-    }
+    prefetch_lanes(&p->q, request, p, layer->seq_len);
+    prefetch_lanes(&p->v_t, request, p, layer->source_len);
     prefetch_panels(&p->k, request, p, layer->source_len);
     prefetch_panels(&p->v, request, p, layer->source_len);
     prefetch_panels(&p->o, request, p, layer->seq_len);
@@ -342,6 +379,10 @@ static void place_packed(struct plan_isa *p, const struct layer *layer)
     int64_t next = HEADER_FLOATS;
     p->q.w = place(&next, p->q.groups * p->q.columns * p->q.depth);
     p->q.b = place(&next, layer->bias ? p->q.groups * p->q.columns : 0);
+    if (p->v_t.depth > 0) {
+        p->v_t.w = place(&next, p->v_t.groups * p->v_t.columns * p->v_t.depth);
+        p->v_t.b = place(&next, layer->bias ? p->v_t.groups * p->v_t.columns : 0);
+    }
     struct plan_panels *const all[] = {&p->k, &p->v, &p->o};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct plan_panels *g = all[i];
@@ -355,23 +396,28 @@ static void place_packed(struct plan_isa *p, const struct layer *layer)
 
 static void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
-    const int64_t z_columns = layer->h * layer->d_v;
+    const int64_t z_columns = layer->h * p->fold->d_z;
     const bool conv = layer->w_o == W_O_CONV;
     p->z_front = conv ? ((layer->mask & MASK_CAUSAL) ? layer->conv_width - 1 : (layer->conv_width - 1) / 2) : 0;
     p->z_back = conv ? layer->conv_width - 1 - p->z_front : 0;
 
-    /* the transposed inputs are dead once everything is projected: z takes their place */
+    /* the transposed inputs are dead once everything is projected, unless they are the values: z takes their place */
+    const bool alive = p->value_blocks && p->v_t.depth == 0;
     int64_t inputs = 0, outputs = 0;
     p->x_t = place(&inputs, p->query_blocks * p->block * layer->d_model);
     p->s_t = layer->cross ? place(&inputs, p->source_blocks * p->block * layer->d_source) : p->x_t;
+    if (alive)
+        outputs = inputs;
     if (layer->w_o == W_O_DENSE)
         p->o_t = place(&outputs, p->query_blocks * p->block * z_columns);
     if (conv)
         p->z = place(&outputs, (p->z_front + layer->seq_len + p->z_back) * z_columns);
     int64_t next = most(inputs, outputs);
-    p->q_t = place(&next, p->query_blocks * p->block * layer->h * layer->d_k);
-    p->keys = place(&next, arrays(&p->k, layer) * layer->source_len * p->k.c_row);
-    p->values = p->v.exists ? place(&next, arrays(&p->v, layer) * layer->source_len * p->v.c_row) : 0;
+    p->q_t = place(&next, p->query_blocks * p->block * layer->h * p->fold->d_score);
+    p->keys = !p->k.exists ? 0 : place(&next, arrays(&p->k, layer) * layer->source_len * p->k.c_row);
+    p->values = alive ? p->s_t
+              : p->value_blocks ? place(&next, p->source_blocks * p->block * layer->h_kv * layer->d_v)
+              : p->v.exists ? place(&next, arrays(&p->v, layer) * layer->source_len * p->v.c_row) : 0;
     p->shared_size = next;
 
     const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
@@ -379,7 +425,7 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->scores = place(&own, p->key_block * p->block);
     p->visible = partial ? place(&own, p->key_block * p->block) : 0;
     p->added = (layer->mask & MASK_ADDITIVE) ? place(&own, p->key_block * p->block) : 0;
-    p->tile = place(&own, layer->d_v * p->block);
+    p->tile = place(&own, p->fold->d_z * p->block);
     p->worker_size = own;
 }
 
@@ -460,6 +506,35 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer)
 
 /* ---- all of it ---- */
 
+static void plan_values(struct plan_isa *p, const struct layer *layer, const struct request *request)
+{
+    const bool input = layer->identity || p->fold->values;
+    p->v_feature = 1;
+    if (p->value_blocks) {
+        const int64_t columns = input ? layer->d_source : layer->h_kv * layer->d_v, width = input ? layer->d_in_kv : layer->d_v;
+        p->v_row = 1;
+        p->v_feature = p->block;
+        p->v_head = input && !layer->split ? 0 : width * p->block;
+        p->v_block = columns * p->block;
+        if (input)
+            return;
+        p->v_t = (struct plan_lanes){
+            .depth = layer->d_in_kv,
+            .groups = layer->split ? layer->h : 1,
+            .columns = layer->split ? layer->d_v : layer->h_kv * layer->d_v,
+            .a_group = layer->split ? layer->d_in_kv * p->block : 0,
+        };
+        plan_lanes(&p->v_t, request, p, layer->d_source, layer->source_len);
+    } else if (input) {
+        p->v_row = layer->d_source;
+        p->v_head = layer->split ? layer->d_in_kv : 0;
+    } else {
+        plan_key_value(&p->v, layer, request, p, layer->d_v, &p->v_row, &p->v_head);
+        /* everything that the tiles see of a projection follows from its width: see plan_key_value */
+        p->v.shares_tiles = p->k.exists && layer->d_v == layer->d_k;
+    }
+}
+
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
                      const struct request *request)
 {
@@ -469,34 +544,38 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->block = p->vecs * p->lanes;
     p->rows = tile_rows(isa, p->vecs);
     p->rows_single = tile_rows(isa, 1);
-    p->value_rows = near_equal(layer->d_v, p->rows);
-    p->value_rows_single = near_equal(layer->d_v, p->rows_single);
+    p->value_rows = near_equal(p->fold->d_value, p->rows);
+    p->value_rows_single = near_equal(p->fold->d_value, p->rows_single);
     p->query_blocks = ceil_div(layer->seq_len, p->block);
     p->source_blocks = ceil_div(layer->source_len, p->block);
+    p->value_blocks = p->fold->d_value >= VALUE_BLOCKS_LEAST;
 
     const int64_t fit = most(p->rows, (int64_t)(isa->l1d_bytes / 2 / sizeof(float)) / p->block);
     p->key_block = request->key_block > 0 ? request->key_block
+                 : p->value_blocks ? p->block
                  : round_up(ceil_div(layer->source_len, ceil_div(layer->source_len, fit)), p->rows);
-    p->unroll_scores = choose_unroll(request, layer->d_k);
+    const int64_t slabs = ceil_div(p->fold->d_score * p->block, (int64_t)(isa->l1d_bytes * 2 / 3 / sizeof(float)));
+    p->depth_slab = ceil_div(p->fold->d_score, slabs);
+    p->unroll_scores = choose_unroll(request, p->depth_slab);
     p->unroll_values = request->unroll == 0 ? UNROLL_KEYS_FULL : choose_unroll(request, UNROLL_KEYS_FULL);
-    const double block = (double)p->block * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
+    const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
     p->part_blocks = least(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
+    const bool by_head = layer->split || p->fold->scores; /* a folded tile belongs to one head: it is made from two matrices */
     p->q = (struct plan_lanes){
         .depth = layer->d_in_q,
-        .groups = layer->split ? layer->h : 1,
-        .columns = layer->split ? layer->d_k : layer->h * layer->d_k,
+        .groups = by_head ? layer->h : 1,
+        .columns = by_head ? p->fold->d_score : layer->h * p->fold->d_score,
+        .a_group = layer->split ? layer->d_in_q * p->block : 0,
     };
     plan_lanes(&p->q, request, p, layer->d_model, layer->seq_len);
-    plan_key_value(&p->k, layer, request, p, layer->d_k, &p->k_row, &p->k_head);
-    if (layer->identity) {
-        p->v_row = layer->d_source;
-        p->v_head = layer->split ? layer->d_in_kv : 0;
+    if (p->fold->scores) {
+        p->k_row = layer->d_source;
+        p->k_head = layer->split ? layer->d_in_kv : 0;
     } else {
-        plan_key_value(&p->v, layer, request, p, layer->d_v, &p->v_row, &p->v_head);
-        /* everything that the tiles see of a projection follows from its width: see plan_key_value */
-        p->v.shares_tiles = layer->d_v == layer->d_k;
+        plan_key_value(&p->k, layer, request, p, layer->d_k, &p->k_row, &p->k_head);
     }
+    plan_values(p, layer, request);
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
     place_packed(p, layer);
@@ -509,9 +588,10 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 static double size_bound(const struct layer *l)
 {
     const double wide = 64, q = (double)l->seq_len + wide, s = (double)l->source_len + wide;
-    const double e_k = (double)l->h * (double)l->d_k + wide, e_v = (double)l->h * (double)l->d_v + wide;
+    const double in = (double)l->d_source + 1;
+    const double e_k = (double)l->h * ((double)l->d_k + in) + wide, e_v = (double)l->h * ((double)l->d_v + in) + wide;
     const double d = (double)l->d_model + (double)l->d_source + wide;
-    const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + 1e3)
+    const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + in + 1e3)
                          + (double)l->conv_width * e_v + wide * s;
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
     return scratch + packed;
@@ -538,7 +618,7 @@ static bool complete(const struct plan *plan)
 
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag)
 {
-    struct request request = {.unroll = -1, .query_vecs = -1, .key_block = -1, .group_rows = -1};
+    struct request request = {.unroll = -1, .query_vecs = -1, .key_block = -1, .group_rows = -1, .fold = -1};
     const size_t before = diag->errors;
     for (size_t i = 0; i < layer->options_count; i++)
         read_request(&request, &layer->options[i], diag);
@@ -552,10 +632,12 @@ struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *di
         diag_environment(diag, NULL, "out of memory");
         return NULL;
     }
+    plan->fold = plan_fold(layer, &request);
     for (size_t i = 0; i < isa_count; i++) {
         if ((isas >> i & 1u) == 0)
             continue;
         struct plan_isa *p = &plan->isas[plan->count++];
+        p->fold = &plan->fold;
         plan_one(p, &isa_table[i], layer, &request);
         plan->packed_bytes = most(plan->packed_bytes, p->packed_size * (int64_t)sizeof(float));
         plan->shared_bytes = most(plan->shared_bytes, p->shared_size * (int64_t)sizeof(float));
@@ -610,7 +692,7 @@ static const struct field panels_fields[] = {
 };
 
 static const struct field lanes_fields[] = {
-    FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, columns), FIELD(plan_lanes, rows),
+    FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, a_group), FIELD(plan_lanes, columns), FIELD(plan_lanes, rows),
     FIELD(plan_lanes, unroll), {"height_0", offsetof(struct plan_lanes, height[0])},
     {"height_1", offsetof(struct plan_lanes, height[1])}, {"count_0", offsetof(struct plan_lanes, count[0])},
     {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, part_tiles),
@@ -622,7 +704,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead), FIELD(plan_isa, unroll_scores),
     FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows), FIELD(plan_isa, value_rows_single),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head), FIELD(plan_isa, v_row),
-    FIELD(plan_isa, v_head), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t), FIELD(plan_isa, keys),
+    FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block), FIELD(plan_isa, depth_slab), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t), FIELD(plan_isa, keys),
     FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z),
     FIELD(plan_isa, z_front), FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible),
     FIELD(plan_isa, added), FIELD(plan_isa, tile),
@@ -638,6 +720,22 @@ static void push_panels(struct emit *emit, const char *name, const struct plan_p
     emit_end(emit);
 }
 
+static bool alike(const struct plan_lanes *a, const struct plan_lanes *b)
+{
+    return a->depth == b->depth && a->unroll == b->unroll && a->prefetch == b->prefetch && a->height[0] == b->height[0] &&
+           (a->count[1] > 0) == (b->count[1] > 0);
+}
+
+static void push_lanes(struct emit *emit, const char *name, const struct plan_lanes *g, const struct plan_lanes *queries)
+{
+    if (g->depth == 0)
+        return;
+    emit_begin_table(emit, name);
+    PUSH_FIELDS(emit, g, lanes_fields);
+    emit_set_boolean(emit, "shares_tiles", alike(g, queries));
+    emit_end(emit);
+}
+
 static void push_isa(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_item(emit);
@@ -647,9 +745,9 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
-    emit_begin_table(emit, "q");
-    PUSH_FIELDS(emit, &p->q, lanes_fields);
-    emit_end(emit);
+    push_lanes(emit, "q", &p->q, &p->q);
+    push_lanes(emit, "v_t", &p->v_t, &p->q);
+    emit_set_boolean(emit, "value_blocks", p->value_blocks);
     push_panels(emit, "k", &p->k);
     push_panels(emit, "v", &p->v);
     push_panels(emit, "o", &p->o);
@@ -696,6 +794,12 @@ static void push_layer(struct emit *emit, const struct layer *layer)
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit)
 {
     push_layer(emit, layer);
+    emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
+    emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);
+    emit_set_boolean(emit, "VALUES_ARE_INPUT", plan->fold.values || layer->identity);
+    emit_set_integer(emit, "D_SCORE", plan->fold.d_score);
+    emit_set_integer(emit, "D_VALUE", plan->fold.d_value);
+    emit_set_integer(emit, "D_Z", plan->fold.d_z);
     emit_set_integer(emit, "PACKED_BYTES", plan->packed_bytes);
     emit_set_integer(emit, "SHARED_BYTES", plan->shared_bytes);
     emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);

@@ -56,6 +56,7 @@ struct plan_panels {
 /* The product Q^T = W_Q^T X^T: features as rows, queries along the lanes. */
 struct plan_lanes {
     int64_t depth, groups, columns, rows, unroll;
+    int64_t a_group; /* step of A from group to group */
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
     int64_t group_rows;
     int64_t prefetch;
@@ -63,8 +64,18 @@ struct plan_lanes {
     int64_t w, b;
 };
 
+/* Which products of weights are taken when packing, and how wide a head is then. Alike for all ISAs. */
+struct plan_fold {
+    bool scores;  /* W_Q W_K^T: keys are the input */
+    bool values;  /* W_V W_O: values are the input */
+    int64_t d_score, d_value; /* features that a score sums over, and of a value */
+    int64_t d_z;  /* of a head's z: with folded values and biases one more, 1 where a query sees a key */
+    double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */
+};
+
 struct plan_isa {
     const struct isa *isa;
+    const struct plan_fold *fold;
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
     int64_t block;       /* queries in a query block */
@@ -77,8 +88,12 @@ struct plan_isa {
     int64_t query_blocks, source_blocks; /* at the compiled limits */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
     struct plan_lanes q;
+    struct plan_lanes v_t; /* values with tokens along the lanes, where value_blocks */
     struct plan_panels k, v, o;
-    int64_t k_row, k_head, v_row, v_head; /* strides of keys and values between tokens and heads */
+    bool value_blocks;   /* values lie [block of tokens][feature][token] */
+    int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
+    int64_t k_row, k_head;  /* strides of keys between tokens and heads */
+    int64_t v_row, v_head, v_feature, v_block; /* of values between tokens, heads, features and blocks of tokens */
 
     /* scratch, in floats from its start; everything on a 64-byte boundary */
     int64_t x_t, s_t, q_t, keys, values, o_t, z, shared_size;
@@ -93,6 +108,7 @@ struct plan_isa {
 };
 
 struct plan {
+    struct plan_fold fold;
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
