@@ -53,7 +53,7 @@ static void expect_given(double *expected, double *worst, double *drawn, const s
 /* The reference, with all rows; its values are kept as f32 when they are what was asked for. */
 static bool compute_reference(struct job *job)
 {
-    if (!bounds_compute(&job->reference, &job->bounds, job->layer, &job->inputs, false, &job->diag))
+    if (!bounds_compute(&job->reference, &job->bounds, job->layer, &job->inputs, (struct folds){0}, false, &job->diag))
         return false;
     const size_t y = inputs_count(job->layer, &job->inputs, TENSOR_Y);
     const size_t attn = inputs_count(job->layer, &job->inputs, TENSOR_ATTN);
