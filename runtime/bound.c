@@ -30,6 +30,17 @@
  * layers the largest error is 0.1 to 0.5 of this gate. Where a weight may be off by more than SATURATED (all visible
  * keys at -1e9, say), errors are not small and independent any more, and only the worst case holds.
  *
+ * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
+ * rows then, so e_k = e_v = 0. G and b', H and b_V W_O are products in double, rounded to f32 once. In place of |w| of
+ * such a weight, a sum of d products, stands its size
+ *
+ *   [w] = |w| + 2^-29 (d + 4) ||a|| ||b|| + 2^-125      a, b the row and column whose product it is
+ *         the products in double and a denormal w, both in units of u
+ *   e_q = |c| gamma_{K+3} (|x|[G] + [b']) + omega (K + 1 + sum |x|)        3: G, the bias, the store
+ *   e_y = sum e_z [H] + gamma_{K+3} (sum (|U| + e_z)[H] + |b_O|) + omega (K + 1)
+ *         K = h d_v or taps d_v, d_v being D_s, or with biases D_s + 1: b_V W_O is H's row for the indicator, which is
+ *         exactly 1 or 0, so its e_z is 0
+ *
  * Whatever may overflow in f32 on the way has no bound (infinity).
  */
 #include "bound.h"
@@ -39,6 +50,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fold.h"
 #include "product.h"
 #include "wide.h"
 
@@ -64,7 +76,10 @@ struct pair {
 };
 
 struct propagation {
-    const struct layer *layer;
+    const struct layer *plain; /* as the spec has it */
+    struct folds folds;        /* asked for */
+    struct folded folded;      /* as the kernel computes it */
+    const struct layer *layer; /* folded.layer, once there is one */
     const struct inputs *in;
     struct bounds *bounds;
     double *y_squares, *y_size;      /* sum e_z^2 W^2, sum |Z||W| + |b| */
@@ -81,6 +96,7 @@ static void free_all(struct propagation *p)
                         p->q_size,    p->k_size,  p->v_size,     p->t_size,     p->t_worst, p->t_squares};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
+    folded_free(&p->folded);
 }
 
 static bool room(double **p, size_t count)
@@ -97,8 +113,11 @@ static size_t larger(size_t a, size_t b)
 /* The first head that is seen tells the sizes. */
 static bool allocate(struct propagation *p, const struct reference *reference)
 {
-    const struct layer *layer = p->layer;
-    const size_t rows = reference->z_rows.count, m = p->in->m, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
+    const size_t rows = reference->z_rows.count, m = p->in->m;
+    if (!folded_make(&p->folded, p->plain, p->folds, rows, m))
+        return false;
+    const struct layer *layer = p->layer = &p->folded.layer;
+    const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t d_in = larger((size_t)layer->d_in_q, (size_t)layer->d_in_kv);
     const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
                                                 : (size_t)layer->d_model;
@@ -122,28 +141,34 @@ static void absolutes(double *out, const double *from, size_t count)
         out[i] = fabs(from[i]);
 }
 
+/* A projection a w + b; rows of a [in], of w [d]. w and b may be sizes: of them only |w| and |b| matter. */
+struct projection {
+    const double *a, *w, *b;
+    size_t rows, in, d;
+};
+
 /* size = |a||w| + |b| */
-static void projection_size(struct propagation *p, double *size, const double *a, const double *w, const double *b,
-                            size_t rows, size_t in, size_t d)
+static void projection_size(struct propagation *p, double *size, const struct projection *of)
 {
-    absolutes(p->absolute_a, a, rows * in);
-    absolutes(p->absolute_b, w, in * d);
-    for (size_t r = 0; r < rows; r++)
-        absolutes(size + r * d, b, d);
-    product_add(size, d, p->absolute_a, in, p->absolute_b, d, rows, in, d);
+    absolutes(p->absolute_a, of->a, of->rows * of->in);
+    absolutes(p->absolute_b, of->w, of->in * of->d);
+    for (size_t r = 0; r < of->rows; r++)
+        absolutes(size + r * of->d, of->b, of->d);
+    product_add(size, of->d, p->absolute_a, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
 }
 
-/* Errors of factor * (a w + b), `folded` when the factor is multiplied into w beforehand. */
+/* Errors of factor * (a w + b) with so many roundings besides those of the sum; `packed` when the factor is multiplied
+ * into w beforehand. */
 static void projection_error(struct propagation *p, struct pair error, double *size, const double *value,
-                             const double *a, const double *w, const double *b, size_t rows, size_t in, size_t d,
-                             double factor, bool folded)
+                             const struct projection *of, double factor, size_t roundings, bool packed)
 {
-    const double worst = gamma_of(in + (folded ? 5 : 2)), root = sqrt((double)in + 1), large = fmax(1, factor);
-    projection_size(p, size, a, w, b, rows, in, d);
+    const size_t rows = of->rows, in = of->in, d = of->d;
+    const double worst = gamma_of(in + roundings), root = sqrt((double)in + 1), large = fmax(1, factor);
+    projection_size(p, size, of);
     for (size_t r = 0; r < rows; r++) {
         double denormal = (double)(in + 1);
-        for (size_t k = 0; folded && k < in; k++)
-            denormal += fabs(a[r * in + k]);
+        for (size_t k = 0; packed && k < in; k++)
+            denormal += fabs(of->a[r * in + k]);
         denormal *= OMEGA * large;
         for (size_t at = r * d; at < (r + 1) * d; at++) {
             error.worst[at] = factor * worst * size[at] + denormal;
@@ -292,7 +317,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
                     head->v + j * d_v, p->v.worst + j * d_v, p->v.drawn + j * d_v, z, d_v);
             any = true;
         }
-    for (size_t c = 0; any && c < d_v; c++) {
+    for (size_t c = 0; any && c < d_v - p->folded.indicator; c++) {
         worst[c] += (double)keys * OMEGA;
         drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (size[c] + 2 * root * fabs(z[c])) + (double)keys * OMEGA;
         if (row->saturated)
@@ -300,6 +325,8 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         if (row->overflow || !((double)keys * size[c] <= FLT_MAX))
             worst[c] = drawn[c] = INFINITY;
     }
+    if (p->folded.indicator) /* not a sum of weights, but exactly 1 or 0 */
+        worst[d_v - 1] = drawn[d_v - 1] = 0;
 }
 
 /* What attn may be off by: e_a and the rounding of the sum and the division; nothing where hidden. */
@@ -351,6 +378,12 @@ static size_t merge_length(const struct layer *layer)
     return (size_t)(layer->w_o == W_O_CONV ? layer->conv_width * layer->d_v : layer->h * layer->d_v);
 }
 
+/* Of the sum that makes one element of y: its products, the bias, the store, and H once. */
+static double merge_gamma(const struct propagation *p)
+{
+    return gamma_of(merge_length(p->layer) + (p->folded.folds.values ? 3 : 2));
+}
+
 /* The head's share of y_worst, y_squares and y_size. */
 static void merge_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head)
 {
@@ -359,10 +392,10 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     const size_t conv_columns = (size_t)layer->conv_width * (d_model / (size_t)layer->h);
     const size_t weights = (size_t)layer->d_v * (layer->w_o == W_O_CONV ? conv_columns : d_model);
     const size_t offset = head->b * reference->y_rows.count * (size_t)layer->d_out;
-    const double rounding = layer->w_o == W_O_NONE ? 0 : gamma_of(merge_length(layer) + 2);
+    const double rounding = layer->w_o == W_O_NONE ? 0 : merge_gamma(p);
     double *a = p->absolute_a, *w = p->absolute_b;
     if (layer->w_o != W_O_NONE)
-        absolutes(w, head->w_o, weights);
+        absolutes(w, p->folded.folds.values ? p->folded.w_o_size : head->w_o, weights);
     for (size_t at = 0; at < count; at++)
         a[at] = p->z.worst[at] + rounding * (fabs(head->z[at]) + p->z.worst[at]);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->bounds->y_worst + offset);
@@ -375,24 +408,45 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_squares + offset);
 }
 
-static bool observe(void *context, const struct reference *reference, const struct reference_head *head)
+/* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
+static void query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+{
+    const struct folded *folded = &p->folded;
+    const bool fold = folded->folds.scores;
+    const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
+                                 .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
+                                 .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k};
+    projection_error(p, p->q, p->q_size, head->q, &q, c, fold ? 3 : 5, true);
+    for (size_t at = 0; at < rows * q.d; at++)
+        p->q.drawn[at] = fmin(p->q.drawn[at], p->q.worst[at]);
+}
+
+/* K and V, unless they are the source's rows. */
+static void key_value_errors(struct propagation *p, const struct reference_head *head)
+{
+    const size_t in = (size_t)p->layer->d_in_kv;
+    const struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = head->keys, .in = in,
+                                 .d = (size_t)p->layer->d_k};
+    const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = head->keys, .in = in,
+                                 .d = (size_t)p->layer->d_v};
+    if (!p->folded.folds.scores)
+        projection_error(p, p->k, p->k_size, head->k, &k, 1, 2, false);
+    if (!p->layer->identity)
+        projection_error(p, p->v, p->v_size, head->v, &v, 1, 2, false);
+}
+
+static bool observe(void *context, const struct reference *reference, const struct reference_head *plain)
 {
     struct propagation *p = context;
-    const struct layer *layer = p->layer;
-    const size_t rows = reference->z_rows.count, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
-    const double c = fabs(layer->scale) * LOG2_E;
+    const size_t rows = reference->z_rows.count;
+    const double c = fabs(p->plain->scale) * LOG2_E;
     if (p->bounds->y_worst == NULL && !allocate(p, reference))
         return false;
-    projection_error(p, p->q, p->q_size, head->q, head->x, head->w_q, head->b_q, rows, (size_t)layer->d_in_q, d_k, c,
-                     true);
+    folded_see(&p->folded, plain, rows);
+    const struct reference_head *head = &p->folded.head;
+    query_errors(p, head, rows, c);
     if (head->new_kv)
-        projection_error(p, p->k, p->k_size, head->k, head->s, head->w_k, head->b_k, head->keys,
-                         (size_t)layer->d_in_kv, d_k, 1, false);
-    if (head->new_kv && !layer->identity)
-        projection_error(p, p->v, p->v_size, head->v, head->s, head->w_v, head->b_v, head->keys,
-                         (size_t)layer->d_in_kv, d_v, 1, false);
-    for (size_t at = 0; at < rows * d_k; at++)
-        p->q.drawn[at] = fmin(p->q.drawn[at], p->q.worst[at]);
+        key_value_errors(p, head);
     if (!score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
         return false;
     merge_errors(p, reference, head);
@@ -405,7 +459,7 @@ static void finish(struct propagation *p, const struct reference *reference)
     const struct layer *layer = p->layer;
     const size_t d_out = (size_t)layer->d_out, count = p->in->batch * reference->y_rows.count * d_out;
     const size_t length = merge_length(layer);
-    const double worst = gamma_of(length + 2), root = sqrt((double)length), denormal = (double)(length + 1) * OMEGA;
+    const double worst = merge_gamma(p), root = sqrt((double)length), denormal = (double)(length + 1) * OMEGA;
     const float *b_o = inputs_floats(p->in, TENSOR_B_O);
     for (size_t at = 0; at < count; at++) {
         const double bias = b_o != NULL ? fabs(b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
@@ -421,9 +475,9 @@ static void finish(struct propagation *p, const struct reference *reference)
 }
 
 bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
-                    const struct inputs *in, bool sample, struct diag *diag)
+                    const struct inputs *in, struct folds folds, bool sample, struct diag *diag)
 {
-    struct propagation p = {.layer = layer, .in = in, .bounds = bounds};
+    struct propagation p = {.plain = layer, .folds = folds, .in = in, .bounds = bounds};
     *bounds = (struct bounds){0};
     bool good = reference_compute(reference, layer, in, sample, observe, &p, diag);
     if (good && bounds->y_worst != NULL) /* an empty batch has no head */

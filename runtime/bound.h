@@ -1,11 +1,12 @@
 /* How far a kernel in f32 may be from the reference, element by element: two gates, derived in bound.c.
  *
- * Left out on purpose: plans that compute something else than the plain equations (folded weights, fast products).
+ * Left out on purpose: plans that compute something else than the equations with their weights plain or folded (fast
+ * products, say).
  */
 #ifndef ATTNRUN_BOUND_H
 #define ATTNRUN_BOUND_H
 
-#include "reference.h"
+#include "fold.h"
 
 /* Shapes as in struct reference. NaN stands for infinity: nothing is promised of that element. */
 struct bounds {
@@ -13,9 +14,9 @@ struct bounds {
     double *y_drawn, *attn_drawn; /* for drawn data: rounding errors add up like a random walk */
 };
 
-/* Computes the reference and the bounds that go with it. */
+/* Computes the reference and the bounds that go with it, for a kernel that folds these weights. */
 bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
-                    const struct inputs *inputs, bool sample, struct diag *diag);
+                    const struct inputs *inputs, struct folds folds, bool sample, struct diag *diag);
 void bounds_free(struct bounds *bounds);
 
 #endif

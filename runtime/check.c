@@ -215,7 +215,7 @@ static void check_spec(const struct options *options, const char *spec, struct t
     s.layer = layer_read(spec, options->compile.set, options->compile.set_count, &s.diag);
     bool good = s.layer != NULL && draw_inputs(&s) &&
                 compile_kernel(&s.kernel, spec, s.layer->name, &options->compile, &s.diag) &&
-                bounds_compute(&s.reference, &s.bounds, s.layer, &s.inputs, true, &s.diag);
+                bounds_compute(&s.reference, &s.bounds, s.layer, &s.inputs, kernel_folds(&s.kernel), true, &s.diag);
     if (good && check_kernels(&s, tally) == 0)
         diag_error(&s.diag, spec, "the kernel has none of the instruction sets \"%s\"", options->isa);
     fflush(stdout);

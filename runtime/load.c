@@ -34,12 +34,13 @@ static const char shim_text[] =
     "    int (*isa)(const void *);\n"
     "    const char *(*name)(int);\n"
     "    const char *(*text)(int);\n"
+    "    int scores, values;\n"
     "};\n"
     "extern const struct shim_table attnrun_shim_table;\n"
     "const struct shim_table attnrun_shim_table = {\n"
     "    @N_INTERFACE_VERSION, @N_PACKED_BYTES, @N_SCRATCH_BYTES, sizeof(@n_weights), sizeof(@n_args),\n"
     "    shim_scratch_of, shim_pack_of, shim_forward_of, shim_phases_of, shim_parts_of, shim_run_of, shim_phase_of,\n"
-    "    shim_isa_of, shim_name_of, shim_text_of\n"
+    "    shim_isa_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES\n"
     "};\n";
 
 char *kernel_shim(const char *name)
@@ -89,6 +90,13 @@ void kernel_unload(struct kernel *kernel)
     if (kernel->library != NULL)
         dlclose(kernel->library);
     *kernel = (struct kernel){0};
+}
+
+struct folds kernel_folds(const struct kernel *kernel)
+{
+    if (kernel->call == NULL)
+        return (struct folds){0};
+    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values};
 }
 
 struct kernel_weights kernel_weights_of(const struct inputs *in)

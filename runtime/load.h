@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "../gen/diag.h"
+#include "fold.h"
 #include "inputs.h"
 
 #define KERNEL_INTERFACE_VERSION 1
@@ -54,6 +55,7 @@ struct kernel_table {
     int (*isa)(const void *packed);
     const char *(*isa_name)(int isa);
     const char *(*strerror)(int error);
+    int folds_scores, folds_values; /* which weights are multiplied with each other when packed: fold.h */
 };
 
 struct kernel {
@@ -67,6 +69,8 @@ char *kernel_shim(const char *name);
 bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag);
 void kernel_unload(struct kernel *kernel);
 
+/* None without a kernel. */
+struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
 /* y and attn are the caller's. */
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs, float *y, float *attn);

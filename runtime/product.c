@@ -55,8 +55,14 @@ void product_add(double *out, size_t out_stride, const double *a, size_t a_strid
         }
 }
 
-WIDE void axpy(double *restrict y, double a, const double *restrict x, size_t count)
+WIDE static void add_scaled(double *restrict y, double a, const double *restrict x, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         y[i] += a * x[i];
+}
+
+/* Not WIDE itself: clang 14 gives the chosen version another name, which only its own file knows. */
+void axpy(double *restrict y, double a, const double *restrict x, size_t count)
+{
+    add_scaled(y, a, x, count);
 }

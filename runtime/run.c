@@ -14,6 +14,7 @@ struct job {
     struct inputs inputs;
     const struct tensor *y_given, *attn_given; /* in the file, or NULL */
     float *y, *attn;                           /* what was computed */
+    struct kernel kernel;                      /* none where the reference is asked for */
     struct reference reference;
     struct bounds bounds;
     struct diag diag;
@@ -53,7 +54,8 @@ static void expect_given(double *expected, double *worst, double *drawn, const s
 /* The reference, with all rows; its values are kept as f32 when they are what was asked for. */
 static bool compute_reference(struct job *job)
 {
-    if (!bounds_compute(&job->reference, &job->bounds, job->layer, &job->inputs, false, &job->diag))
+    const struct folds folds = kernel_folds(&job->kernel);
+    if (!bounds_compute(&job->reference, &job->bounds, job->layer, &job->inputs, folds, false, &job->diag))
         return false;
     const size_t y = inputs_count(job->layer, &job->inputs, TENSOR_Y);
     const size_t attn = inputs_count(job->layer, &job->inputs, TENSOR_ATTN);
@@ -98,9 +100,9 @@ static void compare_outputs(struct job *job, const char *who)
 }
 
 /* Runs one instruction set (0: the best); *skipped when this machine lacks it. */
-static bool run_kernel(struct job *job, const struct kernel *kernel, int isa, bool *skipped)
+static bool run_kernel(struct job *job, int isa, bool *skipped)
 {
-    const struct kernel_table *call = kernel->call;
+    const struct kernel_table *call = job->kernel.call;
     const struct kernel_weights weights = kernel_weights_of(&job->inputs);
     const struct kernel_args args = kernel_args_of(job->layer, &job->inputs, job->y, job->attn);
     void *packed = aligned_alloc(KERNEL_ALIGNMENT, (call->packed_bytes + KERNEL_ALIGNMENT) / 64 * 64);
@@ -128,25 +130,21 @@ static bool run_kernel(struct job *job, const struct kernel *kernel, int isa, bo
 /* The best instruction set, or each of those asked for that this machine has. */
 static bool run_kernels(struct job *job)
 {
-    struct kernel kernel;
     size_t ran = 0;
     bool skipped = false, good = true;
-    if (!compile_kernel(&kernel, job->spec, job->layer->name, &job->options->compile, &job->diag))
-        return false;
     if (!job->options->each_isa) {
-        good = run_kernel(job, &kernel, 0, &skipped);
+        good = run_kernel(job, 0, &skipped);
         ran = !skipped;
     }
     for (int isa = 1; job->options->each_isa && good && isa < KERNEL_ISA_LIMIT; isa++) {
-        const char *name = kernel.call->isa_name(isa);
+        const char *name = job->kernel.call->isa_name(isa);
         if (name == NULL || !options_want_isa(job->options, name))
             continue;
-        good = run_kernel(job, &kernel, isa, &skipped);
+        good = run_kernel(job, isa, &skipped);
         ran += !skipped;
         if (skipped)
             printf("%s: skipped, this machine lacks it\n", name);
     }
-    kernel_unload(&kernel);
     if (good && ran == 0)
         diag_environment(&job->diag, job->spec, "this machine has none of the instruction sets asked for");
     return good && ran > 0;
@@ -169,6 +167,8 @@ int command_run(const struct options *options)
 {
     struct job job = {.options = options, .spec = options->specs[0]};
     bool good = read_inputs(&job);
+    if (good && !options->reference)
+        good = compile_kernel(&job.kernel, job.spec, job.layer->name, &options->compile, &job.diag);
     if (good && (options->reference || job.y_given != NULL || job.attn_given != NULL))
         good = compute_reference(&job);
     if (good && options->reference)
@@ -186,6 +186,7 @@ int command_run(const struct options *options)
     inputs_free(&job.inputs);
     reference_free(&job.reference);
     bounds_free(&job.bounds);
+    kernel_unload(&job.kernel);
     free(job.y);
     free(job.attn);
     layer_free(job.layer);

@@ -61,7 +61,7 @@ static void make(struct subject *s, const char *spec, uint64_t seed)
 static void bound(struct subject *s)
 {
     struct diag diag = {0};
-    assert_true(bounds_compute(&s->reference, &s->bounds, s->layer, &s->in, true, &diag));
+    assert_true(bounds_compute(&s->reference, &s->bounds, s->layer, &s->in, (struct folds){0}, true, &diag));
 }
 
 static void unmake(struct subject *s)
