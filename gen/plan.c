@@ -32,7 +32,9 @@
 struct request {
     int64_t unroll; /* 0 full, -1 auto */
     int64_t query_vecs, key_block, group_rows; /* -1 auto */
-    int64_t fold; /* 0 off, 1 on, -1 auto */
+    int64_t depth_slab; /* -1 auto */
+    int64_t fold, prefetch; /* 0 off, 1 on, -1 auto */
+    int64_t value_layout; /* 0 rows, 1 blocks, -1 auto */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -65,10 +67,24 @@ static const struct request_key request_keys[] = {
     {"plan.unroll", offsetof(struct request, unroll), 1, 4096, "auto, full or 1 ... 4096 steps"},
     {"plan.query_vecs", offsetof(struct request, query_vecs), 1, 4, "auto or 1 ... 4 vectors"},
     {"plan.key_block", offsetof(struct request, key_block), 1, 65536, "auto or 1 ... 65536 keys"},
+    {"plan.depth_slab", offsetof(struct request, depth_slab), 1, 1 << 20, "auto or 1 ... 1048576 features"},
     {"plan.fold", offsetof(struct request, fold), 1, 0, "auto, on or off"},
+    {"plan.prefetch", offsetof(struct request, prefetch), 1, 0, "auto, on or off"},
+    {"plan.value_layout", offsetof(struct request, value_layout), 1, 0, "auto, rows or blocks"},
     {"plan.group_rows", offsetof(struct request, group_rows), 1, 1 << 20, "auto or 1 ... 1048576 rows"},
 };
 #define REQUEST_KEYS (sizeof request_keys / sizeof request_keys[0])
+
+/* Words that a key takes besides auto and numbers. */
+static const struct request_word {
+    const char *key, *word;
+    int64_t value;
+} request_words[] = {
+    {"plan.unroll", "full", 0},       {"plan.fold", "off", 0},          {"plan.fold", "on", 1},
+    {"plan.prefetch", "off", 0},      {"plan.prefetch", "on", 1},
+    {"plan.value_layout", "rows", 0}, {"plan.value_layout", "blocks", 1},
+};
+#define REQUEST_WORDS (sizeof request_words / sizeof request_words[0])
 
 static void read_request(struct request *request, const struct layer_option *option, struct diag *diag)
 {
@@ -76,7 +92,7 @@ static void read_request(struct request *request, const struct layer_option *opt
     while (row < request_keys + REQUEST_KEYS && strcmp(row->key, option->key) != 0)
         row++;
     if (row == request_keys + REQUEST_KEYS) {
-        char known[200] = "";
+        char known[400] = "";
         for (size_t i = 0; i < REQUEST_KEYS; i++) {
             strcat(known, i > 0 ? ", " : "");
             strcat(known, request_keys[i].key);
@@ -87,14 +103,11 @@ static void read_request(struct request *request, const struct layer_option *opt
     int64_t *field = (int64_t *)(void *)((char *)request + row->offset);
     if (strcmp(option->value, "auto") == 0)
         return;
-    if (row->offset == offsetof(struct request, unroll) && strcmp(option->value, "full") == 0) {
-        *field = 0;
-        return;
-    }
-    if (row->offset == offsetof(struct request, fold) && (strcmp(option->value, "on") == 0 || strcmp(option->value, "off") == 0)) {
-        *field = strcmp(option->value, "on") == 0;
-        return;
-    }
+    for (const struct request_word *w = request_words; w < request_words + REQUEST_WORDS; w++)
+        if (strcmp(option->key, w->key) == 0 && strcmp(option->value, w->word) == 0) {
+            *field = w->value;
+            return;
+        }
     char *end = option->value;
     const long long number = strtoll(option->value, &end, 10);
     if (option->value[0] < '0' || option->value[0] > '9' || *end != '\0' || number < row->low || number > row->high)
@@ -352,11 +365,12 @@ static void prefetch_lanes(struct plan_lanes *g, const struct request *request, 
  * attention reads next. */
 static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct request *request)
 {
-    if (!p->isa->prefetches || p->packed_size * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes / 2)
+    const bool stays = p->packed_size * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes / 2;
+    if (!p->isa->prefetches || request->prefetch == 0 || (request->prefetch < 0 && stays))
         return;
     const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + layer->d_v)
                         + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
-    if (attend * sizeof(float) > (double)p->isa->l2_bytes / 2 && p->vecs > 1 && p->k.exists && p->v.exists)
+    if ((request->prefetch > 0 || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->k.exists && (p->v.exists || p->v_t.depth > 0))
         p->ahead = ceil_div(p->rows, p->query_blocks);
     prefetch_lanes(&p->q, request, p, layer->seq_len);
     prefetch_lanes(&p->v_t, request, p, layer->source_len);
@@ -535,6 +549,17 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
     }
 }
 
+/* Values in blocks, tokens along the lanes, or in rows? Wide ones are read faster so; and where tokens fill the vectors
+ * better than features do, their projection wastes less. */
+static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t columns = layer->split ? layer->d_v : layer->h_kv * layer->d_v;
+    const double tokens = (double)layer->source_len / (double)round_up(layer->source_len, p->lanes);
+    const double features = (double)columns / (double)round_up(columns, p->lanes);
+    const bool input = layer->identity || p->fold->values;
+    return p->fold->d_value >= VALUE_BLOCKS_LEAST || (!input && tokens > 1.05 * features);
+}
+
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
                      const struct request *request)
 {
@@ -548,14 +573,15 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->value_rows_single = near_equal(p->fold->d_value, p->rows_single);
     p->query_blocks = ceil_div(layer->seq_len, p->block);
     p->source_blocks = ceil_div(layer->source_len, p->block);
-    p->value_blocks = p->fold->d_value >= VALUE_BLOCKS_LEAST;
+    p->value_blocks = request->value_layout < 0 ? values_by_blocks(p, layer) : request->value_layout;
 
     const int64_t fit = most(p->rows, (int64_t)(isa->l1d_bytes / 2 / sizeof(float)) / p->block);
     p->key_block = request->key_block > 0 ? request->key_block
                  : p->value_blocks ? p->block
                  : round_up(ceil_div(layer->source_len, ceil_div(layer->source_len, fit)), p->rows);
-    const int64_t slabs = ceil_div(p->fold->d_score * p->block, (int64_t)(isa->l1d_bytes * 2 / 3 / sizeof(float)));
-    p->depth_slab = ceil_div(p->fold->d_score, slabs);
+    const int64_t slab = request->depth_slab > 0 ? request->depth_slab
+                       : most(1, (int64_t)(isa->l1d_bytes * 2 / 3 / sizeof(float)) / p->block);
+    p->depth_slab = near_equal(p->fold->d_score, slab);
     p->unroll_scores = choose_unroll(request, p->depth_slab);
     p->unroll_values = request->unroll == 0 ? UNROLL_KEYS_FULL : choose_unroll(request, UNROLL_KEYS_FULL);
     const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
@@ -618,7 +644,8 @@ static bool complete(const struct plan *plan)
 
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag)
 {
-    struct request request = {.unroll = -1, .query_vecs = -1, .key_block = -1, .group_rows = -1, .fold = -1};
+    struct request request = {.unroll = -1, .query_vecs = -1, .key_block = -1, .group_rows = -1, .depth_slab = -1, .fold = -1,
+                              .prefetch = -1, .value_layout = -1};
     const size_t before = diag->errors;
     for (size_t i = 0; i < layer->options_count; i++)
         read_request(&request, &layer->options[i], diag);
