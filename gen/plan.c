@@ -26,6 +26,7 @@
 #define LINE_FLOATS 16           /* a cache line */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
 #define VALUE_BLOCKS_LEAST 256   /* measured: features from which values are read faster along the tokens */
+#define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -296,11 +297,11 @@ static void plan_key_value(struct plan_panels *g, const struct layer *layer, con
     g->a_group = layer->split ? layer->d_in_kv * p->block : 0;
     g->a_block = layer->d_source * p->block;
     *row = row_stride(p, by_head ? d : g->columns);
-    *head = by_head ? layer->source_len * *row : d;
+    *head = by_head ? most(layer->source_len, p->batch_sources) * *row : d;
     g->c_row = *row;
     g->c_group = by_head ? *head : 0;
     g->c_split = by_head && !layer->split && layer->h_kv > 1 ? d : 0;
-    plan_panels(g, request, p, layer->source_len);
+    plan_panels(g, request, p, most(layer->source_len, p->batch_sources));
 }
 
 /* into how many arrays they go */
@@ -325,7 +326,7 @@ static void plan_output(struct plan_panels *g, const struct layer *layer, const 
     g->a_block = z_columns * p->block;
     g->c_row = layer->d_model;
     g->c_group = conv ? g->columns : 0;
-    plan_panels(g, request, p, layer->seq_len);
+    plan_panels(g, request, p, most(layer->seq_len, p->batch_rows));
 }
 
 /* ---- weights ahead of their use ---- */
@@ -428,10 +429,10 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
         p->z = place(&outputs, (p->z_front + layer->seq_len + p->z_back) * z_columns);
     int64_t next = most(inputs, outputs);
     p->q_t = place(&next, p->query_blocks * p->block * layer->h * p->fold->d_score);
-    p->keys = !p->k.exists ? 0 : place(&next, arrays(&p->k, layer) * layer->source_len * p->k.c_row);
+    p->keys = !p->k.exists ? 0 : place(&next, arrays(&p->k, layer) * most(layer->source_len, p->batch_sources) * p->k.c_row);
     p->values = alive ? p->s_t
               : p->value_blocks ? place(&next, p->source_blocks * p->block * layer->h_kv * layer->d_v)
-              : p->v.exists ? place(&next, arrays(&p->v, layer) * layer->source_len * p->v.c_row) : 0;
+              : p->v.exists ? place(&next, arrays(&p->v, layer) * most(layer->source_len, p->batch_sources) * p->v.c_row) : 0;
     p->shared_size = next;
 
     const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
@@ -440,6 +441,7 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->visible = partial ? place(&own, p->key_block * p->block) : 0;
     p->added = (layer->mask & MASK_ADDITIVE) ? place(&own, p->key_block * p->block) : 0;
     p->tile = place(&own, p->fold->d_z * p->block);
+    p->queries = p->batch_rows > 0 ? place(&own, p->fold->d_score * p->block) : 0;
     p->worker_size = own;
 }
 
@@ -560,6 +562,22 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
     return p->fold->d_value >= VALUE_BLOCKS_LEAST || (!input && tokens > 1.05 * features);
 }
 
+/* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a panel
+ * is worth fetching; else as many as fill the vectors. Not possible where a sequence must begin with a block of its own
+ * (values in blocks), has zeros before it (convolution), or has memory behind it that may not be read. */
+static void choose_batch(struct plan_isa *p, const struct layer *layer)
+{
+    if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)))
+        return;
+    const struct layer_parameters weights = layer_parameters(layer);
+    const bool stays = weights.total * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes / 2;
+    const bool fills = round_up(layer->seq_len, p->lanes) * 20 <= layer->seq_len * 21;
+    const int64_t wanted = !stays ? BATCH_ROWS : !fills ? 8 * p->lanes : 1;
+    const int64_t sequences = ceil_div(wanted, layer->seq_len);
+    p->batch_rows = sequences * layer->seq_len;
+    p->batch_sources = sequences * layer->source_len;
+}
+
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
                      const struct request *request)
 {
@@ -571,9 +589,11 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->rows_single = tile_rows(isa, 1);
     p->value_rows = near_equal(p->fold->d_value, p->rows);
     p->value_rows_single = near_equal(p->fold->d_value, p->rows_single);
-    p->query_blocks = ceil_div(layer->seq_len, p->block);
-    p->source_blocks = ceil_div(layer->source_len, p->block);
     p->value_blocks = request->value_layout < 0 ? values_by_blocks(p, layer) : request->value_layout;
+
+    choose_batch(p, layer);
+    p->query_blocks = ceil_div(most(layer->seq_len, p->batch_rows), p->block);
+    p->source_blocks = ceil_div(most(layer->source_len, p->batch_sources), p->block);
 
     const int64_t fit = most(p->rows, (int64_t)(isa->l1d_bytes / 2 / sizeof(float)) / p->block);
     p->key_block = request->key_block > 0 ? request->key_block
@@ -594,7 +614,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         .columns = by_head ? p->fold->d_score : layer->h * p->fold->d_score,
         .a_group = layer->split ? layer->d_in_q * p->block : 0,
     };
-    plan_lanes(&p->q, request, p, layer->d_model, layer->seq_len);
+    plan_lanes(&p->q, request, p, layer->d_model, most(layer->seq_len, p->batch_rows));
     if (p->fold->scores) {
         p->k_row = layer->d_source;
         p->k_head = layer->split ? layer->d_in_kv : 0;
@@ -613,7 +633,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 /* An upper bound of every sum of sizes that plan_one forms, in floats, so that it can work in int64_t. */
 static double size_bound(const struct layer *l)
 {
-    const double wide = 64, q = (double)l->seq_len + wide, s = (double)l->source_len + wide;
+    const double wide = 64, q = (double)l->seq_len + BATCH_ROWS + wide;
+    const double s = ((double)l->source_len) * (BATCH_ROWS / (double)l->seq_len + 1) + wide;
     const double in = (double)l->d_source + 1;
     const double e_k = (double)l->h * ((double)l->d_k + in) + wide, e_v = (double)l->h * ((double)l->d_v + in) + wide;
     const double d = (double)l->d_model + (double)l->d_source + wide;
@@ -734,7 +755,8 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block), FIELD(plan_isa, depth_slab), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t), FIELD(plan_isa, keys),
     FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z),
     FIELD(plan_isa, z_front), FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible),
-    FIELD(plan_isa, added), FIELD(plan_isa, tile),
+    FIELD(plan_isa, added), FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows),
+    FIELD(plan_isa, batch_sources),
 };
 
 static void push_panels(struct emit *emit, const char *name, const struct plan_panels *g)

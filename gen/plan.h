@@ -85,7 +85,8 @@ struct plan_isa {
     int64_t key_block;   /* most keys scored before their values are read */
     int64_t ahead;       /* keys of the next head that are asked for with each tile of scores, 0: none */
     int64_t unroll_scores, unroll_values;
-    int64_t query_blocks, source_blocks; /* at the compiled limits */
+    int64_t batch_rows, batch_sources; /* most queries and keys of sequences that are projected as one matrix; 0: one by one */
+    int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources where that is more */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
     struct plan_lanes q;
     struct plan_lanes v_t; /* values with tokens along the lanes, where value_blocks */
@@ -99,7 +100,7 @@ struct plan_isa {
     int64_t x_t, s_t, q_t, keys, values, o_t, z, shared_size;
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */
-    int64_t scores, visible, added, tile, worker_size;
+    int64_t scores, visible, added, tile, queries, worker_size;
 
     int64_t packed_size; /* floats, header included */
 
