@@ -272,7 +272,8 @@ static void plan_lanes(struct plan_lanes *g, const struct request *request, cons
     g->count[0] = tiles - g->count[1];
     g->group_rows = choose_group_rows(request, p, columns, queries);
     const double tile = (double)least(g->group_rows, queries) * (double)(g->depth * g->height[0]);
-    g->part_tiles = least(g->groups * tiles, (int64_t)(PART_MULTIPLY_ADDS / tile) + 1);
+    /* an even number: single vectors of tokens take two tiles at once */
+    g->part_tiles = least(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, 2));
 }
 
 /* A row stride at a multiple of 2 KiB would put every row into the same few sets of L1: one vector more. */
