@@ -30,6 +30,7 @@ extern char **environ;
 #define MULTIPLY_ADDS_MOST 2e7 /* of all sequences of a call */
 #define JOBS_MOST 64
 #define COMPILERS_MOST 8
+#define FEATURES_MOST 96
 #define CPU_SECONDS_MOST 600 /* one layer, compiler included: a loop without end is a failure */
 #define EVERYTHING_FROM 150  /* so many layers must have drawn every key and mask */
 #define BOUND_WITHIN 50      /* the bound should be at most this many times the error seen */
@@ -120,7 +121,8 @@ enum shape {
     SHAPE_USUAL,
     SHAPE_DEEP,   /* reductions longer than the plan takes at once */
     SHAPE_STRIDE, /* rows at a multiple of 2 KiB */
-    SHAPE_LONG    /* more keys than one key block of the plan's own choice */
+    SHAPE_LONG,   /* more keys than one key block of the plan's own choice */
+    SHAPE_WIDE    /* heads so wide that scores are summed in slabs and values lie in blocks, and few tokens */
 };
 
 struct draft {
@@ -133,7 +135,9 @@ struct draft {
     int64_t window_left, window_right; /* -1: not given */
     double scale;
     bool scale_given, bias, scores, out_in;
-    int64_t unroll, query_vecs, key_block, group_rows; /* 0: not given */
+    int64_t unroll, query_vecs, key_block, group_rows, depth_slab; /* 0: not given */
+    const char *fold, *prefetch, *value_layout; /* NULL: not given */
+    bool crowded; /* called with a batch of many short sequences */
 };
 
 static const struct {
@@ -150,7 +154,7 @@ static const struct {
 static void draw_kind(struct dice *dice, struct draft *d)
 {
     const bool plain = chance(dice, 0.25);
-    d->shape = chance(dice, 0.88) ? SHAPE_USUAL : (enum shape)PICK(dice, SHAPE_DEEP, SHAPE_STRIDE, SHAPE_LONG);
+    d->shape = chance(dice, 0.82) ? SHAPE_USUAL : (enum shape)PICK(dice, SHAPE_DEEP, SHAPE_STRIDE, SHAPE_LONG, SHAPE_WIDE, SHAPE_WIDE);
     d->split = !plain && chance(dice, 0.25);
     d->cross = !plain && chance(dice, 0.35);
     d->tied = !plain && chance(dice, 0.15);
@@ -159,6 +163,7 @@ static void draw_kind(struct dice *dice, struct draft *d)
     if (strcmp(d->w_o, "conv") == 0 && chance(dice, 0.8))
         d->conv_width = between(dice, 1, 5);
     d->wide = chance(dice, 0.2);
+    d->crowded = chance(dice, 0.25);
     d->bias = chance(dice, 0.5);
     d->scores = chance(dice, 0.3);
     d->out_in = chance(dice, 0.3);
@@ -179,6 +184,12 @@ static void draw_divided(struct dice *dice, struct draft *d)
     }
 }
 
+/* Up to about 300, beside the edges of slabs and of the values' blocks. */
+static int64_t wide_head(struct dice *dice)
+{
+    return chance(dice, 0.6) ? PICK(dice, 128, 144, 170, 192, 256, 288) + between(dice, -1, 1) : between(dice, 100, 300);
+}
+
 static void draw_widths(struct dice *dice, struct draft *d)
 {
     const bool divides = d->split || strcmp(d->w_o, "conv") == 0;
@@ -189,6 +200,11 @@ static void draw_widths(struct dice *dice, struct draft *d)
         d->d_k = 512 / d->h;
         d->d_v = d->identity ? 0 : chance(dice, 0.5) ? d->d_k : near_edge(dice, 40);
         d->wide = false;
+    } else if (d->shape == SHAPE_WIDE) {
+        d->h = PICK(dice, 1, 2, 3, 4);
+        d->d_model = d->h * near_edge(dice, chance(dice, 0.6) ? 24 / d->h : 260 / d->h);
+        d->d_k = chance(dice, 0.7) ? wide_head(dice) : near_edge(dice, 40);
+        d->d_v = d->identity ? 0 : d->d_k <= 40 || chance(dice, 0.7) ? wide_head(dice) : near_edge(dice, 40);
     } else if (d->shape == SHAPE_DEEP || chance(dice, 0.55)) {
         d->d_k = near_edge(dice, most);
         if (!d->identity && (d->shape == SHAPE_DEEP || chance(dice, 0.7)))
@@ -198,7 +214,7 @@ static void draw_widths(struct dice *dice, struct draft *d)
     }
     const bool both = d->d_k > 0 && (d->d_v > 0 || d->identity);
     d->wide = d->wide && !both && d->shape == SHAPE_USUAL;
-    if (!divides && (both || d->wide) && chance(dice, 0.5) && d->shape != SHAPE_STRIDE)
+    if (!divides && (both || d->wide) && chance(dice, 0.5) && d->shape != SHAPE_STRIDE && d->shape != SHAPE_WIDE)
         d->d_model = d->shape == SHAPE_DEEP ? PICK(dice, 1025, 1031, 2047) : near_edge(dice, 130);
     if (!d->split && !d->tied && !d->identity && chance(dice, 0.4))
         d->h_kv = divisor(dice, d->h, d->h);
@@ -229,8 +245,19 @@ static void draw_masks(struct dice *dice, struct draft *d)
         d->window_right = chance(dice, 0.3) ? between(dice, 0, 2) : near_edge(dice, 150) - 1;
 }
 
+/* One of three words, or none. */
+static const char *word_or_none(struct dice *dice, const char *a, const char *b)
+{
+    return chance(dice, 0.5) ? NULL : chance(dice, 0.1) ? "auto" : chance(dice, 0.6) ? a : b;
+}
+
 static void draw_plan(struct dice *dice, struct draft *d)
 {
+    d->fold = word_or_none(dice, "on", "off");
+    d->prefetch = word_or_none(dice, "on", "off");
+    d->value_layout = word_or_none(dice, "blocks", "rows");
+    if (chance(dice, 0.5))
+        d->depth_slab = chance(dice, 0.5) ? between(dice, 1, 20) : near_edge(dice, 140);
     if (chance(dice, 0.6))
         return;
     if (chance(dice, 0.3))
@@ -271,6 +298,12 @@ static void add_word(struct text *text, struct dice *dice, const char *key, bool
     const bool restated = chance(dice, 0.1);
     if (given || restated)
         add(text, "%s = %s\n", key, given ? word : otherwise);
+}
+
+static void add_given(struct text *text, const char *key, const char *word)
+{
+    if (word != NULL)
+        add(text, "%s = %s\n", key, word);
 }
 
 static void add_masks(struct text *text, struct dice *dice, const struct draft *d)
@@ -319,6 +352,10 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_number(text, "plan.query_vecs", d->query_vecs, 0);
     add_number(text, "plan.key_block", d->key_block, 0);
     add_number(text, "plan.group_rows", d->group_rows, 0);
+    add_number(text, "plan.depth_slab", d->depth_slab, 0);
+    add_given(text, "plan.fold", d->fold);
+    add_given(text, "plan.prefetch", d->prefetch);
+    add_given(text, "plan.value_layout", d->value_layout);
 }
 
 /* ---- one layer under check ------------------------------------------------------------------------------------- */
@@ -363,16 +400,28 @@ struct sweep {
     char *folder;
     struct job jobs[JOBS_MOST];
     size_t passed, failed, kernels, skipped;
-    size_t drawn[64]; /* by feature */
+    size_t drawn[FEATURES_MOST];
     struct series series[SERIES];
     bool broken; /* the environment failed */
 };
 
-static void draw_call(struct dice *dice, struct call *call, const struct layer *layer, const struct options *options)
+/* Many short sequences, so that several of them are projected as one matrix, and the last ones are fewer. */
+static int64_t short_length(struct dice *dice, int64_t most)
+{
+    return chance(dice, 0.7) ? between(dice, 1, least(most, 20)) : between(dice, 1, most / 3 + 1);
+}
+
+static void draw_call(struct dice *dice, struct call *call, const struct draft *d, const struct layer *layer,
+                      const struct options *options)
 {
     call->batch = between(dice, 1, 4);
     call->n = chance(dice, 0.5) ? layer->seq_len : chance(dice, 0.03) ? 0 : near_edge(dice, layer->seq_len);
     call->m = chance(dice, 0.5) ? layer->source_len : chance(dice, 0.05) ? 0 : near_edge(dice, layer->source_len);
+    if (d->crowded) {
+        call->batch = between(dice, 2, 40);
+        call->n = short_length(dice, layer->seq_len);
+        call->m = chance(dice, 0.1) ? layer->source_len : short_length(dice, layer->source_len);
+    }
     call->seed = bits(dice) % 1000000;
     call->init = chance(dice, 0.7) ? "xavier" : "normal";
     call->flags = chance(dice, 0.75) ? "-O0" : chance(dice, 0.6) ? "-O1" : "-O2"; /* 1, 2 and 3 s for a layer */
@@ -404,12 +453,14 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
             fprintf(stderr, "sweep: layer %zu could not be drawn:\n%s", index, job->spec);
             return false;
         }
-        draw_call(&dice, &job->call, layer, sweep->options);
-        const double work = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
+        draw_call(&dice, &job->call, &job->draft, layer, sweep->options);
+        const double full = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
+        const double called = layer_multiply_adds(layer, job->call.n, layer->cross ? job->call.m : job->call.n).total;
+        const double work = job->draft.crowded ? called * (double)job->call.batch : full * (double)job->call.batch;
         job->cross = layer->cross;
         layer_free(layer);
         diag_free(&diag);
-        if (work * (double)job->call.batch <= MULTIPLY_ADDS_MOST)
+        if (work <= MULTIPLY_ADDS_MOST)
             return true;
     }
 }
@@ -568,6 +619,11 @@ static void finish(struct sweep *sweep, struct job *job, int status)
 
 /* ---- what was drawn -------------------------------------------------------------------------------------------- */
 
+static bool is(const char *word, const char *what)
+{
+    return word != NULL && strcmp(word, what) == 0;
+}
+
 #define FEATURES(F) \
     F("h_kv < h", d->h_kv > 0 && d->h_kv < d->h) F("wide", d->wide) F("d_k", d->d_k > 0) F("d_v", d->d_v > 0) \
     F("d_k alone", d->d_k > 0 && d->d_v == 0 && !d->identity) F("d_v alone", d->d_v > 0 && d->d_k == 0) \
@@ -581,11 +637,22 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("window_right", d->window_right >= 0) F("plan.unroll", d->unroll > 0) F("plan.query_vecs", d->query_vecs > 0) \
     F("plan.key_block", d->key_block > 0) F("plan.group_rows", d->group_rows > 0) \
     F("long reduction", d->shape == SHAPE_DEEP) F("rows of 2 KiB", d->shape == SHAPE_STRIDE) \
-    F("many keys", d->shape == SHAPE_LONG)
+    F("many keys", d->shape == SHAPE_LONG) F("wide heads", d->shape == SHAPE_WIDE) \
+    F("plan.depth_slab", d->depth_slab > 0) F("plan.fold on", is(d->fold, "on")) F("plan.fold off", is(d->fold, "off")) \
+    F("plan.prefetch on", is(d->prefetch, "on")) F("plan.prefetch off", is(d->prefetch, "off")) \
+    F("plan.value_layout blocks", is(d->value_layout, "blocks")) F("plan.value_layout rows", is(d->value_layout, "rows")) \
+    F("many short sequences", d->crowded) \
+    F("many short sequences in blocks", d->crowded && is(d->value_layout, "blocks")) \
+    F("folded, tied", d->tied && is(d->fold, "on")) F("folded, split", d->split && is(d->fold, "on")) \
+    F("folded, h_kv < h", d->h_kv > 0 && d->h_kv < d->h && is(d->fold, "on")) \
+    F("folded, bias", d->bias && is(d->fold, "on")) F("folded, out_in", d->out_in && is(d->fold, "on")) \
+    F("folded, conv", strcmp(d->w_o, "conv") == 0 && is(d->fold, "on")) F("folded, cross", d->cross && is(d->fold, "on"))
 
 #define FEATURE_NAME(name, test) name,
 static const char *const features[] = {FEATURES(FEATURE_NAME)};
 #define FEATURE_COUNT (sizeof features / sizeof *features)
+
+_Static_assert(FEATURE_COUNT <= FEATURES_MOST, "sweep.drawn holds all features");
 
 static void count_features(struct sweep *sweep, const struct draft *d)
 {
