@@ -71,15 +71,12 @@ def reset_memory_peak():
 
 
 def waited_ns():
-    """Nanoseconds that this process's threads were ready to run while something else had the core; 0 if unknown."""
-    total = 0
+    """Nanoseconds that this process's main thread was ready to run while something else had the core; 0 if unknown."""
     try:
-        for thread in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{thread}/schedstat", encoding="utf-8") as file:
-                total += int(file.read().split()[1])
+        with open("/proc/self/schedstat", encoding="utf-8") as file:
+            return int(file.read().split()[1])
     except (OSError, IndexError):
-        pass
-    return total
+        return 0
 
 
 def pin(cores):

@@ -86,8 +86,10 @@ def main():
         if request["warm"]:
             runner.run(request["warm"])
         waited = machine.waited_ns()
-        ns = runner.run(request["calls"])
-        answer(ns=ns / request["calls"], waited=(machine.waited_ns() - waited) / max(1, ns))
+        ns = max(1, runner.run(request["calls"]))
+        waited = min(machine.waited_ns() - waited, ns)
+        own = ns - waited if job.threads == 1 else ns  # among several threads, who waited for whom is not known
+        answer(ns=own / request["calls"], waited=waited / ns)
 
 
 if __name__ == "__main__":

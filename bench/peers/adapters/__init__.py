@@ -6,6 +6,8 @@ PEERS = {
     "ours": ("ours", "Ours"),
     "torch": ("torch_cpu", "Torch"),
     "onnxruntime": ("onnx_runtime", "OnnxRuntime"),
+    "openblas": ("openblas", "OpenBlas"),
+    "openvino": ("open_vino", "OpenVino"),
 }
 
 
