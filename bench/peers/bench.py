@@ -82,6 +82,7 @@ class Worker:
         self.wire.write(json.dumps({"warm": warm, "calls": calls}) + "\n")
         self.wire.flush()
         answer = self._answer()
+        self.facts.update(reason=answer.get("reason", ""))
         return answer.get("ns"), answer.get("waited", 0)
 
     def close(self):
@@ -176,7 +177,7 @@ def measure(run, case, threads, workers):
         first = worker.time(0, 1)[0]
         again = first and worker.time(*((1, 5) if first < 1e7 else (0, 1)))[0]
         if not again:
-            run.add(row(case, threads, worker.system, status="failed", reason=worker.facts.get("reason", "a call failed")))
+            run.add(row(case, threads, worker.system, status="failed", reason=worker.facts["reason"]))
             order.remove(worker)
             continue
         seconds = 1e-9 * again

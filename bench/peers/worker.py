@@ -88,7 +88,7 @@ def main():
         waited = machine.waited_ns()
         ns = max(1, runner.run(request["calls"]))
         waited = min(machine.waited_ns() - waited, ns)
-        own = ns - waited if job.threads == 1 else ns  # among several threads, who waited for whom is not known
+        own = max(1, ns - waited) if job.threads == 1 else ns  # among several threads, who waited for whom is not known
         answer(ns=own / request["calls"], waited=waited / ns)
 
 

@@ -8,6 +8,7 @@ PEERS = {
     "onnxruntime": ("onnx_runtime", "OnnxRuntime"),
     "openblas": ("openblas", "OpenBlas"),
     "openvino": ("open_vino", "OpenVino"),
+    "onednn": ("onednn", "OneDnn"),
 }
 
 

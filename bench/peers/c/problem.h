@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum output { OUTPUT_DENSE, OUTPUT_NONE, OUTPUT_CONV };
 
 /* One call of one layer. Tensors as the README of attngen shapes them; NULL where the layer has none. */
@@ -33,5 +37,9 @@ int64_t peer_run(void *peer, int64_t calls);
 
 /* Bytes of packed weights and of scratch; -1 where the library does not say. */
 void peer_memory(const void *peer, int64_t *packed, int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
