@@ -9,6 +9,8 @@ PEERS = {
     "openblas": ("openblas", "OpenBlas"),
     "openvino": ("open_vino", "OpenVino"),
     "onednn": ("onednn", "OneDnn"),
+    "iree": ("iree", "Iree"),
+    "emx-onnx-cgen": ("emx", "Emx"),
 }
 
 
