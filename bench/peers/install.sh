@@ -33,6 +33,7 @@ if [ $# -eq 0 ]; then
         [ "$name" = constraints ] || set -- "$@" "$name"
     done
 fi
-for peer; do
+# shellcheck disable=SC2068 # words may be joined by commas
+for peer in ${@//,/ }; do
     install "${peer%%/*}" || echo "bench-peers: ${peer%%/*} cannot be installed; its rows will say so" >&2
 done
