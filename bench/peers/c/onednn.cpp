@@ -99,6 +99,19 @@ void add_matmul(peer &p, const memory &src, const memory &weights, const memory 
     p.steps.emplace_back(dnnl::matmul(pd), a);
 }
 
+// scores += added, broadcast
+void add_addition(peer &p, const memory &scores, const memory &added)
+{
+    const memory::desc d = scores.get_desc();
+#if DNNL_VERSION_MAJOR >= 3
+    dnnl::binary::primitive_desc pd(p.engine, dnnl::algorithm::binary_add, d, added.get_desc(), d);
+#else
+    dnnl::binary::primitive_desc pd({dnnl::algorithm::binary_add, d, added.get_desc(), d}, p.engine);
+#endif
+    p.steps.emplace_back(dnnl::binary(pd),
+                         args{{DNNL_ARG_SRC_0, scores}, {DNNL_ARG_SRC_1, added}, {DNNL_ARG_DST, scores}});
+}
+
 void add_softmax(peer &p, const memory &scores)
 {
     const int axis = static_cast<int>(view_dims(scores).size()) - 1;
@@ -161,29 +174,34 @@ void add_attention(peer &p, const problem &l, const float *q, int64_t q_stride, 
             hidden |= !see;
             mask[t * keys + j] = see ? 0 : -std::numeric_limits<float>::infinity();
         }
-    // [batch][h_kv][queries of one key][...]: without grouped heads the third extent is left out
-    const bool grouped = group > 1, shared_values = l.w_v == nullptr && !l.split;
+    // [batch][h_kv][queries of one key][...]; with one head of keys, or one for each query head, four extents are enough
+    const bool grouped = group > 1 && l.h_kv > 1, shared_values = l.w_v == nullptr && !l.split;
     auto shape = [&](int64_t heads, int64_t of_head, int64_t rows_, int64_t columns) {
         return grouped ? dims{l.batch, heads, of_head, rows_, columns} : dims{l.batch, heads, rows_, columns};
     };
     auto strides = [&](int64_t batch, int64_t head, int64_t of_head, int64_t row, int64_t column) {
         return grouped ? dims{batch, head, of_head, row, column} : dims{batch, head, row, column};
     };
-    const dims s_shape = shape(l.h_kv, group, rows, keys);
+    const int64_t query_heads = grouped ? l.h_kv : l.h;
+    const dims s_shape = shape(query_heads, group, rows, keys);
     const memory s = view(p, scores, s_shape);
     const memory add = view(p, mask, grouped ? dims{1, 1, 1, rows, keys} : dims{1, 1, rows, keys});
     add_matmul(p,
-               view(p, q + from * q_stride, shape(l.h_kv, group, rows, l.d_k),
-                    strides(l.n * q_stride, group * l.d_k, l.d_k, q_stride, 1)),
+               view(p, q + from * q_stride, shape(query_heads, group, rows, l.d_k),
+                    strides(l.n * q_stride, l.h / query_heads * l.d_k, l.d_k, q_stride, 1)),
                view(p, k + first * k_stride, shape(l.h_kv, 1, l.d_k, keys),
                     strides(l.m * k_stride, l.d_k, l.d_k, 1, k_stride)),
-               nullptr, s, false, hidden ? &add : nullptr);
+               nullptr, s, false, hidden && !grouped ? &add : nullptr);
+    if (hidden && grouped) // with five extents and an addition the product would fall back to reference code
+        add_addition(p, s, add);
     add_softmax(p, s);
     add_matmul(p, s,
                view(p, v + first * v_stride, shape(shared_values ? 1 : l.h_kv, 1, keys, l.d_v),
                     strides(l.m * v_stride, l.d_v, l.d_v, v_stride, 1)),
                nullptr,
-               view(p, z + from * e, shape(l.h_kv, group, rows, l.d_v), strides(l.n * e, group * l.d_v, l.d_v, e, 1)), false);
+               view(p, z + from * e, shape(query_heads, group, rows, l.d_v),
+                    strides(l.n * e, l.h / query_heads * l.d_v, l.d_v, e, 1)),
+               false);
 }
 
 void build(peer &p, const problem &l, int64_t block)
