@@ -186,20 +186,22 @@ def measure(run, case, threads, workers):
     slowest = max((plan[2] for plan in plans.values()), default=0)
     rounds = options.rounds or (15 if slowest < 0.1 else 9 if slowest < 0.5 else 5)
     rng = random.Random(options.seed)
-    for number in range(rounds):
-        show(f"{case.name}, {threads} thread{'s' * (threads > 1)}: round {number + 1} of {rounds}, {len(order)} systems")
-        rng.shuffle(order)
-        for worker in list(order):
-            warm, calls, seconds = plans[worker.system]
-            # very slow systems: five samples are enough, if they fit into the budget of time; never fewer than two
-            if number >= 2 and number * seconds * (calls + warm) > options.budget:
-                continue
-            sample = undisturbed(peak, worker, warm, calls)
-            if sample is None:
-                order.remove(worker)
-            else:
-                samples[worker.system].append(sample)
-    finish(run, case, threads, workers, samples)
+    try:
+        for number in range(rounds):
+            show(f"{case.name}, {threads} thread{'s' * (threads > 1)}: round {number + 1} of {rounds}, {len(order)} systems")
+            rng.shuffle(order)
+            for worker in list(order):
+                warm, calls, seconds = plans[worker.system]
+                # very slow systems: five samples are enough, if they fit into the budget of time; never fewer than two
+                if number >= 2 and number * seconds * (calls + warm) > options.budget:
+                    continue
+                sample = undisturbed(peak, worker, warm, calls)
+                if sample is None:
+                    order.remove(worker)
+                else:
+                    samples[worker.system].append(sample)
+    finally:  # Ctrl-C keeps what there is
+        finish(run, case, threads, workers, samples)
 
 
 def undisturbed(peak, worker, warm, calls):
