@@ -16,7 +16,7 @@ def write(run, started):
     found = report.groups(run.rows)
     shapes = list(dict.fromkeys(r["shape"] for r in run.rows))
     figure, panels = plt.subplots(len(counts), 1, squeeze=False, sharex=True, layout="constrained",
-                                  figsize=(3 + 0.42 * len(shapes), 1.2 + 3.6 * len(counts)))
+                                  figsize=(max(7, 3 + 0.42 * len(shapes)), 1.2 + 3.6 * len(counts)))
     for panel, threads in zip(panels[:, 0], counts):
         for number, peer in enumerate(peers):
             points = [(i, fastest[peer]["ratio"]) for i, shape in enumerate(shapes)
