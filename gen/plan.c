@@ -273,8 +273,9 @@ static void plan_lanes(struct plan_lanes *g, const struct request *request, cons
     g->count[0] = tiles - g->count[1];
     g->group_rows = choose_group_rows(request, p, columns, queries);
     const double tile = (double)least(g->group_rows, queries) * (double)(g->depth * g->height[0]);
-    /* an even number: single vectors of tokens take two tiles at once */
-    g->part_tiles = least(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, 2));
+    g->single = g->height[0] <= p->isa->lanes;
+    /* a multiple of four: single tokens take four tiles at once, single vectors of tokens two */
+    g->part_tiles = least(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, 4));
 }
 
 /* A row stride at a multiple of 2 KiB would put every row into the same few sets of L1: one vector more. */
@@ -747,7 +748,7 @@ static const struct field lanes_fields[] = {
     FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, a_group), FIELD(plan_lanes, columns), FIELD(plan_lanes, rows),
     FIELD(plan_lanes, unroll), {"height_0", offsetof(struct plan_lanes, height[0])},
     {"height_1", offsetof(struct plan_lanes, height[1])}, {"count_0", offsetof(struct plan_lanes, count[0])},
-    {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, part_tiles),
+    {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, single), FIELD(plan_lanes, part_tiles),
     FIELD(plan_lanes, w), FIELD(plan_lanes, b),
 };
 

@@ -60,6 +60,7 @@ struct plan_lanes {
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
     int64_t group_rows;
     int64_t prefetch;
+    int64_t single;  /* 1: one token alone has features along the lanes; 0: they would not fit */
     int64_t part_tiles;
     int64_t w, b;
 };
