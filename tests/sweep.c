@@ -31,6 +31,7 @@ extern char **environ;
 #define JOBS_MOST 64
 #define COMPILERS_MOST 8
 #define FEATURES_MOST 96
+#define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 #define CPU_SECONDS_MOST 600 /* one layer, compiler included: a loop without end is a failure */
 #define EVERYTHING_FROM 150  /* so many layers must have drawn every key and mask */
 #define BOUND_WITHIN 50      /* the bound should be at most this many times the error seen */
@@ -424,7 +425,7 @@ static void draw_call(struct dice *dice, struct call *call, const struct draft *
     }
     call->seed = bits(dice) % 1000000;
     call->init = chance(dice, 0.7) ? "xavier" : "normal";
-    call->flags = chance(dice, 0.75) ? "-O0" : chance(dice, 0.6) ? "-O1" : "-O2"; /* 1, 2 and 3 s for a layer */
+    call->flags = chance(dice, 0.75) ? "-O0 " WARNINGS : chance(dice, 0.6) ? "-O1 " WARNINGS : "-O2 " WARNINGS; /* 1, 2 and 3 s for a layer */
     if (options->flags != NULL)
         call->flags = options->flags;
     call->compiler = chance(dice, 0.7) ? options->compilers[0]
@@ -761,7 +762,8 @@ static void usage(FILE *out)
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
           "             [--attnrun PATH] [--keep DIR] [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them. The first compiler gets most of them.\n"
-          "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some.\n",
+          "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
+          "are errors.\n",
           out);
 }
 
