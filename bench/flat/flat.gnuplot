@@ -1,8 +1,9 @@
 # One dimension of flat.csv as an SVG: measured shares with their quartiles, and the expected ones dashed.
 # Set by the caller: csv, dimension, isas ("avx2 avx512"), svg.
-set terminal svg size 1000,500 font 'sans-serif,14' background '#ffffff'
+set terminal svg size 1000,500 font 'sans-serif,14' noenhanced background '#ffffff'
 set output svg
 set datafile separator ','
+set datafile missing NaN # the other dimensions and sets: lines pass over them
 set key bottom right
 set yrange [0:100]
 set ylabel 'share of the FMA peak, %'

@@ -57,13 +57,7 @@ settings() {
 
 # shuffled SEED: the lines of standard input in the order of that seed
 shuffled() {
-    awk -v seed="$1" '
-        { line[NR] = $0 }
-        END {
-            srand(seed)
-            for (i = NR; i > 1; i--) { j = int(rand() * i) + 1; t = line[i]; line[i] = line[j]; line[j] = t }
-            for (i = 1; i <= NR; i++) print line[i]
-        }'
+    awk -v seed="$1" -f "$here/shuffle.awk"
 }
 
 # bench DIMENSION VALUE OPTION…: one run of attnrun
@@ -100,14 +94,17 @@ while read -r dimension value; do
 done < "$work/points" > "$work/expected"
 
 echo "bench-flat: compiling $count points" >&2
-shuffled 0 < "$work/points" | xargs -P "${JOBS:-$(nproc)}" -L 1 "$0" --compile || exit 3
+if ! shuffled 0 < "$work/points" | xargs -P "${JOBS:-$(nproc)}" -L 1 "$0" --compile 2> "$work/log"; then
+    grep error "$work/log" >&2 || tail -n 5 "$work/log" >&2
+    exit 3
+fi
 
 : > "$work/measured"
 round=1
 while [ "$round" -le "$rounds" ]; do
     echo "bench-flat: round $round of $rounds" >&2
     shuffled $((1000 * seed + round)) < "$work/points" | while read -r dimension value; do
-        bench "$dimension" "$value" --rounds 3 --seconds "$seconds" < /dev/null |
+        bench "$dimension" "$value" --rounds 3 --seconds "$seconds" < /dev/null 2>> "$work/log" |
             sed -n "s/.*\"isa\":\"\([^\"]*\)\",\"step\":\"layer\",\"us\":\([^,]*\),.*\"share\":\([^,}]*\).*/$dimension $value \1 \3 \2/p"
     done >> "$work/measured" || exit 3
     round=$((round + 1))
