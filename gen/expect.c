@@ -192,7 +192,7 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
     }
 }
 
-/* C = A W: panels of weights, each over all row tiles of a row group. `a_far`: A and C lie outside the scratch. */
+/* C = A W: panels of weights, each over all row tiles of a row group. `c_far`: C lies outside the scratch. */
 static void count_panels(struct model *m, struct work *w, const struct plan_panels *g, int64_t rows, bool c_far)
 {
     int64_t heights[HEIGHTS_MOST];

@@ -1,6 +1,6 @@
 # Ratios of feature to base, measured and predicted: a Markdown table, a CSV, and the features that cost too much.
 # Files: bases ("BASE D_MODEL H N"), table ("FEATURE BYTES"), points ("BASE FEATURE"), predicted (see features.sh),
-# measured ("BASE FEATURE ROUND base|feature ISA MICROSECONDS").
+# measured ("BASE FEATURE ROUND base|feature ISA MICROSECONDS SHARE").
 
 function median(text,    n, i, j, t, v) {
     n = split(text, v, " ")
@@ -56,7 +56,7 @@ END {
                 before = p[1]
                 out(sprintf("\n**%s, %s**: d_model %d, %d heads, n = %d\n", p[1], isa[k], width[p[1]], heads[p[1]], \
                             length_of[p[1]]))
-                out("| feature | µs | times the base | by arithmetic | deviation | by the model | n·m traffic besides |")
+                out("| feature | µs | times the base | by arithmetic | deviation | by the model | n·m traffic |")
                 out("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
             }
             base = p[1] " base"

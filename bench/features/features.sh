@@ -92,15 +92,15 @@ fi
 mkdir -p "$out/work"
 work=$out/work
 echo "$table" | awk -F'|' 'NF == 3 { gsub(/ /, "", $1); gsub(/ /, "", $3); print $1, $3 }' > "$work/table"
-: > "$work/points"
+features=${FEATURES:-$(awk 'NR > 1 { print $1 }' "$work/table")}
+for feature in $features; do
+    if ! grep -q "^$feature " "$work/table"; then
+        echo "bench-features: FEATURES = $feature is not in the table of bench/features/features.sh" >&2
+        exit 3
+    fi
+done
 for base in $bases; do
-    for feature in base ${FEATURES:-$(awk 'NR > 1 { print $1 }' "$work/table")}; do
-        if ! grep -q "^$feature " "$work/table"; then
-            echo "bench-features: FEATURES = $feature is not in the table of bench/features/features.sh" >&2
-            exit 3
-        fi
-        echo "$base $feature"
-    done
+    printf "$base %s\n" base $features
 done | awk '!seen[$0]++' > "$work/points"
 
 # "BASE FEATURE multiply-adds N queries keys values scores sums output" and "BASE FEATURE expected ISA SHARE"
@@ -139,7 +139,7 @@ while [ "$round" -le "$rounds" ]; do
             label=feature
             [ "$which" != base ] || label=base
             bench "$base" "$which" --rounds 3 --seconds "$seconds" < /dev/null 2>> "$work/log" |
-                sed -n "s/.*\"isa\":\"\([^\"]*\)\",\"step\":\"layer\",\"us\":\([^,]*\),.*/$base $feature $round $label \1 \2/p"
+                awk -v prefix="$base $feature $round $label" -f "$here/../flat/layer.awk"
         done
     done >> "$work/measured" || exit 3
     round=$((round + 1))

@@ -1,5 +1,5 @@
 # Medians and quartiles of each point beside its expected share: a table, the CSV, and the points that are too low.
-# Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA SHARE MICROSECONDS", rounds mixed).
+# Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS SHARE").
 
 function sorted(text, values,    n, i, j, t) {
     n = split(text, values, " ")
@@ -30,8 +30,8 @@ file == 2 {
 }
 {
     key = $1 " " $2 " " $3
-    share[key] = share[key] " " $4
-    us[key] = us[key] " " $5
+    us[key] = us[key] " " $4
+    share[key] = share[key] " " $5
     measures[$3] = 1
 }
 
@@ -59,13 +59,13 @@ END {
             q1 = quantile(values, n, 0.25)
             q3 = quantile(values, n, 0.75)
             differs = 100 * (median - expected[key])
-            line = sprintf("%-9s %6s  %-7s %9.2f %8.1f%% %6.1f%% %6.1f%% %8.1f%% %+7.1f  %s", p[1], p[2], isa[k], time, \
-                           100 * median, 100 * q1, 100 * q3, 100 * expected[key], differs, bound[key])
+            line = sprintf("%-9s %6s  %-7s %9.2f %8.1f%% %6.1f%% %6.1f%% %8.1f%% %+7.1f  %s", p[1], p[2], isa[k], \
+                           time, 100 * median, 100 * q1, 100 * q3, 100 * expected[key], differs, bound[key])
             print line
             printf "%s,%s,%s,%.4f,%.4f,%.4f,%.4f,%s,%.4g\n", p[1], p[2], isa[k], median, q1, q3, expected[key], \
                 bound[key], time > csv
             measured++
-            if (differs < -limit)
+            if (100 * (q3 - expected[key]) < -limit) # not where a neighbour disturbed some of the rounds
                 fault[++low] = line
         }
     }
@@ -73,7 +73,8 @@ END {
         print "bench-flat: nothing was measured" > "/dev/stderr"
         exit 3
     }
-    printf "\n%d of %d points lie more than %g points below the expected share\n", low, measured, limit
+    printf "\n%d of %d points lie, in three of four rounds, more than %g points below the expected share\n", \
+        low, measured, limit
     for (i = 1; i <= low; i++)
         print fault[i]
     for (i = 1; i <= losses; i++)

@@ -15,7 +15,8 @@
 #   FLAT_CORE      core to measure on                               (any: attnrun stays where it starts)
 #   JOBS           compilers at a time                              (one a core)
 #
-# Ends with 1 if a point lies further below the expected share than FLAT_LIMIT, 3 if something is missing.
+# Ends with 1 if a point's upper quartile lies further below the expected share than FLAT_LIMIT (the median may be that
+# of a machine that others use as well), 3 if something is missing.
 set -eu
 here=$(dirname "$0")
 out=$1
@@ -28,7 +29,7 @@ seed=${FLAT_SEED:-1}
 export ATTNGEN ATTNRUN here isa
 
 if ! command -v gnuplot >/dev/null; then
-    echo 'bench-flat: gnuplot is not here; on Debian: apt-get install gnuplot-nox (Fedora, Arch, Alpine, Homebrew: gnuplot)' >&2
+    echo 'bench-flat: gnuplot is not here; on Debian: apt-get install gnuplot-nox (elsewhere: gnuplot)' >&2
     exit 3
 fi
 
@@ -105,7 +106,7 @@ while [ "$round" -le "$rounds" ]; do
     echo "bench-flat: round $round of $rounds" >&2
     shuffled $((1000 * seed + round)) < "$work/points" | while read -r dimension value; do
         bench "$dimension" "$value" --rounds 3 --seconds "$seconds" < /dev/null 2>> "$work/log" |
-            sed -n "s/.*\"isa\":\"\([^\"]*\)\",\"step\":\"layer\",\"us\":\([^,]*\),.*\"share\":\([^,}]*\).*/$dimension $value \1 \3 \2/p"
+            awk -v prefix="$dimension $value" -f "$here/layer.awk"
     done >> "$work/measured" || exit 3
     round=$((round + 1))
 done
@@ -114,7 +115,8 @@ status=0
 awk -v limit="${FLAT_LIMIT:-10}" -v csv="$out/flat.csv" -f "$here/flat.awk" "$work/points" "$work/expected" \
     "$work/measured" || status=$?
 for dimension in $dimensions; do
-    gnuplot -e "csv='$out/flat.csv'; dimension='$dimension'; isas='$(echo "$isa" | tr , ' ')'; svg='$out/$dimension.svg'" \
+    names=$(echo "$isa" | tr , ' ')
+    gnuplot -e "csv='$out/flat.csv'; dimension='$dimension'; isas='$names'; svg='$out/$dimension.svg'" \
         "$here/flat.gnuplot" || status=3
 done
 echo "bench-flat: $out/flat.csv and $(for d in $dimensions; do printf '%s ' "$out/$d.svg"; done)" >&2
