@@ -12,6 +12,7 @@
 
 #include "diag.h"
 #include "emit.h"
+#include "expect.h"
 #include "explain.h"
 #include "isa.h"
 #include "layer.h"
@@ -227,6 +228,7 @@ static void explain(const struct layer *layer, const struct plan *plan, struct d
 {
     explain_layer(layer, stdout);
     plan_explain(plan, layer, stdout);
+    expect_explain(plan, layer, stdout);
     if (fflush(stdout) != 0 || ferror(stdout))
         diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
 }
