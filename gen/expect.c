@@ -34,6 +34,10 @@
 #define QUERY_TILE_CYCLES 150.0 /* and a tile of queries: its state, 1 / l, the check */
 #define CALL_CYCLES 300.0
 #define LINE 64.0
+#define LINE_FLOATS 16
+#define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */
+#define COPY_LOADS 4            /* one vector of a tile that does not begin with a block: in or out */
+#define AHEAD_SHOWS 0.1         /* of bytes from L3 that were asked for in time, the share whose cycles show */
 
 /* What one instruction set's row adds. `ports`: vector multiply-adds a cycle, as attnrun measures the peak: the scalar
  * one is that of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of weights,
@@ -49,7 +53,7 @@ static const struct core cores[] = {
     {"avx512", .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .fma_bytes = 6, .load_bytes = 10},
 };
 
-/* Share of a bound's cycles that shows although another bound is larger. L3: no kernel fetches ahead. */
+/* Share of a bound's cycles that shows although another bound is larger; of L3, where nobody fetched ahead. */
 static const struct {
     const char *name;
     double shows;
@@ -79,7 +83,7 @@ const char *expect_step_name(enum expect_step_name step)
 struct work {
     double fmas, port_cycles, operations; /* vector multiply-adds, their cycles with stalls, other operations */
     double loads, tiles, overhead;        /* overhead: cycles to begin and end tiles */
-    double l2, l3, code;                  /* bytes */
+    double l2, l3, ahead, code;           /* bytes; ahead: from L3 as well, but asked for before they are needed */
 };
 
 /* What the counting functions need to know. */
@@ -119,6 +123,12 @@ static void add_tile(struct work *w, const struct core *core, int64_t rows, int6
         w->code += times * depth * step_bytes;
 }
 
+/* Bytes of whole cache lines in which `count` numbers side by side lie, wherever they begin. */
+static double line_bytes(int64_t count)
+{
+    return LINE * (LINE_FLOATS % count == 0 ? 1 : 1 + (double)(count - 1) / LINE_FLOATS);
+}
+
 #define HEIGHTS_MOST 24
 
 /* As the templates cut rows: near-equal heights of at most `most` for `total` rows at a time, then halves down to 1. */
@@ -146,31 +156,45 @@ static struct blocks blocks_of(const struct model *m, int64_t rows)
     return (struct blocks){rows / m->plan->block, rows % m->plan->block};
 }
 
-/* Q^T = W^T X^T: the weights of a tile stay in L1, the block of x_t passes by. */
-static void count_lanes(struct model *m, struct work *w, const struct plan_lanes *g, int64_t rows)
+/* Weights, from L3 once for each row group; the operand, `input` numbers a row, and what is made of it. */
+static void count_far(struct model *m, struct work *w, double weights, double input, double output, int64_t rows,
+                      int64_t group_rows, bool prefetched, double times)
+{
+    const double bytes = times * m->far * 4 * weights * (double)ceil_div(rows, group_rows);
+    *(prefetched ? &w->ahead : &w->l3) += bytes;
+    w->l3 += times * 4 * (double)rows * (m->near * input + output);
+}
+
+/* Q^T = W^T X^T: a tile of weights, the blocks of x_t pass by. Single vectors take two tiles at once where both fit. */
+static void count_lanes(struct model *m, struct work *w, const struct plan_lanes *g, int64_t rows, double input,
+                        double times)
 {
     const struct plan_isa *p = m->plan;
-    const double depth = (double)g->depth, lanes = (double)p->lanes;
+    const double depth = (double)g->depth;
     struct blocks b = blocks_of(m, rows);
     if (b.rest > p->block - p->lanes) {
         b.whole++;
         b.rest = 0;
     }
-    const double single = (double)ceil_div(b.rest, p->lanes), groups = (double)g->groups;
+    const double single = times * (double)ceil_div(b.rest, p->lanes), groups = (double)g->groups;
+    const double wide = times * (double)b.whole;
+    const bool pairs = p->vecs > 1 && 2 * g->height[0] <= p->rows_single;
     for (int i = 0; i < 2; i++) {
-        const double tiles = groups * (double)g->count[i];
-        if (tiles == 0)
+        const int64_t height = g->height[i], two = pairs ? g->count[i] / 2 : 0, one = g->count[i] - 2 * two;
+        if (g->count[i] == 0)
             continue;
-        add_tile(w, m->core, g->height[i], p->vecs, depth, g->unroll, tiles * (double)b.whole);
-        add_tile(w, m->core, g->height[i], 1, depth, g->unroll, tiles * single);
-        if (4 * depth * (double)(p->block + g->height[i]) > L1_BYTES)
-            w->l2 += 4 * tiles * depth * lanes * ((double)(b.whole * p->vecs) + single);
+        add_tile(w, m->core, height, p->vecs, depth, g->unroll, groups * (double)g->count[i] * wide);
+        add_tile(w, m->core, 2 * height, 1, depth, g->unroll, groups * (double)two * single);
+        add_tile(w, m->core, height, 1, depth, g->unroll, groups * (double)one * single);
+        const double weights = 4 * (double)height;
+        if (depth * (4 * (double)p->block + weights) > L1_BYTES)
+            w->l2 += groups * depth * ((double)g->count[i] * wide * (4 * (double)p->block + weights) +
+                                       single * ((double)(two + one) * line_bytes(p->lanes) + (double)g->count[i] * weights));
         else
-            w->l2 += 4 * tiles * depth * (double)g->height[i];
+            w->l2 += times * groups * (double)g->count[i] * depth * weights;
     }
-    const double columns = groups * (double)g->columns, row_groups = (double)ceil_div(rows, g->group_rows);
-    w->l3 += m->far * 4 * columns * depth * row_groups;
-    w->l3 += m->near * 4 * (double)rows * ((double)m->layer->d_model + 2 * columns);
+    const double columns = groups * (double)g->columns;
+    count_far(m, w, columns * depth, input, m->near * 2 * columns, rows, g->group_rows, g->prefetch > 0, times);
 }
 
 /* One panel of `vecs` vectors over `rows` rows of one block, one slab of `depth` steps. */
@@ -182,7 +206,7 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
         const int64_t height = heights[i];
         const double tiles = times * (double)(rows / height);
         const double lines = g->a_k == 1 ? 4 * depth * (double)height /* a_row apart, contiguous along the depth */
-                                         : LINE * depth * (1 + (double)(height - 1) / 16);
+                                         : depth * line_bytes(height);
         rows %= height;
         if (tiles == 0)
             continue;
@@ -193,7 +217,8 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
 }
 
 /* C = A W: panels of weights, each over all row tiles of a row group. `c_far`: C lies outside the scratch. */
-static void count_panels(struct model *m, struct work *w, const struct plan_panels *g, int64_t rows, bool c_far)
+static void count_panels(struct model *m, struct work *w, const struct plan_panels *g, int64_t rows, double input,
+                         bool c_far, double times)
 {
     int64_t heights[HEIGHTS_MOST];
     const int count = row_heights(m->plan->block, g->rows, heights);
@@ -203,25 +228,30 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
     const int64_t whole = g->tail_vecs > 0 ? g->panels - 1 : g->panels;
     const struct { int64_t vecs, panels; } kinds[2] = {{g->vecs, whole}, {g->tail_vecs, g->panels - whole}};
     for (int i = 0; i < 2; i++) {
-        const double times = groups * taps * slabs * (double)kinds[i].panels;
-        count_panel(m, w, g, heights, count, kinds[i].vecs, m->plan->block, depth, times * (double)b.whole);
-        count_panel(m, w, g, heights, count, kinds[i].vecs, b.rest, depth, times);
+        const double each = times * groups * taps * slabs * (double)kinds[i].panels;
+        count_panel(m, w, g, heights, count, kinds[i].vecs, m->plan->block, depth, each * (double)b.whole);
+        count_panel(m, w, g, heights, count, kinds[i].vecs, b.rest, depth, each);
     }
-    const double row_groups = (double)ceil_div(rows, g->group_rows), columns = groups * (double)g->columns;
-    w->l3 += m->far * 4 * groups * (double)g->group_size * row_groups;
-    w->l3 += 4 * (double)rows * (m->near * (double)g->depth + (c_far ? m->far : m->near) * 2 * slabs * columns);
+    const double columns = groups * (double)g->columns;
+    count_far(m, w, groups * (double)g->group_size, input, (c_far ? m->far : m->near) * 2 * slabs * columns, rows,
+              g->group_rows, g->prefetch > 0, times);
 }
 
-static void count_transpose(struct model *m, int64_t rows, int64_t columns)
+/* Cycles that a transposition takes, as loads; a partial block is copied to and from the stack as well. */
+static double transpose_loads(const struct model *m, int64_t rows, int64_t columns)
 {
-    struct work *w = &m->work[EXPECT_TRANSPOSE];
     const int64_t lanes = m->plan->lanes;
     const double blocks = (double)ceil_div(rows, lanes) * (double)ceil_div(columns, lanes);
     const double whole = (double)(rows / lanes) * (double)(columns / lanes), block = (double)(lanes * lanes);
-    /* a partial block is copied to and from the stack as well */
-    w->loads += m->core->loads * m->core->transpose * block * (whole + 3 * (blocks - whole));
-    w->l2 += 12 * (double)rows * (double)columns;
-    w->l3 += 4 * (double)rows * (double)columns * (m->far + 2 * m->near);
+    return m->core->loads * m->core->transpose * block * (whole + 3 * (blocks - whole));
+}
+
+static void count_transpose(struct model *m, int64_t rows, int64_t columns, double times)
+{
+    struct work *w = &m->work[EXPECT_TRANSPOSE];
+    w->loads += times * transpose_loads(m, rows, columns);
+    w->l2 += times * 12 * (double)rows * (double)columns;
+    w->l3 += times * 4 * (double)rows * (double)columns * (m->far + 2 * m->near);
 }
 
 /* ---- attention ---- */
@@ -233,15 +263,15 @@ struct stretch {
     bool open;   /* the reference scores are not known yet */
 };
 
-static void count_scores(struct model *m, int64_t vecs, int64_t keys, double times)
+/* One slab of the scores' depth: its q_t stays in L1 while the keys pass. */
+static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth, double times)
 {
     const struct plan_isa *p = m->plan;
     struct work *w = &m->work[EXPECT_SCORES];
     const int64_t rows = vecs == p->vecs ? p->rows : p->rows_single;
-    const double depth = (double)m->layer->d_k, queries = 4 * depth * (double)(vecs * p->lanes);
+    const double queries = 4 * depth * (double)(vecs * p->lanes);
     int64_t heights[HEIGHTS_MOST];
     const int count = row_heights(rows, rows, heights);
-    w->l2 += times * 4 * depth * (double)keys;
     for (int i = 0; i < count; i++) {
         const double tiles = times * (double)(keys / heights[i]);
         keys %= heights[i];
@@ -253,20 +283,36 @@ static void count_scores(struct model *m, int64_t vecs, int64_t keys, double tim
     }
 }
 
+static void count_scores(struct model *m, int64_t vecs, int64_t keys, double times)
+{
+    const struct plan_isa *p = m->plan;
+    const int64_t d_score = p->fold->d_score, slabs = ceil_div(d_score, p->depth_slab);
+    const double queries = 4 * (double)d_score * (double)(vecs * p->lanes);
+    struct work *w = &m->work[EXPECT_SCORES];
+    if (keys == 0)
+        return;
+    if (slabs > 1)
+        count_slab(m, vecs, keys, (double)p->depth_slab, times * (double)(slabs - 1));
+    count_slab(m, vecs, keys, (double)(d_score - (slabs - 1) * p->depth_slab), times);
+    w->l2 += times * 4 * (double)d_score * (double)keys;
+    if (queries > L1_BYTES / 2)
+        w->l2 += times * queries;
+}
+
 static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times)
 {
     const struct plan_isa *p = m->plan;
     struct work *w = &m->work[EXPECT_SUMS];
-    const int64_t d_v = m->layer->d_v, rows = vecs == p->vecs ? p->value_rows : p->value_rows_single;
-    const int64_t parts = ceil_div(d_v, rows), low = d_v / parts, more = d_v % parts;
+    const int64_t d_value = p->fold->d_value, rows = vecs == p->vecs ? p->value_rows : p->value_rows_single;
+    const int64_t parts = ceil_div(d_value, rows), low = d_value / parts, more = d_value % parts;
     const double width = (double)(vecs * p->lanes);
     if (more > 0)
         add_tile(w, m->core, low + 1, vecs, (double)keys, p->unroll_values, times * (double)more);
     add_tile(w, m->core, low, vecs, (double)keys, p->unroll_values, times * (double)(parts - more));
-    w->loads += times * (double)d_v * (double)vecs; /* the sums so far */
-    w->l2 += times * 4 * (double)keys * (double)d_v;
-    if (4 * width * (double)(d_v + keys) > L1_BYTES)
-        w->l2 += times * 8 * width * (double)d_v;
+    w->loads += times * (double)d_value * (double)vecs; /* the sums so far */
+    w->l2 += times * 4 * (double)keys * (double)d_value;
+    if (4 * width * (double)(d_value + keys) > L1_BYTES)
+        w->l2 += times * 8 * width * (double)d_value;
 }
 
 /* One block of keys: scores, exponentials, weighted sums. */
@@ -277,10 +323,10 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     const double vectors = times * (double)keys * (double)s->vecs;
     const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
-    if (open && !s->masked) { /* one register tile first, for the reference scores */
+    if (open && !s->masked) { /* one register tile first: its largest scores become the reference scores */
         const int64_t done = least(keys, rows);
         count_scores(m, s->vecs, done, times);
-        w->operations += 4 * times * (double)done * (double)s->vecs;
+        w->operations += FIRST_OPERATIONS * times * (double)done * (double)s->vecs;
         count_scores(m, s->vecs, keys - done, times);
     } else {
         count_scores(m, s->vecs, keys, times);
@@ -299,22 +345,31 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
 
 #define BLOCKS_MOST 64 /* key blocks that are counted one by one */
 
-/* A run of keys in near-equal blocks, as block_keys() of the emitted file cuts it. */
-static void count_keys(struct model *m, struct stretch *s, int64_t keys, double times)
+/* Keys in the next of the blocks into which a run is cut, as block_keys() of the emitted file has it. */
+static int64_t block_keys(const struct plan_isa *p, int64_t key, int64_t keys)
 {
-    const int64_t most_keys = m->plan->key_block, rows = m->plan->rows;
+    if (p->value_blocks)
+        return least(least(p->key_block, keys), p->block - key % p->block);
+    if (keys <= p->key_block)
+        return keys;
+    const int64_t even = ceil_div(keys, ceil_div(keys, p->key_block));
+    return least(p->key_block, ceil_div(even, p->rows) * p->rows);
+}
+
+/* A run of `keys` keys from `key` on, block by block. */
+static void count_keys(struct model *m, struct stretch *s, int64_t key, int64_t keys, double times)
+{
     bool open = s->open;
     if (keys <= 0)
         return;
     s->open = false;
-    if (keys > BLOCKS_MOST * most_keys) {
-        const int64_t even = ceil_div(keys, ceil_div(keys, most_keys));
+    if (keys > BLOCKS_MOST * m->plan->key_block) {
+        const int64_t even = ceil_div(keys, ceil_div(keys, m->plan->key_block));
         count_block(m, s, even, open, times * (double)keys / (double)even);
         return;
     }
-    for (int64_t block; keys > 0; keys -= block, open = false) {
-        const int64_t even = ceil_div(keys, ceil_div(keys, most_keys));
-        block = keys <= most_keys ? keys : least(most_keys, ceil_div(even, rows) * rows);
+    for (int64_t block; keys > 0; key += block, keys -= block, open = false) {
+        block = block_keys(m->plan, key, keys);
         count_block(m, s, block, open, times);
     }
 }
@@ -401,7 +456,7 @@ static void count_query_tile(struct model *m, int64_t t, int64_t vectors, double
     if (p->vecs > 1 && vectors == p->vecs) {
         wide_runs(m, t, run);
         for (int i = 0; i < 2; i++)
-            count_keys(m, &wide, run[i].end - run[i].first, times);
+            count_keys(m, &wide, run[i].first, run[i].end - run[i].first, times);
     }
     for (int64_t i = 0; i < vectors; i++) {
         const int64_t from = t + i * p->lanes;
@@ -418,16 +473,20 @@ static void count_query_tile(struct model *m, int64_t t, int64_t vectors, double
             if (key >= keys.end)
                 break;
             end = cut_single(l, p->lanes, from, key, most(end, key), &single.masked);
-            count_keys(m, &single, end - key, times);
+            count_keys(m, &single, key, end - key, times);
         }
     }
-    m->work[EXPECT_SUMS].operations += times * 2 * (double)l->d_v * (double)vectors; /* times 1 / l, and the check */
-    m->work[EXPECT_SUMS].overhead += times * QUERY_TILE_CYCLES;
+    struct work *sums = &m->work[EXPECT_SUMS];
+    sums->operations += times * 2 * (double)p->fold->d_value * (double)vectors; /* times 1 / l, and the check */
+    sums->overhead += times * QUERY_TILE_CYCLES;
+    if (l->w_o != W_O_DENSE) /* z leaves token by token */
+        sums->loads += times * transpose_loads(m, vectors * p->lanes, p->fold->d_z);
 }
 
 #define TILES_MOST 256 /* tiles of queries that are counted one by one; of more, that many are drawn */
 
-static void count_attention(struct model *m)
+/* `times` sequences, of which `together` were projected as one matrix. */
+static void count_attention(struct model *m, int64_t together, double times)
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
@@ -437,17 +496,29 @@ static void count_attention(struct model *m)
     const double n = (double)l->seq_len, keys = (double)l->source_len, heads = (double)l->h;
     for (int64_t i = 0; i < counted; i++) {
         const int64_t tile = (int64_t)(((double)i + 0.5) * (double)full / (double)counted);
-        count_query_tile(m, tile * p->block, p->vecs, heads * (double)full / (double)counted);
+        count_query_tile(m, tile * p->block, p->vecs, times * heads * (double)full / (double)counted);
     }
     if (rest > 0)
-        count_query_tile(m, full * p->block, ceil_div(rest, p->lanes), heads);
+        count_query_tile(m, full * p->block, ceil_div(rest, p->lanes), times * heads);
 
-    const double pairs = heads * n * keys, blocks = (double)ceil_div(l->seq_len, p->block);
-    const double kv = 4 * keys * (double)(l->d_k + l->d_v);
-    /* K and V of a head stay in L2 while its queries pass, or they do not */
-    const double reads = kv > L2_BYTES / 2 ? heads * blocks : (double)l->h_kv;
-    m->work[EXPECT_SCORES].l3 += m->near * (4 * n * heads * (double)l->d_k + kv / 2 * reads);
-    m->work[EXPECT_SUMS].l3 += m->near * (8 * n * heads * (double)l->d_v + kv / 2 * reads);
+    const double pairs = times * heads * n * keys, blocks = (double)ceil_div(l->seq_len, p->block);
+    const double d_score = (double)p->fold->d_score, d_value = (double)p->fold->d_value, d_z = (double)p->fold->d_z;
+    struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS];
+    if (together > 1 && rest > 0) { /* lanes in and out: two vectors read and written for each, both maybe across lines */
+        const double vectors = times * heads * (double)ceil_div(l->seq_len, p->lanes);
+        scores->loads += COPY_LOADS * vectors * d_score;
+        if (l->w_o == W_O_DENSE)
+            sums->loads += COPY_LOADS * vectors * d_z;
+    }
+    /* K and V of a head stay in L2 while its queries pass, or they do not; the input serves all heads */
+    const double k = 4 * keys * d_score, v = 4 * keys * d_value;
+    const bool stays = k + v <= L2_BYTES / 2, input = l->identity || p->fold->values;
+    const double k_reads = !stays ? heads * blocks : p->fold->scores && !l->split ? 1 : (double)l->h_kv;
+    const double v_reads = !stays ? heads * blocks : input && !l->split ? 1 : (double)l->h_kv;
+    const double k_share = p->fold->scores ? m->far : m->near;
+    const double v_share = input && !p->value_blocks ? m->far : m->near;
+    *(p->ahead > 0 ? &scores->ahead : &scores->l3) += times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
+    *(p->ahead > 0 ? &sums->ahead : &sums->l3) += times * (m->near * 8 * n * heads * d_z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     if ((l->mask & MASK_BOOL) != 0)
         w->l3 += m->far * pairs;
@@ -455,6 +526,38 @@ static void count_attention(struct model *m)
         w->l3 += m->far * 4 * pairs;
     if (l->scores) /* written, read again and divided, written */
         w->l3 += m->far * 16 * pairs;
+}
+
+/* `times` groups of `together` sequences, each projected as one matrix. */
+static void count_group(struct model *m, int64_t together, double times)
+{
+    const struct layer *l = m->layer;
+    const struct plan_isa *p = m->plan;
+    const int64_t rows = together * l->seq_len, keys = together * l->source_len;
+    const double source = (double)l->d_source;
+    count_transpose(m, rows, l->d_model, times);
+    if (l->cross)
+        count_transpose(m, keys, l->d_source, times);
+    /* of self-attention, keys and values read the row group that queries have brought into L2 */
+    const bool joint = !l->cross && (!p->k.exists || p->k.group_rows == p->q.group_rows) &&
+                       (!p->v.exists || p->v.group_rows == p->q.group_rows) &&
+                       (p->v_t.depth == 0 || p->v_t.group_rows == p->q.group_rows);
+    count_lanes(m, &m->work[EXPECT_QUERIES], &p->q, rows, (double)l->d_model, times);
+    if (p->k.exists)
+        count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, joint ? 0 : source, false, times);
+    if (p->v.exists)
+        count_panels(m, &m->work[EXPECT_VALUES], &p->v, keys, joint ? 0 : source, false, times);
+    if (p->v_t.depth > 0)
+        count_lanes(m, &m->work[EXPECT_VALUES], &p->v_t, keys, joint ? 0 : source, times);
+    count_attention(m, together, times * (double)together);
+    if (p->o.exists)
+        count_panels(m, &m->work[EXPECT_OUTPUT], &p->o, rows, (double)(l->h * p->fold->d_z), true, times);
+}
+
+/* Sequences of a batch that go together, as group_size() of the emitted file has it. */
+static int64_t group_size(const struct layer *l, const struct plan_isa *p)
+{
+    return most(1, least(p->batch_rows / l->seq_len, p->batch_sources / l->source_len));
 }
 
 /* ---- from counts to cycles ---- */
@@ -476,7 +579,7 @@ static void finish(struct expect_step *s, const struct work *w, const struct mod
     s->bound[ports] = w->port_cycles + w->operations / core->ports;
     s->bound[EXPECT_LOADS] = w->loads / core->loads;
     s->bound[EXPECT_L2] = w->l2 / L2_BANDWIDTH;
-    s->bound[EXPECT_L3] = w->l3 / L3_BANDWIDTH;
+    s->bound[EXPECT_L3] = (w->l3 + w->ahead) / L3_BANDWIDTH;
     s->bound[EXPECT_CODE] = w->code / CODE_BANDWIDTH;
     s->bound[EXPECT_TILES] = w->overhead;
     s->held_by = ports;
@@ -486,14 +589,16 @@ static void finish(struct expect_step *s, const struct work *w, const struct mod
     for (int i = 0; i < EXPECT_BOUNDS; i++)
         if (i == EXPECT_TILES || i != (int)s->held_by)
             s->cycles += bounds[i].shows * s->bound[i];
+    if (s->held_by != EXPECT_L3)
+        s->cycles -= (bounds[EXPECT_L3].shows - AHEAD_SHOWS) * w->ahead / L3_BANDWIDTH;
 }
 
 /* The layer is held by what holds the steps that take most of its cycles. */
-static void sum_up(struct expect *e, const struct core *core, int64_t lanes)
+static void sum_up(struct expect *e, const struct core *core, int64_t lanes, double groups)
 {
     double held[EXPECT_BOUNDS] = {0};
-    e->layer.bound[EXPECT_TILES] = held[EXPECT_TILES] = CALL_CYCLES;
-    e->layer.cycles = CALL_CYCLES;
+    e->layer.bound[EXPECT_TILES] = held[EXPECT_TILES] = CALL_CYCLES * groups;
+    e->layer.cycles = CALL_CYCLES * groups;
     for (int i = 0; i < EXPECT_STEPS; i++) {
         struct expect_step *s = &e->step[i];
         s->share = s->cycles > 0 ? s->useful / (s->cycles * core->ports * (double)lanes) : 0;
@@ -520,7 +625,20 @@ static const struct core *core_of(const struct isa *isa)
     return &cores[i]; /* a set without a row of its own is taken for the last one's like */
 }
 
-void expect_make(struct expect *e, const struct layer *l, const struct plan_isa *p)
+/* The plain layer's multiply-adds. A projection that folding took away counts where its weights are now. */
+static void count_useful(struct expect *e, const struct layer *l, const struct plan_isa *p, double batch)
+{
+    const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
+    const bool k = p->k.exists, v = p->v.exists || p->v_t.depth > 0;
+    e->step[EXPECT_QUERIES].useful = batch * (cost.q + (k ? 0 : cost.k));
+    e->step[EXPECT_KEYS].useful = batch * (k ? cost.k : 0);
+    e->step[EXPECT_VALUES].useful = batch * (v ? cost.v : 0);
+    e->step[EXPECT_SCORES].useful = batch * cost.scores;
+    e->step[EXPECT_SUMS].useful = batch * cost.values;
+    e->step[EXPECT_OUTPUT].useful = batch * (cost.output + (v ? 0 : cost.v));
+}
+
+void expect_make(struct expect *e, const struct layer *l, const struct plan_isa *p, int64_t batch)
 {
     struct model m = {.layer = l, .plan = p, .core = core_of(p->isa)};
     const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = 4 * (double)p->shared_size;
@@ -528,31 +646,21 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
     const double pairs = (double)l->h * n * keys;
     const double tensors = pairs * (((l->mask & MASK_BOOL) != 0 ? 1 : 0) + ((l->mask & MASK_ADDITIVE) != 0 ? 4 : 0)
                                     + (l->scores ? 4 : 0));
-    m.near = share_lost(scratch);
-    m.far = share_lost(scratch + inputs + tensors + 4 * (n * (double)l->d_out + (double)p->packed_size));
+    const int64_t together = least(batch, group_size(l, p)), rest = batch % together;
+    /* of the scratch, one group's part; sequences come one by one */
+    const double used = scratch * (double)together / (double)group_size(l, p);
+    m.near = share_lost(used);
+    m.far = share_lost(used + (double)batch * (inputs + tensors + 4 * n * (double)l->d_out) + 4 * (double)p->packed_size);
 
-    count_transpose(&m, l->seq_len, l->d_model);
-    if (l->cross)
-        count_transpose(&m, l->source_len, l->d_source);
-    count_lanes(&m, &m.work[EXPECT_QUERIES], &p->q, l->seq_len);
-    count_panels(&m, &m.work[EXPECT_KEYS], &p->k, l->source_len, false);
-    if (p->v.exists)
-        count_panels(&m, &m.work[EXPECT_VALUES], &p->v, l->source_len, false);
-    count_attention(&m);
-    if (p->o.exists)
-        count_panels(&m, &m.work[EXPECT_OUTPUT], &p->o, l->seq_len, true);
+    count_group(&m, together, (double)(batch / together));
+    if (rest > 0)
+        count_group(&m, rest, 1);
 
-    const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
     memset(e, 0, sizeof *e);
-    e->step[EXPECT_QUERIES].useful = cost.q;
-    e->step[EXPECT_KEYS].useful = cost.k;
-    e->step[EXPECT_VALUES].useful = cost.v;
-    e->step[EXPECT_SCORES].useful = cost.scores;
-    e->step[EXPECT_SUMS].useful = cost.values;
-    e->step[EXPECT_OUTPUT].useful = cost.output;
+    count_useful(e, l, p, (double)batch);
     for (int i = 0; i < EXPECT_STEPS; i++)
         finish(&e->step[i], &m.work[i], &m, i == EXPECT_EXPONENTIAL ? EXPECT_EXP : EXPECT_FMA);
-    sum_up(e, m.core, p->lanes);
+    sum_up(e, m.core, p->lanes, (double)ceil_div(batch, together));
 }
 
 /* ---- printing ---- */
@@ -574,7 +682,7 @@ void expect_explain(const struct plan *plan, const struct layer *layer, FILE *ou
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         struct expect e;
-        expect_make(&e, layer, p);
+        expect_make(&e, layer, p, 1);
         fprintf(out, "\n  %-16s %14s %14s %8s   held by\n", p->isa->name, "cycles", "vector FMAs", "share");
         for (int s = 0; s < EXPECT_STEPS; s++)
             if (e.step[s].cycles > 0)
@@ -584,7 +692,7 @@ void expect_explain(const struct plan *plan, const struct layer *layer, FILE *ou
     fputc('\n', out);
     for (int64_t i = 0; i < plan->count; i++) {
         struct expect e;
-        expect_make(&e, layer, &plan->isas[i]);
+        expect_make(&e, layer, &plan->isas[i], 1);
         fprintf(out, "expected %s layer %.3f %s\n", plan->isas[i].isa->name, e.layer.share,
                 bounds[e.layer.held_by].name);
     }

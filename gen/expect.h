@@ -7,6 +7,7 @@
 #ifndef ATTNGEN_EXPECT_H
 #define ATTNGEN_EXPECT_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 struct layer;
@@ -46,8 +47,8 @@ struct expect {
     struct expect_step layer;
 };
 
-/* One sequence of seq_len queries and source_len keys. */
-void expect_make(struct expect *expect, const struct layer *layer, const struct plan_isa *plan);
+/* `batch` sequences of seq_len queries and source_len keys, one call. */
+void expect_make(struct expect *expect, const struct layer *layer, const struct plan_isa *plan, int64_t batch);
 /* A table for each instruction set, and a line for scripts: "expected avx512 layer 0.913 FMA ports". */
 void expect_explain(const struct plan *plan, const struct layer *layer, FILE *out);
 

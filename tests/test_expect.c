@@ -48,7 +48,7 @@ static void expect_layer(struct expected *e, const char *settings)
         diag_report(&diag, stderr);
     assert_non_null(e->plan);
     for (int64_t i = 0; i < e->plan->count; i++)
-        expect_make(&e->of[i], e->layer, &e->plan->isas[i]);
+        expect_make(&e->of[i], e->layer, &e->plan->isas[i], 1);
     diag_free(&diag);
 }
 
