@@ -11,7 +11,7 @@ PREFIX   ?= /usr/local
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help deps deps-test test sweep bench-plain bench-flat bench-features demo install clean
+.PHONY: all help deps deps-test deps-peers test sweep bench-plain bench-flat bench-features bench-peers demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -26,7 +26,7 @@ compile   = $(CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -MMD -MP $(CPPFLAGS) $(CF
 link      = $(CC) $(CFLAGS) $(sanitize) $(LDFLAGS)
 
 # Where packages are to be installed as well, everything waits for that, also with -j.
-installers := $(filter deps deps-test,$(MAKECMDGOALS))
+installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
 # What both programs share, and what each is made of.
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
@@ -53,6 +53,9 @@ help:
 	@echo '                (FLAT="dk n" of them; FLAT_POINTS="16 17 32"; FLAT_ROUNDS=5; more in bench/flat/flat.sh)'
 	@echo 'make bench-features  what each feature costs beside what its arithmetic predicts'
 	@echo '                (FEATURES="bias causal" of them; more in bench/features/features.sh)'
+	@echo 'make deps-peers  install what bench-peers needs besides what it installs into $(BUILD)/'
+	@echo 'make bench-peers  every example beside PyTorch, ONNX Runtime and others, which it installs into $(BUILD)/: PEERS_SHAPES,'
+	@echo '                PEERS_SYSTEMS, PEERS_ROUNDS, PEERS_THREADS, PEERS_CORES; PEERS_LIST=1 lists what there is'
 	@echo 'make sweep      SWEEP=2000 random layers of SEED=1, JOBS=2 at a time'
 	@echo 'make install    the programs into $(PREFIX)/bin (PREFIX, DESTDIR)'
 	@echo 'make clean      remove $(BUILD)/'
@@ -96,6 +99,9 @@ deps:
 deps-test: | $(filter deps,$(installers))
 	@tests/deps.sh build test
 
+deps-peers: | $(filter deps deps-test,$(installers))
+	@tests/deps.sh build peers
+
 # ---- tests: every tests/test_*.c is a program, every tests/test_*.sh a script ----
 
 $(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
@@ -133,6 +139,23 @@ bench-flat: all
 # one feature at a time over two base layers, timed in turns with the base: a table in Markdown, a CSV
 bench-features: all
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/features/features.sh '$(BUILD)/features'
+
+# layers beside other libraries, see bench/peers/README.md; empty: all shapes, all systems, the default number of rounds
+PEERS_SHAPES  ?=
+PEERS_SYSTEMS ?=
+PEERS_ROUNDS  ?=
+PEERS_THREADS ?= 1 2
+PEERS_CORES   ?=
+PEERS_LIST    ?=
+PYTHON        ?= python3
+peers_venv     = $(BUILD)/peers-venv
+bench-peers: $(BUILD)/attngen | $(installers)
+	@bench/peers/install.sh $(peers_venv) $(PYTHON) $(if $(PEERS_LIST),base,$(PEERS_SYSTEMS))
+	@$(peers_venv)/bin/python -B bench/peers/bench.py --attngen $(BUILD)/attngen --out $(BUILD)/bench-peers \
+	    --shapes='$(PEERS_SHAPES)' --systems='$(PEERS_SYSTEMS)' --threads='$(PEERS_THREADS)' \
+	    $(if $(PEERS_ROUNDS),--rounds=$(PEERS_ROUNDS)) $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') \
+	    $(if $(PEERS_LIST),--list) --command="make bench-peers $(strip $(foreach v,SHAPES SYSTEMS ROUNDS THREADS CORES,\
+	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
 
 test: all $(unit_tests) $(BUILD)/sweep
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' \

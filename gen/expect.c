@@ -176,6 +176,7 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
         b.whole++;
         b.rest = 0;
     }
+    const bool alone = rows == 1 && g->single && p->vecs > 1; /* features lie along the lanes, four tiles at once */
     const double single = times * (double)ceil_div(b.rest, p->lanes), groups = (double)g->groups;
     const double wide = times * (double)b.whole;
     const bool pairs = p->vecs > 1 && 2 * g->height[0] <= p->rows_single;
@@ -183,6 +184,12 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
         const int64_t height = g->height[i], two = pairs ? g->count[i] / 2 : 0, one = g->count[i] - 2 * two;
         if (g->count[i] == 0)
             continue;
+        if (alone) {
+            add_tile(w, m->core, 4, 1, depth, 1, groups * (double)(g->count[i] / 4) * single);
+            add_tile(w, m->core, 1, 1, depth, 1, groups * (double)(g->count[i] % 4) * single);
+            w->l2 += single * groups * depth * (double)g->count[i] * 4 * (double)height;
+            continue;
+        }
         add_tile(w, m->core, height, p->vecs, depth, g->unroll, groups * (double)g->count[i] * wide);
         add_tile(w, m->core, 2 * height, 1, depth, g->unroll, groups * (double)two * single);
         add_tile(w, m->core, height, 1, depth, g->unroll, groups * (double)one * single);
@@ -504,9 +511,14 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double pairs = times * heads * n * keys, blocks = (double)ceil_div(l->seq_len, p->block);
     const double d_score = (double)p->fold->d_score, d_value = (double)p->fold->d_value, d_z = (double)p->fold->d_z;
     struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS];
+    if (p->fold->q_is_k) { /* a tile's queries are its keys, transposed and scaled */
+        scores->loads += times * heads * transpose_loads(m, l->seq_len, p->fold->d_score);
+        scores->operations += times * heads * d_score * (double)ceil_div(l->seq_len, p->lanes);
+    }
     if (together > 1 && rest > 0) { /* lanes in and out: two vectors read and written for each, both maybe across lines */
         const double vectors = times * heads * (double)ceil_div(l->seq_len, p->lanes);
-        scores->loads += COPY_LOADS * vectors * d_score;
+        if (!p->fold->q_is_k)
+            scores->loads += COPY_LOADS * vectors * d_score;
         if (l->w_o == W_O_DENSE)
             sums->loads += COPY_LOADS * vectors * d_z;
     }
@@ -539,12 +551,14 @@ static void count_group(struct model *m, int64_t together, double times)
     if (l->cross)
         count_transpose(m, keys, l->d_source, times);
     /* of self-attention, keys and values read the row group that queries have brought into L2 */
-    const bool joint = !l->cross && (!p->k.exists || p->k.group_rows == p->q.group_rows) &&
-                       (!p->v.exists || p->v.group_rows == p->q.group_rows) &&
-                       (p->v_t.depth == 0 || p->v_t.group_rows == p->q.group_rows);
-    count_lanes(m, &m->work[EXPECT_QUERIES], &p->q, rows, (double)l->d_model, times);
+    const int64_t group_rows = p->fold->q_is_k ? p->k.group_rows : p->q.group_rows;
+    const bool joint = !l->cross && (!p->k.exists || p->k.group_rows == group_rows) &&
+                       (!p->v.exists || p->v.group_rows == group_rows) &&
+                       (p->v_t.depth == 0 || p->v_t.group_rows == group_rows);
+    if (!p->fold->q_is_k)
+        count_lanes(m, &m->work[EXPECT_QUERIES], &p->q, rows, (double)l->d_model, times);
     if (p->k.exists)
-        count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, joint ? 0 : source, false, times);
+        count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, joint && !p->fold->q_is_k ? 0 : source, false, times);
     if (p->v.exists)
         count_panels(m, &m->work[EXPECT_VALUES], &p->v, keys, joint ? 0 : source, false, times);
     if (p->v_t.depth > 0)
@@ -625,13 +639,13 @@ static const struct core *core_of(const struct isa *isa)
     return &cores[i]; /* a set without a row of its own is taken for the last one's like */
 }
 
-/* The plain layer's multiply-adds. A projection that folding took away counts where its weights are now. */
+/* The plain layer's multiply-adds. A projection that is gone counts where its result comes from. */
 static void count_useful(struct expect *e, const struct layer *l, const struct plan_isa *p, double batch)
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
-    const bool k = p->k.exists, v = p->v.exists || p->v_t.depth > 0;
-    e->step[EXPECT_QUERIES].useful = batch * (cost.q + (k ? 0 : cost.k));
-    e->step[EXPECT_KEYS].useful = batch * (k ? cost.k : 0);
+    const bool q = !p->fold->q_is_k, k = p->k.exists, v = p->v.exists || p->v_t.depth > 0;
+    e->step[EXPECT_QUERIES].useful = batch * (!q ? 0 : cost.q + (k ? 0 : cost.k));
+    e->step[EXPECT_KEYS].useful = batch * ((k ? cost.k : 0) + (q ? 0 : cost.q));
     e->step[EXPECT_VALUES].useful = batch * (v ? cost.v : 0);
     e->step[EXPECT_SCORES].useful = batch * cost.scores;
     e->step[EXPECT_SUMS].useful = batch * cost.values;

@@ -136,6 +136,7 @@ static struct plan_fold plan_fold(const struct layer *l, const struct request *r
     f.values = l->w_o != W_O_NONE && !l->identity && (request->fold < 0 ? f.saved_values > 0 : request->fold);
     if (f.scores)
         f.d_score = l->d_in_kv;
+    f.q_is_k = l->tied && !l->cross && !f.scores;
     if (f.values) {
         f.d_value = l->d_in_kv;
         f.d_z = l->d_in_kv + (l->bias ? 1 : 0);
@@ -272,8 +273,9 @@ static void plan_lanes(struct plan_lanes *g, const struct request *request, cons
     g->count[0] = tiles - g->count[1];
     g->group_rows = choose_group_rows(request, p, columns, queries);
     const double tile = (double)least(g->group_rows, queries) * (double)(g->depth * g->height[0]);
-    /* an even number: single vectors of tokens take two tiles at once */
-    g->part_tiles = least(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, 2));
+    g->single = g->height[0] <= p->isa->lanes;
+    /* a multiple of four: single tokens take four tiles at once, single vectors of tokens two */
+    g->part_tiles = least(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, 4));
 }
 
 /* A row stride at a multiple of 2 KiB would put every row into the same few sets of L1: one vector more. */
@@ -393,8 +395,10 @@ static int64_t place(int64_t *next, int64_t floats)
 static void place_packed(struct plan_isa *p, const struct layer *layer)
 {
     int64_t next = HEADER_FLOATS;
-    p->q.w = place(&next, p->q.groups * p->q.columns * p->q.depth);
-    p->q.b = place(&next, layer->bias ? p->q.groups * p->q.columns : 0);
+    if (!p->fold->q_is_k) {
+        p->q.w = place(&next, p->q.groups * p->q.columns * p->q.depth);
+        p->q.b = place(&next, layer->bias ? p->q.groups * p->q.columns : 0);
+    }
     if (p->v_t.depth > 0) {
         p->v_t.w = place(&next, p->v_t.groups * p->v_t.columns * p->v_t.depth);
         p->v_t.b = place(&next, layer->bias ? p->v_t.groups * p->v_t.columns : 0);
@@ -429,7 +433,7 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     if (conv)
         p->z = place(&outputs, (p->z_front + layer->seq_len + p->z_back) * z_columns);
     int64_t next = most(inputs, outputs);
-    p->q_t = place(&next, p->query_blocks * p->block * layer->h * p->fold->d_score);
+    p->q_t = p->fold->q_is_k ? 0 : place(&next, p->query_blocks * p->block * layer->h * p->fold->d_score);
     p->keys = !p->k.exists ? 0 : place(&next, arrays(&p->k, layer) * most(layer->source_len, p->batch_sources) * p->k.c_row);
     p->values = alive ? p->s_t
               : p->value_blocks ? place(&next, p->source_blocks * p->block * layer->h_kv * layer->d_v)
@@ -442,7 +446,7 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->visible = partial ? place(&own, p->key_block * p->block) : 0;
     p->added = (layer->mask & MASK_ADDITIVE) ? place(&own, p->key_block * p->block) : 0;
     p->tile = place(&own, p->fold->d_z * p->block);
-    p->queries = p->batch_rows > 0 ? place(&own, p->fold->d_score * p->block) : 0;
+    p->queries = p->batch_rows > 0 || p->fold->q_is_k ? place(&own, p->fold->d_score * p->block) : 0;
     p->worker_size = own;
 }
 
@@ -744,7 +748,7 @@ static const struct field lanes_fields[] = {
     FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, a_group), FIELD(plan_lanes, columns), FIELD(plan_lanes, rows),
     FIELD(plan_lanes, unroll), {"height_0", offsetof(struct plan_lanes, height[0])},
     {"height_1", offsetof(struct plan_lanes, height[1])}, {"count_0", offsetof(struct plan_lanes, count[0])},
-    {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, part_tiles),
+    {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, single), FIELD(plan_lanes, part_tiles),
     FIELD(plan_lanes, w), FIELD(plan_lanes, b),
 };
 
@@ -847,6 +851,7 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
     emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);
     emit_set_boolean(emit, "VALUES_ARE_INPUT", plan->fold.values || layer->identity);
+    emit_set_boolean(emit, "Q_IS_K", plan->fold.q_is_k);
     emit_set_integer(emit, "D_SCORE", plan->fold.d_score);
     emit_set_integer(emit, "D_VALUE", plan->fold.d_value);
     emit_set_integer(emit, "D_Z", plan->fold.d_z);

@@ -60,6 +60,7 @@ struct plan_lanes {
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
     int64_t group_rows;
     int64_t prefetch;
+    int64_t single;  /* 1: one token alone has features along the lanes; 0: they would not fit */
     int64_t part_tiles;
     int64_t w, b;
 };
@@ -68,6 +69,7 @@ struct plan_lanes {
 struct plan_fold {
     bool scores;  /* W_Q W_K^T: keys are the input */
     bool values;  /* W_V W_O: values are the input */
+    bool q_is_k;  /* w_k = tied in self-attention: there are no queries to project, a tile of them is made from the keys */
     int64_t d_score, d_value; /* features that a score sums over, and of a value */
     int64_t d_z;  /* of a head's z: with folded values and biases one more, 1 where a query sees a key */
     double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */

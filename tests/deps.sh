@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# deps.sh build [test]: installs what building and the demo (and the tests) need, unless it is here already.
+# deps.sh build [test] [peers]: installs what building and the demo need (the tests; `make bench-peers`), unless it is
+# here already.
 #
 # On Debian and its kin with apt-get, as root or through sudo. Elsewhere it only says which packages to install.
 # Exit codes: 0 all is here, 3 something is missing and cannot be installed.
@@ -12,6 +13,9 @@ has_pkgconfig() { command -v pkg-config >/dev/null; }
 has_cmocka()   { includes stdarg.h stddef.h setjmp.h stdint.h cmocka.h; }
 has_clang()    { command -v clang >/dev/null; }
 has_cxx()      { command -v ${CXX:-g++} >/dev/null; }
+has_venv()     { ${PYTHON:-python3} -c 'import ensurepip, venv' 2>/dev/null; }
+has_openblas() { includes cblas.h && [ -n "$(${CC:-cc} -print-file-name=libopenblas.so | grep /)" ]; }
+has_onednn()   { includes dnnl.h; }
 has_lua() {
     local name
     for name in lua5.4 lua-5.4 lua54 lua; do
@@ -29,6 +33,10 @@ build      has_lua        liblua5.4-dev   lua-devel        lua54   lua5.4-dev   
 test       has_cmocka     libcmocka-dev   libcmocka-devel  cmocka  cmocka-dev    cmocka
 test       has_clang      clang           clang            clang   clang         llvm
 test       has_cxx        g++             gcc-c++          gcc     g++           gcc
+peers      has_cxx        g++             gcc-c++          gcc     g++           gcc
+peers      has_venv       python3-venv    python3          python  python3       python
+peers      has_openblas   libopenblas-dev openblas-devel   openblas openblas-dev openblas
+peers      has_onednn     libdnnl-dev     onednn-devel     onednn  onednn-dev    onednn
 '
 
 # missing COLUMN: the packages, in that column of the table, of what is asked for and not here
@@ -43,7 +51,7 @@ missing() {
 
 wanted="$*"
 case " $wanted " in
-    "  ") echo "usage: deps.sh build [test]" >&2; exit 2 ;;
+    "  ") echo "usage: deps.sh build [test] [peers]" >&2; exit 2 ;;
 esac
 packages=$(missing 2)
 if [ -z "$packages" ]; then

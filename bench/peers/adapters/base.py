@@ -1,0 +1,55 @@
+"""What every peer offers to the benchmark.
+
+A peer is a library; a formulation is one way to express the layer with it; a system, "peer/formulation", is what is
+timed. Each system runs in a process of its own (worker.py).
+"""
+import time
+
+
+class Unsupported(Exception):
+    """The peer cannot express this layer; the message says what it lacks."""
+
+
+class Runner:
+    """One system, ready to run one case again and again on the same buffers."""
+
+    def __init__(self, call, output, keep=()):
+        """`call()` computes the layer once; `output()` is y of the last call as an array; `keep` is held alive."""
+        self.call, self.output, self.keep = call, output, keep
+
+    def run(self, calls):
+        """Nanoseconds of `calls` calls back to back."""
+        call = self.call
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            call()
+        return time.perf_counter_ns() - start
+
+    def memory(self):
+        """(bytes of packed weights, bytes of scratch), where the library says them exactly; None: to be measured."""
+        return None
+
+
+class Peer:
+    """A library. Subclasses import it inside their methods only, so that the table of peers loads without any."""
+    name = ""
+    formulations = ()
+
+    def environment(self, threads, cpu):
+        """Environment variables that the worker starts with; `cpu` is a machine.Cpu."""
+        return {}
+
+    def why_not(self, case, formulation, threads):
+        """None, or why this system has no row of numbers for this case; decided without the library."""
+        return None
+
+    def load(self):
+        """Imports the library, in the worker, before memory is counted. ImportError: it is not installed."""
+
+    def versions(self):
+        """name -> version of what is measured. Called in a worker."""
+        return {}
+
+    def prepare(self, job, tensors, formulation):
+        """A Runner; Unsupported if the library turns out not to express the layer. `job` is a worker.Job."""
+        raise NotImplementedError

@@ -1,0 +1,164 @@
+"""The layer as an ONNX model, in several formulations; for the peers that read ONNX.
+
+    plain        MatMul, Softmax, MatMul on [batch][h][n][d]: any layer
+    standard     ai.onnx Attention (opset 23) between MatMul projections
+    attention    com.microsoft.Attention: projections of q, k and v inside
+    multihead    com.microsoft.MultiHeadAttention between MatMul projections
+    grouped      com.microsoft.GroupQueryAttention between MatMul projections; causal only
+"""
+import numpy as np
+
+OPSET = 23
+
+
+def why_not(case, formulation):
+    """None, or what keeps this formulation from expressing the layer."""
+    c = case
+    dense = not (c.split or c.tied or c.identity or c.w_o == "conv")
+    if formulation == "plain":
+        return None
+    if formulation == "standard":
+        return "projections of its own kind; see plain" if c.split or c.tied or c.identity or c.w_o == "conv" else None
+    if not dense:
+        return "the operator expects dense projections"
+    if formulation == "grouped":
+        if c.positional not in ({"causal"}, {"causal", "window"}) or c.cross:
+            return "the operator is causal self-attention"
+        if c.window[1] is not None and "window" in c.mask:
+            return "the operator's window looks back only"
+        return "the operator wants heads of a multiple of 8" if c.d_k % 8 or c.d_k != c.d_v else None
+    if c.h_kv != c.h:
+        return "the operator has no grouped heads"
+    if formulation == "attention" and c.cross:
+        return "the operator is self-attention"
+    if c.positional - {"causal"}:
+        return "the operator has only the causal mask"
+    if "causal" in c.mask and c.n != c.m:
+        return "the operator aligns a causal mask differently"
+    return None
+
+
+class _Graph:
+    """Nodes and constants as they are added; every method returns the name of a value."""
+
+    def __init__(self, onnx):
+        self.onnx, self.nodes, self.constants, self.count = onnx, [], [], 0
+
+    def constant(self, array):
+        self.count += 1
+        name = f"c{self.count}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def shape(self, *extents):
+        return self.constant(np.array(extents, np.int64))
+
+    def op(self, kind, *inputs, outputs=1, domain="", **attributes):
+        self.count += 1
+        names = [f"v{self.count}_{i}" for i in range(outputs)]
+        attributes = {key: value for key, value in attributes.items() if value is not None}
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), names, domain=domain, **attributes))
+        return names[0]
+
+
+def _attend_plain(g, c, tensors, source):
+    """Z [batch][h][n][d_v], from matrix products."""
+    group = c.h // c.h_kv
+
+    def project(of, which, heads, width, positions, transposed):
+        w, b = tensors["w_" + which], tensors.get("b_" + which)
+        if which == "q" and not transposed:
+            w, b = w * np.float32(c.scale), None if b is None else b * np.float32(c.scale)
+        if c.split:
+            part = (c.d_model if of == "x" else c.d_source) // c.h
+            of = g.op("Reshape", of, g.shape(c.batch, positions, c.h, part))
+            of = g.op("Transpose", of, perm=[0, 2, 1, 3])
+            y = g.op("MatMul", of, g.constant(w))
+            y = y if b is None else g.op("Add", y, g.constant(b.reshape(c.h, 1, width)))
+            return g.op("Transpose", y, perm=[0, 1, 3, 2]) if transposed else y
+        y = g.op("MatMul", of, g.constant(w))
+        y = y if b is None else g.op("Add", y, g.constant(b))
+        if group == 1:
+            y = g.op("Reshape", y, g.shape(c.batch, positions, heads, width))
+            return g.op("Transpose", y, perm=[0, 2, 3, 1] if transposed else [0, 2, 1, 3])
+        y = g.op("Reshape", y, g.shape(c.batch, positions, c.h_kv, heads // c.h_kv, width))
+        return g.op("Transpose", y, perm=[0, 2, 3, 4, 1] if transposed else [0, 2, 3, 1, 4])
+
+    q = project("x", "q", c.h, c.d_k, c.n, False)
+    k = project(source, "q" if c.tied else "k", c.h_kv, c.d_k, c.m, True)
+    if not c.identity:
+        v = project(source, "v", c.h_kv, c.d_v, c.m, False)
+    elif c.split:
+        v = g.op("Transpose", g.op("Reshape", source, g.shape(c.batch, c.m, c.h, c.d_v)), perm=[0, 2, 1, 3])
+    else:
+        v = g.op("Reshape", source, g.shape(c.batch, 1, c.m, c.d_v))
+    s = g.op("MatMul", q, k)
+    if c.positional:
+        s = g.op("Add", s, g.constant(np.where(c.visible(), 0, -np.inf).astype(np.float32)))
+    z = g.op("MatMul", g.op("Softmax", s, axis=-1), v)
+    return z if group == 1 else g.op("Reshape", z, g.shape(c.batch, c.h, c.n, c.d_v))
+
+
+def _attend_operator(g, c, tensors, source, formulation):
+    """Z [batch][n][h d_v], from one of the attention operators."""
+    def project(of, which):
+        y = g.op("MatMul", of, g.constant(tensors["w_" + which]))
+        return g.op("Add", y, g.constant(tensors["b_" + which])) if c.bias else y
+
+    causal = int("causal" in c.mask)
+    if formulation == "attention":
+        w = np.concatenate([tensors["w_" + which] for which in "qkv"], -1)
+        b = np.concatenate([tensors["b_" + which] for which in "qkv"]) if c.bias else np.zeros(w.shape[1], np.float32)
+        sizes = None if c.d_k == c.d_v else [c.h * c.d_k, c.h * c.d_k, c.h * c.d_v]
+        return g.op("Attention", "x", g.constant(w), g.constant(b), domain="com.microsoft", num_heads=c.h, scale=c.scale,
+                    unidirectional=causal, qkv_hidden_sizes=sizes)
+    if formulation == "multihead":
+        q, k, v = (g.op("MatMul", of, g.constant(tensors["w_" + which]))
+                   for which, of in (("q", "x"), ("k", source), ("v", source)))
+        bias = [g.constant(np.concatenate([tensors["b_" + which] for which in "qkv"]))] if c.bias else []
+        return g.op("MultiHeadAttention", q, k, v, *bias, domain="com.microsoft", num_heads=c.h, scale=c.scale,
+                    unidirectional=causal)
+    q, k, v = project("x", "q"), project(source, "k"), project(source, "v")
+    if formulation == "grouped":
+        last = g.constant(np.full(c.batch, c.n - 1, np.int32))
+        total = g.constant(np.array(c.n, np.int32))
+        window = c.window[0] + 1 if "window" in c.mask and c.window[0] is not None else -1
+        return g.op("GroupQueryAttention", q, k, v, "", "", last, total, outputs=3, domain="com.microsoft", num_heads=c.h,
+                    kv_num_heads=c.h_kv, scale=c.scale, local_window_size=window)
+    only_causal = c.positional == {"causal"}
+    mask = [g.constant(c.visible())] if c.positional and not only_causal else []
+    return g.op("Attention", q, k, v, *mask, q_num_heads=c.h, kv_num_heads=c.h_kv, scale=c.scale, is_causal=int(only_causal))
+
+
+def build(case, tensors, formulation):
+    """The model, serialized. Inputs: x, and source in cross-attention; output: y. All shapes are constant."""
+    import onnx
+    c, g = case, _Graph(onnx)
+    source = "source" if c.cross else "x"
+    if formulation == "plain":
+        z = _attend_plain(g, c, tensors, source)
+        if c.w_o != "conv":
+            z = g.op("Reshape", g.op("Transpose", z, perm=[0, 2, 1, 3]), g.shape(c.batch, c.n, c.h * c.d_v))
+    else:
+        z = _attend_operator(g, c, tensors, source, formulation)
+    if c.w_o == "dense":
+        z = g.op("MatMul", z, g.constant(tensors["w_o"]))
+        z = g.op("Add", z, g.constant(tensors["b_o"])) if c.bias else z
+    elif c.w_o == "conv":  # [h][tap][d_v][d] -> [h d][d_v][tap]
+        d = c.d_model // c.h
+        w = tensors["w_o"].transpose(0, 3, 2, 1).reshape(c.h * d, c.d_v, c.conv_width)
+        left = c.conv_width - 1 if "causal" in c.mask else (c.conv_width - 1) // 2
+        z = g.op("Reshape", g.op("Transpose", z, perm=[0, 1, 3, 2]), g.shape(c.batch, c.h * c.d_v, c.n))
+        bias = [g.constant(tensors["b_o"])] if c.bias else []
+        z = g.op("Conv", z, g.constant(w), *bias, group=c.h, pads=[left, c.conv_width - 1 - left])
+        z = g.op("Transpose", z, perm=[0, 2, 1])
+    g.nodes.append(onnx.helper.make_node("Identity", [z], ["y"]))
+    value = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+    inputs = [value("x", c.batch, c.n, c.d_model)] + ([value("source", c.batch, c.m, c.d_source)] if c.cross else [])
+    graph = onnx.helper.make_graph(g.nodes, c.name, inputs, [value("y", c.batch, c.n, c.d_out)], g.constants)
+    opsets = [onnx.helper.make_opsetid("", OPSET)]
+    if formulation in ("attention", "multihead", "grouped"):
+        opsets.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    model = onnx.helper.make_model(graph, opset_imports=opsets)
+    model.ir_version = 11  # the version that goes with opset 23
+    return model.SerializeToString()

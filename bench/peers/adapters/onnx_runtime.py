@@ -1,0 +1,40 @@
+"""ONNX Runtime: its own attention operators, the standard one, and plain matrix products."""
+import numpy as np
+
+from adapters import onnx_graph
+from adapters.base import Peer, Runner
+
+
+class OnnxRuntime(Peer):
+    name = "onnxruntime"
+    formulations = ("attention", "multihead", "grouped", "standard", "plain")
+
+    def why_not(self, case, formulation, threads):
+        return onnx_graph.why_not(case, formulation)
+
+    def load(self):
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+
+    def versions(self):
+        import onnxruntime
+        return {"onnxruntime": onnxruntime.__version__}
+
+    def prepare(self, job, tensors, formulation):
+        import onnxruntime as ort
+        ort.set_default_logger_severity(3)
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+        options.intra_op_num_threads, options.inter_op_num_threads = job.threads, 1
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = True
+        session = ort.InferenceSession(onnx_graph.build(job.case, tensors, formulation), options,
+                                       providers=["CPUExecutionProvider"])
+        binding, case = session.io_binding(), job.case
+        y = np.zeros((case.batch, case.n, case.d_out), np.float32)
+        inputs = {name: ort.OrtValue.ortvalue_from_numpy(tensors[name]) for name in ("x", "source") if name in tensors}
+        for name, value in inputs.items():
+            binding.bind_ortvalue_input(name, value)
+        output = ort.OrtValue.ortvalue_from_numpy(y)
+        binding.bind_ortvalue_output("y", output)
+        return Runner(lambda: session.run_with_iobinding(binding), output.numpy, (session, inputs))

@@ -1,0 +1,37 @@
+"""attngen: the emitted pair, compiled at the default flags."""
+import os
+import subprocess
+
+from adapters.base import Peer, Unsupported
+from adapters.native import C_FOLDER, NativeRunner, compile_shared
+
+FLAGS = ("-O2",)  # what attnrun and the Makefile use
+
+
+class Ours(Peer):
+    name = "ours"
+    formulations = ("gcc", "clang", "gcc-sequences")
+
+    def why_not(self, case, formulation, threads):
+        if formulation == "gcc-sequences" and threads == 1:
+            return "only for several threads: it deals the batch's sequences out to them"
+        if formulation == "gcc-sequences" and case.batch < threads:
+            return f"a batch of {case.batch}"
+        return None
+
+    def prepare(self, job, tensors, formulation):
+        case = job.case
+        folder = os.path.join(job.folder, case.name)
+        os.makedirs(folder, exist_ok=True)
+        spec = os.path.join(folder, "spec.layer")
+        with open(spec, "w", encoding="utf-8") as file:
+            file.writelines(f"{key} = {value}\n" for key, value in case.spec)
+        done = subprocess.run([job.attngen, "-o", folder, spec], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Unsupported(done.stderr.strip())
+        cc = formulation.split("-")[0]
+        definitions = (f"-DNAME={case.name}", f"-DPREFIX={case.name.upper()}", f'-DHEADER="{case.name}.h"')
+        library = compile_shared(
+            os.path.join(folder, f"{formulation}.so"), [os.path.join(C_FOLDER, "ours.c"), f"{folder}/{case.name}.c"],
+            cc, ("-std=gnu11", *FLAGS, "-I" + folder, *definitions))
+        return NativeRunner(library, job, tensors, "sequences" if formulation.endswith("sequences") else "parts")

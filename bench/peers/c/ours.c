@@ -1,0 +1,134 @@
+/* An emitted layer behind the interface of problem.h.
+ *
+ * -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"'. peer_open's option says how threads share the work: "parts" of each
+ * phase, or "sequences" of the batch, a mine_forward each.
+ */
+#include "crew.h"
+#include "problem.h"
+
+#include HEADER
+
+#include <stdio.h>
+#include <string.h>
+
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define FUNCTION(name) JOIN(NAME, name)
+#define CONSTANT(name) JOIN(PREFIX, name)
+
+struct peer {
+    struct problem problem;
+    FUNCTION(args) args;
+    void *packed, *scratch;
+    size_t scratch_bytes, scratch_stride; /* a worker's own scratch, for "sequences" */
+    int sequences;
+    int64_t calls;
+    _Atomic int error;
+    _Atomic size_t next[2]; /* the next part of this phase; the other is being made ready */
+};
+
+static void *aligned(size_t bytes)
+{
+    const size_t alignment = CONSTANT(ALIGNMENT);
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+void *peer_open(const struct problem *p, const char *option, char *why, size_t size)
+{
+    struct peer *peer = calloc(1, sizeof *peer);
+    if (peer == NULL)
+        return NULL;
+    peer->problem = *p;
+    peer->sequences = strcmp(option, "sequences") == 0;
+    const size_t alignment = CONSTANT(ALIGNMENT);
+    peer->scratch_stride = (CONSTANT(SCRATCH_BYTES) + alignment - 1) / alignment * alignment;
+    peer->scratch_bytes = peer->sequences ? (size_t)p->threads * peer->scratch_stride
+                                          : CONSTANT(SCRATCH_BYTES_FOR)(p->threads);
+    peer->packed = aligned(CONSTANT(PACKED_BYTES));
+    peer->scratch = aligned(peer->scratch_bytes);
+    const FUNCTION(weights) weights = {
+        .w_q = p->w_q, .b_q = p->b_q, .w_k = p->w_k == p->w_q ? NULL : p->w_k, .b_k = p->b_k == p->b_q ? NULL : p->b_k,
+        .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o};
+    peer->args = (FUNCTION(args)){
+        .x = p->x, .source = p->source == p->x ? NULL : p->source, .lengths = p->lengths, .y = p->y,
+        .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)p->m};
+    int error = CONSTANT(ERROR_NULL);
+    if (peer->packed != NULL && peer->scratch != NULL)
+        error = FUNCTION(pack)(peer->packed, &weights, CONSTANT(ISA_AUTO));
+    if (error == 0)
+        return peer;
+    snprintf(why, size, "%s", FUNCTION(strerror)(error));
+    return NULL;
+}
+
+/* One call, its sequences dealt out in equal runs. */
+static void run_sequences(struct peer *peer, int64_t worker)
+{
+    const struct problem *p = &peer->problem;
+    FUNCTION(args) args = peer->args;
+    const size_t first = (size_t)(p->batch * worker / p->threads), end = (size_t)(p->batch * (worker + 1) / p->threads);
+    args.batch = end - first;
+    args.x += first * args.n * (size_t)p->d_model;
+    if (args.source != NULL)
+        args.source += first * args.m * (size_t)p->d_source;
+    if (args.lengths != NULL)
+        args.lengths += first;
+    args.y += first * args.n * CONSTANT(D_OUT);
+    const int error = FUNCTION(forward)(peer->packed, &args, (char *)peer->scratch + (size_t)worker * peer->scratch_stride);
+    if (error != 0)
+        peer->error = error;
+}
+
+/* One call, phase by phase; who is free takes the next part. `step` counts the phases of all calls. */
+static void run_parts(struct peer *peer, struct crew *crew, int64_t worker, size_t *step)
+{
+    const size_t phases = FUNCTION(phases)(peer->packed, &peer->args);
+    for (size_t phase = 0; phase < phases; phase++, ++*step) {
+        const size_t parts = FUNCTION(parts)(peer->packed, &peer->args, phase);
+        _Atomic size_t *next = &peer->next[*step % 2];
+        if (worker == 0)
+            atomic_store(&peer->next[(*step + 1) % 2], 0);
+        for (size_t part; (part = atomic_fetch_add(next, 1)) < parts;) {
+            const int error =
+                FUNCTION(run)(peer->packed, &peer->args, peer->scratch, phase, part, (size_t)worker);
+            if (error != 0)
+                peer->error = error;
+        }
+        crew_barrier(crew);
+    }
+}
+
+static void work(struct crew *crew, int64_t worker, void *pointer)
+{
+    struct peer *peer = pointer;
+    size_t step = 0;
+    for (int64_t call = 0; call < peer->calls; call++) {
+        if (crew->threads == 1) {
+            const int error = FUNCTION(forward)(peer->packed, &peer->args, peer->scratch);
+            if (error != 0)
+                peer->error = error;
+        } else if (peer->sequences) {
+            run_sequences(peer, worker);
+            crew_barrier(crew);
+        } else {
+            run_parts(peer, crew, worker, &step);
+        }
+    }
+}
+
+int64_t peer_run(void *pointer, int64_t calls)
+{
+    struct peer *peer = pointer;
+    peer->calls = calls;
+    peer->error = 0;
+    peer->next[0] = peer->next[1] = 0;
+    const int64_t ns = crew_time(peer->problem.threads, peer->problem.cores, work, peer);
+    return peer->error == 0 ? ns : -1;
+}
+
+void peer_memory(const void *pointer, int64_t *packed, int64_t *scratch)
+{
+    const struct peer *peer = pointer;
+    *packed = (int64_t)CONSTANT(PACKED_BYTES);
+    *scratch = (int64_t)peer->scratch_bytes;
+}

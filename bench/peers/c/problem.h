@@ -1,0 +1,45 @@
+/* The interface of the peers that are driven from C: each is one shared object that defines peer_open and peer_run.
+ * adapters/native.py mirrors struct problem field by field.
+ */
+#ifndef PEERS_PROBLEM_H
+#define PEERS_PROBLEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum output { OUTPUT_DENSE, OUTPUT_NONE, OUTPUT_CONV };
+
+/* One call of one layer. Tensors as the README of attngen shapes them; NULL where the layer has none. */
+struct problem {
+    int64_t d_model, h, h_kv, d_k, d_v, d_source;
+    int64_t batch, n, m;
+    int64_t causal, no_self;
+    int64_t window_left, window_right; /* -1: unbounded */
+    int64_t split, output, conv_width;
+    int64_t threads;
+    const int32_t *cores;              /* [threads] */
+    float scale;
+    const float *x, *source;           /* source is x in self-attention */
+    const int32_t *lengths;
+    const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o; /* tied: w_k is w_q; identity: w_v is NULL */
+    float *y;
+};
+
+/* Packs weights and allocates; NULL, and the reason in why[size], if it cannot. Tensors stay where they are. */
+void *peer_open(const struct problem *problem, const char *option, char *why, size_t size);
+
+/* Runs the layer `calls` times back to back; the nanoseconds that took, -1 if a call failed. */
+int64_t peer_run(void *peer, int64_t calls);
+
+/* Bytes of packed weights and of scratch; -1 where the library does not say. */
+void peer_memory(const void *peer, int64_t *packed, int64_t *scratch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,210 @@
+"""What is measured: layers, the sizes of a call, drawn tensors, and the number of useful multiply-adds.
+
+A layer is read from a spec in attngen's own syntax (README.md, "The spec"). attngen checks specs; here only the keys
+are resolved that a peer has to know. Left out: `scores`, the masks `bool` and `additive`, and `weight_layout` (weights
+are drawn [in][out]).
+"""
+import dataclasses
+import math
+import os
+
+import numpy as np
+
+CALL_KEYS = ("batch", "n", "m")  # of a shape, not of a spec
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One layer and the sizes of one call. Widths and lengths are counts of f32 numbers and positions."""
+    name: str
+    spec: tuple        # (key, value) pairs, as attngen reads them
+    d_model: int
+    h: int
+    h_kv: int
+    d_k: int
+    d_v: int
+    d_source: int
+    mask: frozenset
+    window: tuple      # (left, right), None: unbounded
+    split: bool
+    cross: bool
+    tied: bool
+    identity: bool
+    w_o: str
+    conv_width: int
+    bias: bool
+    scale: float
+    batch: int
+    n: int
+    m: int
+
+    @property
+    def d_out(self):
+        return self.h * self.d_v if self.w_o == "none" else self.d_model
+
+    @property
+    def ordinary(self):
+        """The layer of Vaswani et al.: every projection one dense matrix, heads d_model / h wide."""
+        return not (self.split or self.tied or self.identity or self.w_o != "dense"
+                    or self.h_kv != self.h or self.d_k * self.h != self.d_model or self.d_v != self.d_k)
+
+    @property
+    def positional(self):
+        """Masks that depend on positions only. Padding is none: every sequence of a case has its full length."""
+        return self.mask & {"causal", "no_self", "window"}
+
+    def visible(self):
+        """[n][m] bool: may query t see key j."""
+        t, j = np.arange(self.n)[:, None], np.arange(self.m)[None, :]
+        see = np.ones((self.n, self.m), bool)
+        if "causal" in self.mask:
+            see &= j <= t
+        if "no_self" in self.mask:
+            see &= j != t
+        if "window" in self.mask:
+            left, right = self.window
+            see &= (left is None) | (j >= t - (left or 0))
+            see &= (right is None) | (j <= t + (right or 0))
+        return see
+
+    def multiply_adds(self):
+        """Of one call, of the plain layer: only pairs that masks leave visible."""
+        d_in, s_in = (w // self.h if self.split else w for w in (self.d_model, self.d_source))
+        project = self.n * d_in * self.h * self.d_k + self.m * s_in * self.h_kv * self.d_k
+        if not self.identity:
+            project += self.m * s_in * self.h_kv * self.d_v
+        pairs = int(self.visible().sum()) * self.h * (self.d_k + self.d_v)
+        output = {"dense": self.n * self.h * self.d_v * self.d_model, "none": 0,
+                  "conv": self.n * self.conv_width * self.d_v * self.d_model}[self.w_o]
+        return self.batch * (project + pairs + output)
+
+    def describe(self):
+        sizes = f"{self.batch} x {self.n}" + (f" to {self.m}" if self.cross else "")
+        heads = f"{self.h}" + (f"/{self.h_kv}" if self.h_kv != self.h else "")
+        return f"{sizes} x {self.d_model}, {heads} heads of {self.d_k}" + (
+            f"/{self.d_v}" if self.d_v != self.d_k else "")
+
+
+def read_spec(path):
+    """The (key, value) pairs of a .layer file."""
+    pairs = {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            line = line.split("#")[0].strip()
+            if line:
+                key, value = (part.strip() for part in line.split("=", 1))
+                pairs[key] = value
+    return pairs
+
+
+def make_case(name, keys):
+    """A Case from a dictionary of spec keys and the sizes of a call (batch 1, full lengths unless given)."""
+    spec = {k: v for k, v in keys.items() if k not in CALL_KEYS and not k.startswith("plan.")}
+    spec["name"] = name
+    number = lambda key, default: int(spec.get(key, default))
+    d_model, h = number("d_model", 0), number("h", 0)
+    split, identity = spec.get("input") == "split", spec.get("w_v") == "identity"
+    cross = spec.get("attention") == "cross"
+    width = d_model if spec.get("width") == "wide" else d_model // h
+    d_source = number("d_source", d_model)
+    d_k = number("d_k", width)
+    d_v = (d_source // h if split else d_source) if identity else number("d_v", width)
+    seq_len = number("seq_len", 0)
+    n = int(keys.get("n", seq_len))
+    m = int(keys.get("m", spec.get("source_len", seq_len))) if cross else n
+    bound = lambda key: None if spec.get(key, "unbounded") == "unbounded" else int(spec[key])
+    return Case(name=name, spec=tuple(spec.items()), d_model=d_model, h=h, h_kv=number("h_kv", h), d_k=d_k, d_v=d_v,
+                d_source=d_source, mask=frozenset(spec.get("mask", "none").split("+")) - {"none"},
+                window=(bound("window_left"), bound("window_right")), split=split, cross=cross,
+                tied=spec.get("w_k") == "tied", identity=identity, w_o=spec.get("w_o", "dense"),
+                conv_width=number("conv_width", 3), bias=spec.get("bias") == "true",
+                scale=float(spec.get("scale", 1 / math.sqrt(d_k))), batch=int(keys.get("batch", 1)), n=n, m=m)
+
+
+def read_shapes(examples, table):
+    """name -> Case: every .layer of the folder `examples`, then the lines of the file `table`.
+
+    A line of the table: a name, then `key=value` words: keys of the spec, `batch`, `n`, `m`, and `base=NAME`, a
+    shape whose keys are taken first.
+    """
+    keys = {file[:-len(".layer")]: read_spec(os.path.join(examples, file))
+            for file in sorted(os.listdir(examples)) if file.endswith(".layer")}
+    with open(table, encoding="utf-8") as file:
+        for line in file:
+            words = line.split("#")[0].split()
+            if words:
+                own = dict(word.split("=", 1) for word in words[1:])
+                keys[words[0]] = {**keys.get(own.pop("base", None), {}), **own}
+    return {name: make_case(name, k) for name, k in keys.items()}
+
+
+def draw_tensors(case, seed):
+    """name -> array, as README.md names and shapes them; numbers of unit size, weights of size 1/sqrt(fan-in)."""
+    rng = np.random.default_rng(seed)
+    c = case
+
+    def draw(shape, fan_in=1.0):
+        return (rng.standard_normal(shape) / math.sqrt(fan_in)).astype(np.float32)
+
+    def weight(d_in, heads, width):
+        return draw((heads, d_in // c.h, width), d_in // c.h) if c.split else draw((d_in, heads * width), d_in)
+
+    tensors = {"x": draw((c.batch, c.n, c.d_model))}
+    if c.cross:
+        tensors["source"] = draw((c.batch, c.m, c.d_source))
+    if "padding" in c.mask:
+        tensors["lengths"] = np.full(c.batch, c.m, np.int32)
+    tensors["w_q"], b_q = weight(c.d_model, c.h, c.d_k), c.h * c.d_k
+    biases = {"b_q": b_q}
+    if not c.tied:
+        tensors["w_k"], biases["b_k"] = weight(c.d_source, c.h_kv, c.d_k), c.h_kv * c.d_k
+    if not c.identity:
+        tensors["w_v"], biases["b_v"] = weight(c.d_source, c.h_kv, c.d_v), c.h_kv * c.d_v
+    if c.w_o == "dense":
+        tensors["w_o"], biases["b_o"] = draw((c.h * c.d_v, c.d_model), c.h * c.d_v), c.d_model
+    elif c.w_o == "conv":
+        shape = (c.h, c.conv_width, c.d_v, c.d_model // c.h)
+        tensors["w_o"], biases["b_o"] = draw(shape, c.conv_width * c.d_v), c.d_model
+    if c.bias:
+        tensors.update((name, draw(size)) for name, size in biases.items())
+    return tensors
+
+
+def reference(case, tensors):
+    """y in double precision, by the equations of README.md, one head at a time."""
+    c = case
+    t = {name: array.astype(np.float64) for name, array in tensors.items() if name != "lengths"}
+    x, source = t["x"], t.get("source", t["x"])
+    see = c.visible()
+
+    def project(of, which, head, width):
+        w, b = t["w_" + which], t.get("b_" + which)
+        columns = slice(head * width, (head + 1) * width)
+        if c.split:
+            part = of.shape[-1] // c.h
+            y = of[..., head * part:(head + 1) * part] @ w[head]
+        else:
+            y = of @ w[:, columns]
+        return y if b is None else y + b[columns]
+
+    z = np.empty((c.batch, c.n, c.h, c.d_v))
+    for head in range(c.h):
+        shared = head * c.h_kv // c.h
+        q = project(x, "q", head, c.d_k)
+        k = project(source, "q" if c.tied else "k", shared, c.d_k)
+        if not c.identity:
+            v = project(source, "v", shared, c.d_v)
+        else:
+            v = source[..., head * c.d_v:(head + 1) * c.d_v] if c.split else source
+        for b in range(c.batch):
+            s = np.where(see, c.scale * (q[b] @ k[b].T), -np.inf)
+            a = np.exp(s - s.max(-1, keepdims=True))
+            z[b, :, head] = a @ v[b] / a.sum(-1, keepdims=True)
+    if c.w_o == "none":
+        return z.reshape(c.batch, c.n, -1)
+    if c.w_o == "dense":
+        return z.reshape(c.batch, c.n, -1) @ t["w_o"] + t.get("b_o", 0)
+    pad = c.conv_width - 1 if "causal" in c.mask else (c.conv_width - 1) // 2
+    padded = np.pad(z, ((0, 0), (pad, c.conv_width - 1 - pad), (0, 0), (0, 0)))
+    y = sum(np.einsum("bnhv,hvd->bnhd", padded[:, r:r + c.n], t["w_o"][:, r], optimize=True) for r in range(c.conv_width))
+    return y.reshape(c.batch, c.n, c.d_model) + t.get("b_o", 0)

@@ -1,0 +1,140 @@
+"""Tables and files from the rows of a run."""
+import csv
+import json
+import os
+import platform
+
+import machine
+
+COLUMNS = (  # heading, width, text of a row that has numbers
+    ("shape", -17, lambda r: r["shape"]),
+    ("thr", 3, lambda r: str(r["threads"])),
+    ("system", -22, lambda r: r["system"]),
+    ("us", 11, lambda r: f"{r['us']:.1f}"),
+    ("min", 11, lambda r: f"{r['us_min']:.1f}"),
+    ("spread", 9, lambda r: f"{r['us_q3'] - r['us_q1']:.1f}"),
+    ("share", 6, lambda r: f"{100 * r['share']:.1f}%"),
+    ("ratio", 6, lambda r: f"{r['ratio']:.2f}" if "ratio" in r else ""),
+    ("lost", 5, lambda r: f"{r['disturbed']}/{r['samples']}" if r["disturbed"] else ""),
+    ("error", 8, lambda r: f"{r['error']:.1e}"),
+    ("scratch", 9, lambda r: size(r["scratch_bytes"])),
+    ("held", 9, lambda r: size(r["held_bytes"])),
+)
+
+
+def size(count):
+    """Bytes for a reader: KiB below one MiB."""
+    return f"{count / 1024:.0f} KiB" if count < 1 << 20 else f"{count / (1 << 20):.1f} MiB"
+
+
+def _pad(text, width):
+    return text.ljust(-width) if width < 0 else text.rjust(width)
+
+
+def _line(cells):
+    return "  ".join(_pad(text, width) for text, (_, width, _) in zip(cells, COLUMNS)).rstrip()
+
+
+def table(rows):
+    """An aligned text table: rows with numbers, fastest first, then the reasons of the others."""
+    good = sorted((r for r in rows if r["status"] == "ok"), key=lambda r: r["us"])
+    lines = [_line(heading for heading, _, _ in COLUMNS)]
+    lines += [_line(text(r) for _, _, text in COLUMNS) for r in good]
+    for r in rows:
+        if r["status"] != "ok":
+            lines.append(_line([r["shape"], str(r["threads"]), r["system"]]) + f"  {r['status']}: {r['reason']}")
+    return "\n".join(lines) + "\n"
+
+
+def groups(rows):
+    """(shape, threads) -> its rows, in the order measured."""
+    found = {}
+    for r in rows:
+        found.setdefault((r["shape"], r["threads"]), []).append(r)
+    return found
+
+
+def best(rows):
+    """peer -> its fastest row."""
+    fastest = {}
+    for r in rows:
+        if r["status"] == "ok" and r["us"] < fastest.get(r["peer"], {"us": float("inf")})["us"]:
+            fastest[r["peer"]] = r
+    return fastest
+
+
+def facts(run, started):
+    """What the numbers belong to, as lines of text."""
+    compilers = [line for cc in ("gcc", "clang") if (line := machine.first_line(cc, "--version"))]
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(run.versions.items()))
+    return [f"Date      {started}", f"CPU       {run.cpu.model}, cores {', '.join(map(str, run.options.cores))}",
+            f"System    {platform.system()} {platform.release()}, Python {platform.python_version()}",
+            f"Peak      {run.cpu.isa} multiply-adds in registers", f"Compilers {'; '.join(compilers)}",
+            f"Versions  {versions}", f"Command   {run.options.command}",
+            "Caches    warm: the same buffers at every call"]
+
+
+def peers_in_order(rows):
+    import adapters
+    present = {r["peer"] for r in rows if r["status"] == "ok"}
+    return [name for name in adapters.PEERS if name in present]
+
+
+def markdown(run, started):
+    """For a README: for each shape and number of threads, ours in us and each peer's best as a multiple of it."""
+    peers = [p for p in peers_in_order(run.rows) if p != "ours"]
+    lines = ["| shape | sizes | threads | ours, µs | share of peak | " + " | ".join(peers) + " |",
+             "| --- | --- | --: | --: | --: |" + " --: |" * len(peers)]
+    for (shape, threads), rows in groups(run.rows).items():
+        fastest = best(rows)
+        ours = fastest.get("ours")
+        if ours:
+            ratio = lambda p: f"{fastest[p]['ratio']:.2f}" if p in fastest else "–"
+            lines.append(f"| {shape} | {ours['sizes']} | {threads} | {ours['us']:.1f} | {100 * ours['share']:.0f} % | "
+                         + " | ".join(ratio(p) for p in peers) + " |")
+    about = "\n".join("    " + line for line in facts(run, started))
+    return "\n".join(lines) + "\n\nEach peer: time of its fastest formulation over ours.\n\n" + about + "\n"
+
+
+def memory_table(run):
+    """Scratch as the sequence grows: the shapes gpt2, gpt2_256, ..., one row a system."""
+    lengths = {}
+    for r in run.rows:
+        if r["status"] == "ok" and r["shape"].split("_")[0] == "gpt2" and r["threads"] == min(run.options.threads):
+            n = int(r["sizes"].split(" x ")[1].split()[0])
+            lengths.setdefault(r["system"], {})[n] = r
+    columns = sorted({n for found in lengths.values() for n in found})
+    if len(columns) < 2:
+        return ""
+    lines = ["", "Scratch of gpt2 as n grows (held: with packed weights and what the library keeps):",
+             "  ".join([_pad("system", -22)] + [_pad(f"n = {n}", 21) for n in columns])]
+    for system, found in lengths.items():
+        cells = [f"{size(found[n]['scratch_bytes'])} ({size(found[n]['held_bytes'])})" if n in found else "" for n in columns]
+        lines.append("  ".join([_pad(system, -22)] + [_pad(cell, 21) for cell in cells]))
+    return "\n".join(lines) + "\n"
+
+
+def write(run, started):
+    """All files of a run: results.txt, .csv, .jsonl, .md and a plot."""
+    with open(run.path("results.jsonl"), "w", encoding="utf-8") as file:  # once more, now with ratios
+
+        file.writelines(json.dumps(r) + "\n" for r in run.rows)
+    text = "\n".join(facts(run, started)) + "\n\n"
+    text += "\n".join(table(rows) for rows in groups(run.rows).values()) + memory_table(run)
+    with open(run.path("results.txt"), "w", encoding="utf-8") as file:
+        file.write(text)
+    with open(run.path("results.md"), "w", encoding="utf-8") as file:
+        file.write(markdown(run, started))
+    keys = [key for key in dict.fromkeys(k for r in run.rows for k in r) if not key.startswith("sample_")]
+    with open(run.path("results.csv"), "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, keys, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(run.rows)
+    try:
+        import plot
+        plot.write(run, started)
+    except ImportError as error:
+        print(f"bench-peers: no plot: {error}")
+    print(memory_table(run) + "\n" + "\n".join(facts(run, started)))
+    print("\nwritten: " + " ".join(os.path.relpath(run.path(name)) for name in (
+        "results.txt", "results.md", "results.csv", "results.jsonl", "ratio.svg") if os.path.exists(run.path(name))))
