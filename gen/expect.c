@@ -689,10 +689,30 @@ static void print_step(FILE *out, const char *name, const struct expect_step *s)
     fprintf(out, "    %-14s %14.0f %14s %8s   %s\n", name, s->cycles, issued, share, bounds[s->held_by].name);
 }
 
+/* One pair of weights: what folding saves or would cost, in the plain layer's multiply-adds. */
+static void print_fold(FILE *out, const char *pair, double saved, bool taken, double total)
+{
+    fprintf(out, "  folding %s %s%s %.0f multiply-adds, %.1f %% of the plain layer's: %s\n", pair, taken ? "" : "would ",
+            saved >= 0 ? (taken ? "saves" : "save") : (taken ? "costs" : "cost"), fabs(saved), 100 * fabs(saved) / total,
+            taken ? "taken" : "not taken");
+}
+
+static void print_folds(FILE *out, const struct plan_fold *f, const struct layer *l)
+{
+    const double total = layer_multiply_adds(l, l->seq_len, l->source_len).total;
+    fputc('\n', out);
+    print_fold(out, "W_Q W_K^T", f->saved_scores, f->scores, total);
+    if (l->w_o != W_O_NONE && !l->identity)
+        print_fold(out, "W_V W_O", f->saved_values, f->values, total);
+    if (f->q_is_k)
+        fputs("  no queries are projected: with W_K tied to W_Q they are the keys\n", out);
+}
+
 void expect_explain(const struct plan *plan, const struct layer *layer, FILE *out)
 {
     fprintf(out, "\nExpected of %s: one sequence of full length, one core, warm caches; cycles from counts of\n"
             "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n", layer->name);
+    print_folds(out, &plan->fold, layer);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         struct expect e;

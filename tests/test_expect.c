@@ -79,7 +79,7 @@ static void check_fmas(const char *settings, const double fmas[6])
     forget(&e);
 }
 
-#define SQUARE "d_model=16 h=1 seq_len="
+#define SQUARE "plan.fold=off d_model=16 h=1 seq_len="
 
 static void counts_by_hand(void **state)
 {
@@ -89,10 +89,43 @@ static void counts_by_hand(void **state)
     /* one query fills one lane of its vectors; products with tokens along the rows have one row */
     check_fmas(SQUARE "1", (const double[6]){256, 16, 16, 16, 16, 16});
     check_fmas(SQUARE "17", (const double[6]){512, 17 * 16, 17 * 16, 17 * 2 * 16, 17 * 2 * 16, 17 * 16});
-    /* 17 columns take two vectors where they lie along the lanes, and 17 steps where they do not: here heads lie in
-     * one group of 17 columns, read from a d_model of 17 */
-    check_fmas("d_model=17 h=1 seq_len=16", (const double[6]){17 * 17, 16 * 2 * 17, 16 * 2 * 17, 16 * 17, 16 * 17,
-                                                              16 * 2 * 17});
+    /* 17 columns take two vectors where they lie along the lanes, and 17 steps where they do not; values have tokens
+     * along the lanes then */
+    check_fmas("plan.fold=off d_model=17 h=1 seq_len=16",
+               (const double[6]){17 * 17, 16 * 2 * 17, 17 * 17, 16 * 17, 16 * 17, 16 * 2 * 17});
+    check_fmas("plan.fold=off plan.value_layout=rows d_model=17 h=1 seq_len=16",
+               (const double[6]){17 * 17, 16 * 2 * 17, 16 * 2 * 17, 16 * 17, 16 * 17, 16 * 2 * 17});
+    check_fmas(SQUARE "17 plan.value_layout=blocks", (const double[6]){512, 17 * 16, 512, 17 * 2 * 16, 17 * 2 * 16, 17 * 16});
+}
+
+static void counts_of_folds_by_hand(void **state)
+{
+    (void)state;
+    /* one head as wide as the input: two projections are gone, nothing is wider */
+    check_fmas("d_model=16 h=1 seq_len=16", (const double[6]){256, 0, 0, 256, 256, 256});
+    /* two heads: each reads all 32 features of the input, for scores and for values */
+    check_fmas("plan.fold=on d_model=32 h=2 seq_len=16",
+               (const double[6]){2 * 32 * 32, 0, 0, 2 * 16 * 32, 2 * 16 * 32, 2 * 16 * 64});
+    /* a head's z has a 1 for the bias as well */
+    check_fmas("plan.fold=on bias=true d_model=32 h=2 seq_len=16",
+               (const double[6]){2 * 32 * 32, 0, 0, 2 * 16 * 32, 2 * 16 * 32, 2 * 16 * 66});
+    /* the queries are the keys */
+    check_fmas(SQUARE "16 w_k=tied", (const double[6]){0, 256, 256, 256, 256, 256});
+}
+
+static void slabs_are_more_tiles(void **state)
+{
+    struct expected whole, slabs;
+    (void)state;
+    expect_layer(&whole, SQUARE "16");
+    expect_layer(&slabs, SQUARE "16 plan.depth_slab=6"); /* near-equal: 6, 6 and 4 */
+    for (int64_t i = 0; i < whole.plan->count; i++) {
+        const struct expect_step *a = &whole.of[i].step[EXPECT_SCORES], *b = &slabs.of[i].step[EXPECT_SCORES];
+        assert_float_equal(b->fmas, a->fmas, 0);
+        assert_float_equal(b->tiles, 3 * a->tiles, 0);
+    }
+    forget(&whole);
+    forget(&slabs);
 }
 
 static void counts_of_masks_by_hand(void **state)
@@ -106,6 +139,25 @@ static void counts_of_masks_by_hand(void **state)
                (const double[6]){2 * 256, rows, rows, 2 * 256, 2 * 256, rows});
     /* no_self hides, but every key is walked over */
     check_fmas(SQUARE "32 mask=no_self", (const double[6]){2 * 256, rows, rows, 1024, 1024, rows});
+}
+
+/* Four sequences of 17 are 68 rows of one matrix: five vectors of queries where one by one they take eight. */
+static void sequences_share_vectors(void **state)
+{
+    struct expected e;
+    struct expect four;
+    (void)state;
+    expect_layer(&e, SQUARE "17");
+    for (int64_t i = 0; i < e.plan->count; i++)
+        if (strcmp(e.plan->isas[i].isa->name, "avx512") == 0) {
+            expect_make(&four, e.layer, &e.plan->isas[i], 4);
+            assert_float_equal(four.step[EXPECT_QUERIES].fmas, 5 * 256, 0);
+            assert_float_equal(four.step[EXPECT_KEYS].fmas, 4 * 17 * 16, 0);
+            assert_float_equal(four.step[EXPECT_SCORES].fmas, 4 * 17 * 2 * 16, 0);
+            assert_float_equal(four.layer.useful, 4 * e.of[i].layer.useful, 0);
+            assert_true(four.layer.cycles > e.of[i].layer.cycles && four.layer.share > e.of[i].layer.share);
+        }
+    forget(&e);
 }
 
 static void lanes_are_paid_for(void **state)
@@ -168,8 +220,39 @@ static const char *const any_layers[] = {
     "mask=causal+no_self+bool+additive seq_len=99", "attention=cross source_len=9 mask=window window_left=1 seq_len=90",
     "plan.query_vecs=1 seq_len=90", "plan.query_vecs=4 seq_len=90", "plan.key_block=1 seq_len=40", "d_model=8192 h=64",
     "width=wide seq_len=100", "seq_len=2147483647 mask=causal d_model=1 h=1", "seq_len=2147483647 d_model=1 h=1",
-    "seq_len=100000000 mask=window+no_self window_left=9 d_model=1 h=1",
+    "seq_len=100000000 mask=window+no_self window_left=9 d_model=1 h=1", "plan.fold=on h_kv=2 bias=true seq_len=50",
+    "plan.fold=on w_o=conv mask=causal", "w_k=tied seq_len=50", "plan.value_layout=blocks mask=no_self seq_len=100",
+    "plan.depth_slab=1 seq_len=33", "plan.prefetch=on d_model=1024 h=16 seq_len=100",
+    "plan.fold=on attention=cross d_source=48 source_len=77 input=split",
 };
+
+/* Multiply-adds that the kernel has to do: the plain layer's, less what folding saves. */
+static double needed(const struct expected *e)
+{
+    const struct plan_fold *f = &e->plan->fold;
+    const double total = layer_multiply_adds(e->layer, e->layer->seq_len, e->layer->source_len).total;
+    return total - (f->scores ? f->saved_scores : 0) - (f->values ? f->saved_values : 0);
+}
+
+static void check_share(const struct expected *e, int64_t isa, int64_t batch)
+{
+    const struct layer_cost cost = layer_multiply_adds(e->layer, e->layer->seq_len, e->layer->source_len);
+    const double lanes = (double)e->plan->isas[isa].lanes, count = (double)batch;
+    const bool folds = e->plan->fold.scores || e->plan->fold.values;
+    struct expect x;
+    expect_make(&x, e->layer, &e->plan->isas[isa], batch);
+    assert_true(isfinite(x.layer.cycles) && x.layer.share > 0);
+    assert_float_equal(x.layer.useful, count * cost.total, count * cost.total * 1e-12);
+    /* above 1 only by what folding saves */
+    assert_true(x.layer.share * needed(e) < cost.total);
+    /* what is drawn of very many tiles may be off by a little */
+    assert_true(x.layer.fmas * lanes >= 0.999 * count * needed(e));
+    for (int s = 0; s < EXPECT_STEPS; s++) {
+        assert_true(x.step[s].share >= 0 && (folds || x.step[s].share < 1));
+        assert_true(x.step[s].cycles >= x.step[s].bound[x.step[s].held_by]);
+        assert_true(folds || x.step[s].fmas * lanes >= 0.999 * x.step[s].useful);
+    }
+}
 
 static void any_layer_has_a_share(void **state)
 {
@@ -177,21 +260,27 @@ static void any_layer_has_a_share(void **state)
     for (size_t i = 0; i < sizeof any_layers / sizeof any_layers[0]; i++) {
         struct expected e;
         expect_layer(&e, any_layers[i]);
-        const struct layer_cost cost = layer_multiply_adds(e.layer, e.layer->seq_len, e.layer->source_len);
-        for (int64_t k = 0; k < e.plan->count; k++) {
-            const struct expect *x = &e.of[k];
-            assert_true(x->layer.share > 0 && x->layer.share < 1);
-            assert_true(isfinite(x->layer.cycles));
-            assert_float_equal(x->layer.useful, cost.total, cost.total * 1e-12);
-            for (int s = 0; s < EXPECT_STEPS; s++) {
-                assert_true(x->step[s].share >= 0 && x->step[s].share < 1);
-                assert_true(x->step[s].cycles >= x->step[s].bound[x->step[s].held_by]);
-                /* what is drawn of very many tiles may be off by a little */
-                assert_true(x->step[s].fmas * (double)e.plan->isas[k].lanes >= 0.999 * x->step[s].useful);
-            }
-        }
+        for (int64_t k = 0; k < e.plan->count; k++)
+            for (int64_t batch = 1; batch < 200; batch = batch * 3 + 1)
+                check_share(&e, k, batch);
         forget(&e);
     }
+}
+
+static void folding_shows(void **state)
+{
+    struct expected plain, folded;
+    (void)state;
+    /* wide heads: no projection of keys, none of values */
+    expect_layer(&plain, "d_model=512 h=4 width=wide seq_len=512 plan.fold=off");
+    expect_layer(&folded, "d_model=512 h=4 width=wide seq_len=512");
+    assert_true(folded.plan->fold.scores && folded.plan->fold.values);
+    for (int64_t i = 0; i < plain.plan->count; i++) {
+        assert_true(folded.of[i].layer.cycles < 0.8 * plain.of[i].layer.cycles);
+        assert_true(folded.of[i].layer.share > 1 && plain.of[i].layer.share < 1);
+    }
+    forget(&plain);
+    forget(&folded);
 }
 
 static void every_bound_holds_something(void **state)
@@ -228,18 +317,26 @@ static void every_bound_holds_something(void **state)
         assert_true(reached[b]);
 }
 
+/* What --explain prints of "key=value key=value …" over SPEC. */
+static char *explained(struct expected *e, const char *settings)
+{
+    char *text = NULL;
+    size_t length;
+    expect_layer(e, settings);
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    expect_explain(e->plan, e->layer, out);
+    fclose(out);
+    return text;
+}
+
 static void scripts_can_read_it(void **state)
 {
     struct expected e;
-    char *text = NULL, isa[16], bound[16];
-    size_t length;
+    char isa[16], bound[16];
     double share;
     (void)state;
-    expect_layer(&e, "d_model=768 h=12 seq_len=512");
-    FILE *out = open_memstream(&text, &length);
-    assert_non_null(out);
-    expect_explain(e.plan, e.layer, out);
-    fclose(out);
+    char *text = explained(&e, "d_model=768 h=12 seq_len=512");
     for (int64_t i = 0; i < e.plan->count; i++) {
         char start[64];
         snprintf(start, sizeof start, "\nexpected %s layer ", e.plan->isas[i].isa->name);
@@ -253,16 +350,52 @@ static void scripts_can_read_it(void **state)
     forget(&e);
 }
 
+static void folding_is_explained(void **state)
+{
+    static const struct {
+        const char *settings, *scores, *values; /* values NULL: nothing about them */
+    } layers[] = {
+        /* of 4 n 16^2 + 2 n^2 16 multiply-adds, n = 16, a projection of n 16^2 */
+        {"d_model=16 h=1 seq_len=16", "W_Q W_K^T saves 4096 multiply-adds, 16.7 % of the plain layer's: taken",
+         "W_V W_O saves 4096 multiply-adds, 16.7 % of the plain layer's: taken"},
+        {"d_model=16 h=1 seq_len=16 plan.fold=off",
+         "W_Q W_K^T would save 4096 multiply-adds, 16.7 % of the plain layer's: not taken",
+         "W_V W_O would save 4096 multiply-adds, 16.7 % of the plain layer's: not taken"},
+        /* two heads of 16, of 4 n 32^2 + 2 n^2 32: one projection less, n 32^2, but the other and the pairs double */
+        {"d_model=32 h=2 seq_len=16", "W_Q W_K^T would cost 8192 multiply-adds, 10.0 % of the plain layer's: not taken",
+         "W_V W_O would cost 8192 multiply-adds, 10.0 % of the plain layer's: not taken"},
+        {"d_model=32 h=2 seq_len=16 plan.fold=on", "W_Q W_K^T costs 8192 multiply-adds, 10.0 % of the plain layer's: taken",
+         "W_V W_O costs 8192 multiply-adds, 10.0 % of the plain layer's: taken"},
+        {"d_model=16 h=1 seq_len=16 w_o=none", "W_Q W_K^T saves 4096 multiply-adds, 20.0 % of the plain layer's: taken",
+         NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
+        struct expected e;
+        char *text = explained(&e, layers[i].settings);
+        if (strstr(text, layers[i].scores) == NULL || (layers[i].values != NULL && strstr(text, layers[i].values) == NULL))
+            fail_msg("%s: %s", layers[i].settings, text);
+        assert_true((strstr(text, "W_V W_O") != NULL) == (layers[i].values != NULL));
+        free(text);
+        forget(&e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_by_hand),
+        cmocka_unit_test(counts_of_folds_by_hand),
         cmocka_unit_test(counts_of_masks_by_hand),
+        cmocka_unit_test(slabs_are_more_tiles),
+        cmocka_unit_test(sequences_share_vectors),
         cmocka_unit_test(lanes_are_paid_for),
         cmocka_unit_test(more_costs_more),
         cmocka_unit_test(any_layer_has_a_share),
         cmocka_unit_test(every_bound_holds_something),
+        cmocka_unit_test(folding_shows),
         cmocka_unit_test(scripts_can_read_it),
+        cmocka_unit_test(folding_is_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
