@@ -708,15 +708,16 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
         fputs("  no queries are projected: with W_K tied to W_Q they are the keys\n", out);
 }
 
-void expect_explain(const struct plan *plan, const struct layer *layer, FILE *out)
+void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out)
 {
-    fprintf(out, "\nExpected of %s: one sequence of full length, one core, warm caches; cycles from counts of\n"
-            "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n", layer->name);
+    fprintf(out, "\nExpected of %s: %" PRId64 " sequence%s of full length, one core, warm caches; cycles from counts of\n"
+            "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n", layer->name, batch,
+            batch == 1 ? "" : "s");
     print_folds(out, &plan->fold, layer);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         struct expect e;
-        expect_make(&e, layer, p, 1);
+        expect_make(&e, layer, p, batch);
         fprintf(out, "\n  %-16s %14s %14s %8s   held by\n", p->isa->name, "cycles", "vector FMAs", "share");
         for (int s = 0; s < EXPECT_STEPS; s++)
             if (e.step[s].cycles > 0)
@@ -726,7 +727,7 @@ void expect_explain(const struct plan *plan, const struct layer *layer, FILE *ou
     fputc('\n', out);
     for (int64_t i = 0; i < plan->count; i++) {
         struct expect e;
-        expect_make(&e, layer, &plan->isas[i], 1);
+        expect_make(&e, layer, &plan->isas[i], batch);
         fprintf(out, "expected %s layer %.3f %s\n", plan->isas[i].isa->name, e.layer.share,
                 bounds[e.layer.held_by].name);
     }

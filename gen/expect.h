@@ -50,7 +50,7 @@ struct expect {
 /* `batch` sequences of seq_len queries and source_len keys, one call. */
 void expect_make(struct expect *expect, const struct layer *layer, const struct plan_isa *plan, int64_t batch);
 /* A table for each instruction set, and a line for scripts: "expected avx512 layer 0.913 FMA ports". */
-void expect_explain(const struct plan *plan, const struct layer *layer, FILE *out);
+void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out);
 
 const char *expect_bound_name(enum expect_bound bound);
 const char *expect_step_name(enum expect_step_name step);

@@ -325,7 +325,7 @@ static char *explained(struct expected *e, const char *settings)
     expect_layer(e, settings);
     FILE *out = open_memstream(&text, &length);
     assert_non_null(out);
-    expect_explain(e->plan, e->layer, out);
+    expect_explain(e->plan, e->layer, 1, out);
     fclose(out);
     return text;
 }

@@ -56,6 +56,11 @@ settings() {
     esac
 }
 
+# batch DIMENSION VALUE: the same for sequences, which are no matter of the spec
+batch() {
+    case $1 in batch*) echo "--batch $2" ;; esac
+}
+
 # shuffled SEED: the lines of standard input in the order of that seed
 shuffled() {
     awk -v seed="$1" -f "$here/shuffle.awk"
@@ -65,10 +70,8 @@ shuffled() {
 bench() {
     dimension=$1 value=$2
     shift 2
-    batch=
-    case $dimension in batch*) batch="--batch $value" ;; esac
-    ${FLAT_CORE:+taskset -c $FLAT_CORE} "$ATTNRUN" bench --json --isa "$isa" $(settings "$dimension" "$value") $batch \
-        "$@" "$here/$dimension.layer"
+    ${FLAT_CORE:+taskset -c $FLAT_CORE} "$ATTNRUN" bench --json --isa "$isa" $(settings "$dimension" "$value") \
+        $(batch "$dimension" "$value") "$@" "$here/$dimension.layer"
 }
 
 if [ "$out" = --compile ]; then # one line "DIMENSION VALUE", as xargs calls this script
@@ -88,9 +91,9 @@ for dimension in $dimensions; do
 done
 count=$(wc -l < "$work/points")
 
-# what is expected: "DIMENSION VALUE ISA SHARE BOUND"; of a batch what is expected of one sequence
+# what is expected: "DIMENSION VALUE ISA SHARE BOUND"
 while read -r dimension value; do
-    "$ATTNGEN" --isa "$isa" --explain $(settings "$dimension" "$value") "$here/$dimension.layer" |
+    "$ATTNGEN" --isa "$isa" --explain $(batch "$dimension" "$value") $(settings "$dimension" "$value") "$here/$dimension.layer" |
         sed -n "s/^expected \([^ ]*\) layer /$dimension $value \1 /p"
 done < "$work/points" > "$work/expected"
 
