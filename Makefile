@@ -11,7 +11,7 @@ PREFIX   ?= /usr/local
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help deps deps-test deps-peers test sweep bench-plain bench-peers demo install clean
+.PHONY: all help deps deps-test deps-peers test sweep bench-plain bench-flat bench-features bench-peers demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -49,6 +49,10 @@ help:
 	@echo 'make deps-test  install what the tests need as well'
 	@echo 'make test       every test'
 	@echo 'make bench-plain  tiny, kws and transformer_base beside plain C at -O3 -march=native'
+	@echo 'make bench-flat  share of peak against d_k, n, d_model, h and batch, beside the expected one; needs gnuplot'
+	@echo '                (FLAT="dk n" of them; FLAT_POINTS="16 17 32"; FLAT_ROUNDS=5; more in bench/flat/flat.sh)'
+	@echo 'make bench-features  what each feature costs beside what its arithmetic predicts'
+	@echo '                (FEATURES="bias causal" of them; more in bench/features/features.sh)'
 	@echo 'make deps-peers  install what bench-peers needs besides what it installs into $(BUILD)/'
 	@echo 'make bench-peers  every example beside PyTorch, ONNX Runtime and others, which it installs into $(BUILD)/: PEERS_SHAPES,'
 	@echo '                PEERS_SYSTEMS, PEERS_ROUNDS, PEERS_THREADS, PEERS_CORES; PEERS_LIST=1 lists what there is'
@@ -127,6 +131,14 @@ bench-plain: $(BUILD)/attngen
 	        -DBIAS=$${layer#*/} -o $(BUILD)/bench/plain_$$name bench/plain.c $(BUILD)/bench/$$name.c -lm && \
 	    $(BUILD)/bench/plain_$$name || exit; \
 	done
+
+# share of peak over every dimension, beside the expected share: a table, a CSV and plots
+bench-flat: all
+	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/flat/flat.sh '$(BUILD)/flat'
+
+# one feature at a time over two base layers, timed in turns with the base: a table in Markdown, a CSV
+bench-features: all
+	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/features/features.sh '$(BUILD)/features'
 
 # layers beside other libraries, see bench/peers/README.md; empty: all shapes, all systems, the default number of rounds
 PEERS_SHAPES  ?=

@@ -12,6 +12,7 @@
 
 #include "diag.h"
 #include "emit.h"
+#include "expect.h"
 #include "explain.h"
 #include "isa.h"
 #include "layer.h"
@@ -19,7 +20,7 @@
 #include "version.h"
 
 static const char usage_line[] =
-    "usage: attngen [-o DIR] [--isa LIST] [--set KEY=VALUE]... [--explain] [--deps FILE] [--templates DIR] SPEC\n";
+    "usage: attngen [-o DIR] [--isa LIST] [--set KEY=VALUE]... [--explain] [--batch B] [--deps FILE] [--templates DIR] SPEC\n";
 
 static const char help_text[] =
     "\n"
@@ -29,6 +30,7 @@ static const char help_text[] =
     "  --isa LIST          the instruction sets to emit, any of %s (default: all; scalar is always in)\n"
     "  --set KEY=VALUE     set a key of the spec, over what the file says; as often as wanted\n"
     "  --explain           print the layer step by step and the plan with its reasons; write only if -o is given\n"
+    "  --batch B           sequences in a call, for the speed that --explain expects (default: 1)\n"
     "  --deps FILE         write a Make rule that says what the pair was made from\n"
     "  --templates DIR     read the templates from DIR instead of the built-in ones\n"
     "  --help, --version\n"
@@ -41,6 +43,7 @@ struct options {
     const char *isas;
     const char *deps;
     const char *templates;
+    const char *batch;
     const char **set; /* KEY=VALUE texts */
     size_t set_count;
     bool explain, help, version;
@@ -59,13 +62,14 @@ static const struct { const char *template_name, *suffix; } outlines[2] = {
 
 /* ---- options ---- */
 
-enum { OPT_ISA = 256, OPT_SET, OPT_EXPLAIN, OPT_DEPS, OPT_TEMPLATES, OPT_HELP, OPT_VERSION };
+enum { OPT_ISA = 256, OPT_SET, OPT_EXPLAIN, OPT_BATCH, OPT_DEPS, OPT_TEMPLATES, OPT_HELP, OPT_VERSION };
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
     {"isa", required_argument, NULL, OPT_ISA},
     {"set", required_argument, NULL, OPT_SET},
     {"explain", no_argument, NULL, OPT_EXPLAIN},
+    {"batch", required_argument, NULL, OPT_BATCH},
     {"deps", required_argument, NULL, OPT_DEPS},
     {"templates", required_argument, NULL, OPT_TEMPLATES},
     {"help", no_argument, NULL, OPT_HELP},
@@ -95,6 +99,8 @@ static bool take_option(struct options *options, int option, const char *value)
     case OPT_SET:
         options->set[options->set_count++] = value;
         return true;
+    case OPT_BATCH:
+        return once(&options->batch, value);
     case OPT_DEPS:
         return once(&options->deps, value);
     case OPT_TEMPLATES:
@@ -108,6 +114,18 @@ static bool take_option(struct options *options, int option, const char *value)
     default:
         return false;
     }
+}
+
+/* The number that `text` is, 0 if it is none from 1 to 2^31 - 1. */
+static int64_t read_batch(const char *text)
+{
+    int64_t number = 0;
+    for (const char *c = text; *c; c++) {
+        if (*c < '0' || *c > '9' || number > INT32_MAX)
+            return 0;
+        number = 10 * number + (*c - '0');
+    }
+    return number > INT32_MAX ? 0 : number;
 }
 
 static void wrong_usage(struct diag *diag, const char *what, const char *argument)
@@ -145,6 +163,10 @@ static void read_options(struct options *options, int argc, char **argv, struct 
         wrong_usage(diag, "one spec at a time; this is one too many:", argv[optind + 1]);
     else if (options->explain && !options->folder && options->deps)
         wrong_usage(diag, "--deps with --explain needs -o, or nothing is written", NULL);
+    else if (options->batch && !options->explain)
+        wrong_usage(diag, "--batch is for --explain; a kernel takes any batch", NULL);
+    else if (options->batch && read_batch(options->batch) == 0)
+        wrong_usage(diag, "--batch wants a number from 1 to 2147483647, not", options->batch);
     else
         options->spec = argv[optind];
 }
@@ -223,10 +245,11 @@ static char *canonical_command(const struct options *options, unsigned isas)
 
 /* ---- the phases ---- */
 
-static void explain(const struct layer *layer, const struct plan *plan, struct diag *diag)
+static void explain(const struct layer *layer, const struct plan *plan, int64_t batch, struct diag *diag)
 {
     explain_layer(layer, stdout);
     plan_explain(plan, layer, stdout);
+    expect_explain(plan, layer, batch, stdout);
     if (fflush(stdout) != 0 || ferror(stdout))
         diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
 }
@@ -402,7 +425,7 @@ static void phases(const struct options *options, struct diag *diag)
     struct plan *plan = layer && !diag->errors ? plan_make(layer, isas, diag) : NULL;
 
     if (plan && options->explain)
-        explain(layer, plan, diag);
+        explain(layer, plan, options->batch ? read_batch(options->batch) : 1, diag);
     if (plan && !diag->errors && (!options->explain || options->folder))
         generate(options, layer, plan, isas, diag);
     plan_free(plan);

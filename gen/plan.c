@@ -357,7 +357,7 @@ static void prefetch_panels(struct plan_panels *g, const struct request *request
 
 static void prefetch_lanes(struct plan_lanes *g, const struct request *request, const struct plan_isa *p, int64_t tokens)
 {
-    if (g->depth < 2 * UNROLL_PREFETCH)
+    if (g->depth < 2 * UNROLL_PREFETCH || p->vecs == 1) /* blocks of several vectors ask, single vectors never do */
         return;
     if (request->unroll < 0)
         g->unroll = UNROLL_PREFETCH;

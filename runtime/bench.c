@@ -242,6 +242,20 @@ static void bench_isa(struct bench *b, int isa, struct diag *diag)
     fflush(stdout);
 }
 
+/* The same length for every sequence of the batch, in place of m. */
+static bool set_lengths(struct bench *b, size_t length, struct diag *diag)
+{
+    int32_t *lengths = b->inputs.tensor[TENSOR_LENGTHS];
+    if (lengths == NULL)
+        diag_error(diag, b->layer->name, "--lengths is for a mask with padding; this layer has none");
+    else if (length > b->inputs.m)
+        diag_error(diag, b->layer->name, "--lengths = %zu is past the %zu keys; ask for less", length,
+                   b->inputs.m);
+    for (size_t i = 0; diag->errors == 0 && i < b->inputs.batch; i++)
+        lengths[i] = (int32_t)length;
+    return diag->errors == 0;
+}
+
 static bool prepare(struct bench *b, struct diag *diag)
 {
     const struct options *o = b->options;
@@ -254,7 +268,7 @@ static bool prepare(struct bench *b, struct diag *diag)
                    draw.m, (long long)b->layer->seq_len, (long long)b->layer->source_len);
         return false;
     }
-    if (!inputs_draw(&b->inputs, b->layer, &draw, diag))
+    if (!inputs_draw(&b->inputs, b->layer, &draw, diag) || (o->lengths != UNSET && !set_lengths(b, o->lengths, diag)))
         return false;
     b->packed = large_pages(b->call->packed_bytes);
     b->scratch = large_pages(b->call->scratch_bytes);

@@ -32,6 +32,7 @@ static const struct entry {
     {"batch", "B", COUNT, FIELD(batch), COMMAND_CHECK | COMMAND_BENCH, "sequences; check: 2, or 1 of a large layer"},
     {"n", "N", COUNT, FIELD(n), COMMAND_CHECK | COMMAND_BENCH, "queries; seq_len if not given"},
     {"m", "M", COUNT, FIELD(m), COMMAND_CHECK | COMMAND_BENCH, "keys in cross-attention; source_len if not given"},
+    {"lengths", "L", COUNT, FIELD(lengths), COMMAND_BENCH, "keys of each sequence, with a padding mask; all if not given"},
     {"rounds", "R", COUNT, FIELD(rounds), COMMAND_BENCH, "measurements at least; 15 if not given"},
     {"seconds", "S", SECONDS, FIELD(seconds), COMMAND_BENCH, "time a kernel is measured, about; 1 if not given"},
     {"json", NULL, FLAG, FIELD(json), COMMAND_BENCH, "one JSON object a line"},
@@ -105,7 +106,8 @@ static bool store(struct options *options, const struct entry *entry, const char
 bool options_parse(struct options *options, int argc, char **argv, unsigned command, struct diag *diag)
 {
     struct option table[ENTRIES + 1] = {{0}};
-    *options = (struct options){.seed = 1, .batch = UNSET, .n = UNSET, .m = UNSET, .rounds = UNSET, .seconds = 1};
+    *options = (struct options){.seed = 1, .batch = UNSET, .n = UNSET, .m = UNSET, .lengths = UNSET,
+                                .rounds = UNSET, .seconds = 1};
     options->set = calloc((size_t)argc + 1, sizeof *options->set);
     if (options->set == NULL) {
         diag_environment(diag, NULL, "out of memory");

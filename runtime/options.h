@@ -15,7 +15,7 @@ struct options {
     const char *isa; /* "a,b", "all" or NULL: all */
     uint64_t seed;
     enum inputs_init init;
-    size_t batch, n, m, rounds; /* UNSET: the command's default */
+    size_t batch, n, m, lengths, rounds; /* UNSET: the command's default */
     double seconds;
     const char *in, *out;
     bool quiet, json, reference;

@@ -51,7 +51,7 @@ leaves() { check "in $1: $2" test "$(ls -A "$1" | tr '\n' ' ')" = "$2"; }
 
 run 0 --help
 check "help shows the usage" grep -q '^usage: attngen' out
-for option in -o --isa --set --explain --deps --templates --version; do
+for option in -o --isa --set --explain --batch --deps --templates --version; do
     check "help shows $option" grep -q -e " $option" out
 done
 run 0 --version
@@ -73,6 +73,10 @@ run 2 --set h=5 tiny.layer;           says "--set"
 run 2 --set nonsense=1 tiny.layer;    says "nonsense"
 run 2 --set plan.nonsense=1 tiny.layer; says "plan.nonsense"
 run 2 --explain --deps d tiny.layer;  says "-o"
+run 2 --batch 2 tiny.layer;           says "--explain"
+run 2 --explain --batch 0 tiny.layer; says "'0'"
+run 2 --explain --batch 2x tiny.layer; says "'2x'"
+run 2 --explain --batch 9999999999 tiny.layer; says "2147483647"
 run 3 missing.layer;                  says "missing.layer"
 leaves . "err out tiny.layer "
 

@@ -72,6 +72,15 @@ static void check_tile(const struct plan_isa *p, int64_t rows, int64_t vecs)
     assert_true(rows * vecs + vecs + 1 <= p->isa->registers);
 }
 
+static void check_lanes(const struct plan_isa *p, const struct plan_lanes *g)
+{
+    assert_int_equal(g->height[0] * g->count[0] + g->height[1] * g->count[1], g->columns);
+    check_tile(p, g->height[0], p->vecs);
+    assert_true(g->prefetch == 0 || p->vecs > 1); /* tiles of single vectors take no `next` */
+    assert_true(g->group_rows >= p->block && g->group_rows % p->block == 0);
+    assert_true(g->part_tiles >= 1 && g->part_tiles <= g->groups * (g->count[0] + g->count[1]));
+}
+
 static void check_panels(const struct plan_isa *p, const struct plan_panels *g)
 {
     const int64_t width = g->vecs * p->lanes;
@@ -91,14 +100,25 @@ static void check_panels(const struct plan_isa *p, const struct plan_panels *g)
     assert_int_equal(g->b % 16, 0);
 }
 
-/* Keys or values: no two (head, token, feature) share a place, and all lie inside what is reserved. */
-static void check_tokens(const struct layer *layer, const struct plan_panels *g, int64_t row, int64_t head, int64_t d)
+static int64_t larger(int64_t a, int64_t b)
 {
+    return a > b ? a : b;
+}
+
+/* Keys or values: no two (head, token, feature) share a place, and all lie inside what is reserved. */
+static int64_t tokens_size(const struct layer *layer, const struct plan_isa *p, const struct plan_panels *g)
+{
+    return (g->c_group > 0 ? layer->h_kv : 1) * larger(layer->source_len, p->batch_sources) * g->c_row;
+}
+
+static void check_tokens(const struct layer *layer, const struct plan_isa *p, const struct plan_panels *g, int64_t row,
+                         int64_t head, int64_t d)
+{
+    const int64_t tokens = larger(layer->source_len, p->batch_sources);
     assert_true(row >= d);
-    assert_true(layer->h_kv == 1 || (head >= d && (head + d <= row || head >= layer->source_len * row)) ||
-                row >= layer->h_kv * d);
-    const int64_t last = (layer->h_kv - 1) * head + (layer->source_len - 1) * row + d;
-    assert_true(last <= g->groups * layer->source_len * g->c_row);
+    assert_true(layer->h_kv == 1 || (head >= d && (head + d <= row || head >= tokens * row)) || row >= layer->h_kv * d);
+    const int64_t last = (layer->h_kv - 1) * head + (tokens - 1) * row + d;
+    assert_true(last <= tokens_size(layer, p, g));
 }
 
 struct span {
@@ -122,13 +142,20 @@ static void check_apart(struct span *spans, size_t count, int64_t end)
 
 static void check_places(const struct layer *layer, const struct plan_isa *p)
 {
+    const struct plan_fold *f = p->fold;
     const int64_t queries = p->query_blocks * p->block, sources = p->source_blocks * p->block;
-    const int64_t bias = layer->bias ? 1 : 0, z_columns = layer->h * layer->d_v;
-    struct span packed[9] = {{0, 16}}, shared[4], own[4];
+    const int64_t bias = layer->bias ? 1 : 0, z_columns = layer->h * f->d_z;
+    const bool alive = p->value_blocks && p->v_t.depth == 0; /* the transposed input is the values */
+    struct span packed[11] = {{0, 16}}, shared[6], own[5];
     size_t n = 1;
-    packed[n++] = (struct span){p->q.w, p->q.groups * p->q.columns * p->q.depth};
-    if (bias)
-        packed[n++] = (struct span){p->q.b, p->q.groups * p->q.columns};
+    const struct plan_lanes *const lanes[] = {&p->q, &p->v_t};
+    for (size_t i = f->q_is_k ? 1 : 0; i < 2; i++) {
+        if (lanes[i]->depth == 0)
+            continue;
+        packed[n++] = (struct span){lanes[i]->w, lanes[i]->groups * lanes[i]->columns * lanes[i]->depth};
+        if (bias)
+            packed[n++] = (struct span){lanes[i]->b, lanes[i]->groups * lanes[i]->columns};
+    }
     const struct plan_panels *const all[] = {&p->k, &p->v, &p->o};
     for (size_t i = 0; i < 3; i++) {
         if (!all[i]->exists)
@@ -139,31 +166,64 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
     }
     check_apart(packed, n, p->packed_size);
 
+    struct span projected[3]; /* what lies beside the inputs, and then beside z */
+    size_t count = 0;
+    if (!f->q_is_k)
+        projected[count++] = (struct span){p->q_t, queries * layer->h * f->d_score};
+    if (p->k.exists)
+        projected[count++] = (struct span){p->keys, tokens_size(layer, p, &p->k)};
+    if (p->v.exists)
+        projected[count++] = (struct span){p->values, tokens_size(layer, p, &p->v)};
+    else if (p->v_t.depth > 0)
+        projected[count++] = (struct span){p->values, sources * layer->h_kv * layer->d_v};
+
     n = 0;
     shared[n++] = (struct span){p->x_t, queries * layer->d_model};
     if (layer->cross)
         shared[n++] = (struct span){p->s_t, sources * layer->d_source};
-    shared[n++] = (struct span){p->q_t, queries * layer->h * layer->d_k};
-    check_apart(shared, n, p->shared_size);
-    n = 0; /* while heads attend: z in place of the inputs */
+    memcpy(shared + n, projected, count * sizeof *projected);
+    check_apart(shared, n + count, p->shared_size);
+    n = 0; /* while heads attend: z in place of the inputs, unless they are read */
     if (layer->w_o == W_O_DENSE)
         shared[n++] = (struct span){p->o_t, queries * z_columns};
     if (layer->w_o == W_O_CONV)
         shared[n++] = (struct span){p->z, (layer->seq_len + layer->conv_width - 1) * z_columns};
-    shared[n++] = (struct span){p->q_t, queries * layer->h * layer->d_k};
-    shared[n++] = (struct span){p->keys, p->k.groups * layer->source_len * p->k.c_row};
-    if (p->v.exists)
-        shared[n++] = (struct span){p->values, p->v.groups * layer->source_len * p->v.c_row};
-    check_apart(shared, n, p->shared_size);
+    if (alive) {
+        assert_int_equal(p->values, p->s_t);
+        shared[n++] = (struct span){p->values, sources * layer->d_source};
+    }
+    memcpy(shared + n, projected, count * sizeof *projected);
+    check_apart(shared, n + count, p->shared_size);
 
     n = 0;
     own[n++] = (struct span){p->scores, p->key_block * p->block};
-    own[n++] = (struct span){p->tile, layer->d_v * p->block};
+    own[n++] = (struct span){p->tile, f->d_z * p->block};
     if (layer->mask & ~(unsigned)MASK_PADDING)
         own[n++] = (struct span){p->visible, p->key_block * p->block};
     if (layer->mask & MASK_ADDITIVE)
         own[n++] = (struct span){p->added, p->key_block * p->block};
+    if (p->batch_rows > 0 || f->q_is_k)
+        own[n++] = (struct span){p->queries, f->d_score * p->block};
     check_apart(own, n, p->worker_size);
+}
+
+/* Values lie [block of tokens][feature][token], in blocks of the queries' size, or in rows. */
+static void check_values(const struct layer *layer, const struct plan_isa *p)
+{
+    const bool input = layer->identity || p->fold->values;
+    assert_true(!(p->v.exists && (p->value_blocks || input)) && (p->v_t.depth > 0) == (p->value_blocks && !input));
+    if (p->v.exists) {
+        check_panels(p, &p->v);
+        check_tokens(layer, p, &p->v, p->v_row, p->v_head, layer->d_v);
+    }
+    if (p->value_blocks) {
+        assert_true(p->v_row == 1 && p->v_feature == p->block && p->batch_rows == 0);
+        assert_int_equal(p->v_block, p->block * (input ? layer->d_source : layer->h_kv * layer->d_v));
+    } else {
+        assert_int_equal(p->v_feature, 1);
+    }
+    if (p->v_t.depth > 0)
+        check_lanes(p, &p->v_t);
 }
 
 static void check_plan(const struct layer *layer, const struct plan *plan)
@@ -174,16 +234,17 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
         check_tile(p, p->rows, p->vecs);
         check_tile(p, p->rows_single, 1);
         assert_int_equal(p->block, p->vecs * p->isa->lanes);
-        assert_true(p->query_blocks * p->block >= layer->seq_len && (p->query_blocks - 1) * p->block < layer->seq_len);
+        const int64_t rows = larger(layer->seq_len, p->batch_rows);
+        assert_true(p->query_blocks * p->block >= rows && (p->query_blocks - 1) * p->block < rows);
+        assert_true(p->depth_slab >= 1 && p->depth_slab <= p->fold->d_score);
         assert_true(p->key_block >= 1 && p->part_blocks >= 1);
-        assert_int_equal(p->q.height[0] * p->q.count[0] + p->q.height[1] * p->q.count[1], p->q.columns);
-        check_tile(p, p->q.height[0], p->vecs);
-        check_panels(p, &p->k);
-        check_tokens(layer, &p->k, p->k_row, p->k_head, layer->d_k);
-        if (p->v.exists) {
-            check_panels(p, &p->v);
-            check_tokens(layer, &p->v, p->v_row, p->v_head, layer->d_v);
+        check_lanes(p, &p->q);
+        assert_true(p->k.exists == !p->fold->scores);
+        if (p->k.exists) {
+            check_panels(p, &p->k);
+            check_tokens(layer, p, &p->k, p->k_row, p->k_head, layer->d_k);
         }
+        check_values(layer, p);
         if (p->o.exists)
             check_panels(p, &p->o);
         check_places(layer, p);
@@ -236,6 +297,10 @@ static void test_drawn_layers(void **state)
             set(&s, "plan.key_block", draw(&random, 64));
         if (next_random(&random) & 1)
             set(&s, "plan.query_vecs", draw(&random, 3));
+        if (next_random(&random) % 4 == 0)
+            set_word(&s, next_random(&random) & 1 ? "plan.fold=on" : "plan.fold=off");
+        if (next_random(&random) % 4 == 0)
+            set_word(&s, next_random(&random) & 1 ? "plan.value_layout=rows" : "plan.value_layout=blocks");
         struct layer *layer = read_layer(&s);
         struct plan *plan = make_plan(layer);
         check_plan(layer, plan);
@@ -313,6 +378,8 @@ static void test_caches(void **state)
     set(&s, "d_k", 64);
     set(&s, "d_v", 728);
     set(&s, "seq_len", 2048);
+    set_word(&s, "plan.fold=off");
+    set_word(&s, "plan.value_layout=rows");
     struct layer *layer = read_layer(&s);
     struct plan *plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++) {

@@ -1,0 +1,96 @@
+# Ratios of feature to base, measured and predicted: a Markdown table, a CSV, and the features that cost too much.
+# Files: bases ("BASE D_MODEL H N"), table ("FEATURE BYTES"), points ("BASE FEATURE"), predicted (see features.sh),
+# measured ("BASE FEATURE ROUND base|feature ISA MICROSECONDS SHARE").
+
+# The q-quantile of the numbers in `text`, linear between neighbours.
+function quantile(text, q,    n, i, j, t, v, at, low) {
+    n = split(text, v, " ")
+    for (i = 2; i <= n; i++) {
+        t = v[i] + 0
+        for (j = i - 1; j >= 1 && v[j] + 0 > t; j--)
+            v[j + 1] = v[j]
+        v[j + 1] = t
+    }
+    at = 1 + q * (n - 1)
+    low = int(at)
+    return low >= n ? v[n] : v[low] + (at - low) * (v[low + 1] - v[low])
+}
+
+function out(text) {
+    print text
+    print text > markdown
+}
+
+FNR == 1 { file++ }
+file == 1 { width[$1] = $2; pairs[$1] = $3 * $4 * $4; length_of[$1] = $4; heads[$1] = $3; next }
+file == 2 { bytes[$1] = $2; next }
+file == 3 { point[++points] = $1 " " $2; next }
+file == 4 && $3 == "multiply-adds" { work[$1 " " $2] = $4; next }
+file == 4 {
+    model[$1 " " $2 " " $4] = $5
+    if (!($4 in seen)) { seen[$4] = 1; isa[++isas] = $4 }
+    next
+}
+{
+    key = $1 " " $2 " " $5
+    at = key " " $3
+    measures[$5] = 1
+    if ($4 == "base") base_us[at] = $6
+    else feature_us[at] = $6
+    if ((at in base_us) && (at in feature_us)) {
+        ratios[key] = ratios[key] " " feature_us[at] / base_us[at]
+        times[key] = times[key] " " feature_us[at]
+    }
+}
+
+END {
+    print "base,feature,isa,us,measured,quartile_1,quartile_3,arithmetic,deviation,model,bytes" > csv
+    for (k = 1; k <= isas; k++) {
+        before = ""
+        for (i = 1; i <= points; i++) {
+            split(point[i], p, " ")
+            key = point[i] " " isa[k]
+            if (!(key in ratios)) {
+                if ((isa[k] in measures) && p[2] != "base") # a set that this machine lacks is passed over
+                    lost[++losses] = key
+                continue
+            }
+            if (p[1] != before) {
+                before = p[1]
+                out(sprintf("\n**%s, %s**: d_model %d, %d heads, n = %d\n", p[1], isa[k], width[p[1]], heads[p[1]], \
+                            length_of[p[1]]))
+                out("| feature | µs | times base | quartiles | arithmetic | deviation | model | n·m traffic |")
+                out("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+            }
+            base = p[1] " base"
+            measured = quantile(ratios[key], 0.5)
+            q1 = quantile(ratios[key], 0.25)
+            q3 = quantile(ratios[key], 0.75)
+            arithmetic = work[point[i]] / work[base]
+            expected = arithmetic * model[base " " isa[k]] / model[key]
+            deviation = 100 * (measured / arithmetic - 1)
+            extra = bytes[p[2]] * pairs[p[1]]
+            traffic = extra > 0 ? sprintf("%.1f MiB", extra / 1048576) : ""
+            out(sprintf("| %s | %.1f | %.3f | %.3f ... %.3f | %.3f | %+.1f %% | %s | %s |", p[2], \
+                        quantile(times[key], 0.5), measured, q1, q3, arithmetic, deviation, \
+                        p[2] == "padding_half" ? "" : sprintf("%.3f", expected), traffic))
+            printf "%s,%s,%s,%.4g,%.4f,%.4f,%.4f,%.4f,%.2f,%.4f,%.0f\n", p[1], p[2], isa[k], \
+                quantile(times[key], 0.5), measured, q1, q3, arithmetic, deviation, expected, extra > csv
+            count++
+            if (q1 > arithmetic * (1 + limit / 100)) # not where a neighbour disturbed some of the rounds
+                fault[++faults] = sprintf("%s %s %s: %.3f times the base, %.3f by arithmetic", p[1], p[2], isa[k], \
+                                          measured, arithmetic)
+        }
+    }
+    if (count == 0) {
+        print "bench-features: nothing was measured" > "/dev/stderr"
+        exit 3
+    }
+    out(sprintf("\n%d of %d lines cost, in three of four rounds, over %g %% more than their arithmetic predicts.", \
+                faults, count, limit))
+    for (i = 1; i <= faults; i++)
+        print "  " fault[i]
+    for (i = 1; i <= losses; i++)
+        print "bench-features: not measured: " lost[i] > "/dev/stderr"
+    exit (losses > 0 ? 3 : faults > 0 ? 1 : 0)
+}

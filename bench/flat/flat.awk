@@ -1,0 +1,83 @@
+# Medians and quartiles of each point beside its expected share: a table, the CSV, and the points that are too low.
+# Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS SHARE").
+
+function sorted(text, values,    n, i, j, t) {
+    n = split(text, values, " ")
+    for (i = 2; i <= n; i++) {
+        t = values[i] + 0
+        for (j = i - 1; j >= 1 && values[j] + 0 > t; j--)
+            values[j + 1] = values[j]
+        values[j + 1] = t
+    }
+    return n
+}
+
+# linear between neighbours
+function quantile(values, n, q,    at, low) {
+    at = 1 + q * (n - 1)
+    low = int(at)
+    return low >= n ? values[n] : values[low] + (at - low) * (values[low + 1] - values[low])
+}
+
+FNR == 1 { file++ }
+file == 1 { point[++points] = $1 " " $2; next }
+file == 2 {
+    key = $1 " " $2 " " $3
+    expected[key] = $4
+    bound[key] = $5 ($6 != "" ? " " $6 : "")
+    if (!($3 in seen)) { seen[$3] = 1; isa[++isas] = $3 }
+    next
+}
+{
+    key = $1 " " $2 " " $3
+    us[key] = us[key] " " $4
+    share[key] = share[key] " " $5
+    measures[$3] = 1
+}
+
+END {
+    print "dimension,value,isa,measured,quartile_1,quartile_3,expected,held_by,us" > csv
+    low = 0
+    for (i = 1; i <= points; i++) {
+        split(point[i], p, " ")
+        if (p[1] != before) {
+            printf "\n%-9s %6s  %-7s %9s %9s %15s %9s %7s  %s\n", "dimension", "value", "isa", "us", "measured", \
+                "quartiles", "expected", "differs", "held by"
+            before = p[1]
+        }
+        for (k = 1; k <= isas; k++) {
+            key = point[i] " " isa[k]
+            if (!(key in share)) {
+                if (isa[k] in measures) # a set that this machine lacks is passed over
+                    lost[++losses] = point[i] " " isa[k]
+                continue
+            }
+            n = sorted(us[key], values)
+            time = quantile(values, n, 0.5)
+            n = sorted(share[key], values)
+            median = quantile(values, n, 0.5)
+            q1 = quantile(values, n, 0.25)
+            q3 = quantile(values, n, 0.75)
+            differs = 100 * (median - expected[key])
+            line = sprintf("%-9s %6s  %-7s %9.2f %8.1f%% %6.1f%% %6.1f%% %8.1f%% %+7.1f  %s", p[1], p[2], isa[k], \
+                           time, 100 * median, 100 * q1, 100 * q3, 100 * expected[key], differs, bound[key])
+            print line
+            printf "%s,%s,%s,%.4f,%.4f,%.4f,%.4f,%s,%.4g\n", p[1], p[2], isa[k], median, q1, q3, expected[key], \
+                bound[key], time > csv
+            measured++
+            if (100 * (q3 - expected[key]) < -limit) # not where a neighbour disturbed some of the rounds
+                fault[++low] = line
+        }
+    }
+    if (measured == 0) {
+        print "bench-flat: nothing was measured" > "/dev/stderr"
+        exit 3
+    }
+    printf "\n%d of %d points lie, in three of four rounds, more than %g points below the expected share\n", \
+        low, measured, limit
+    for (i = 1; i <= low; i++)
+        print fault[i]
+    for (i = 1; i <= losses; i++)
+        print "bench-flat: not measured: " lost[i] > "/dev/stderr"
+    exit (losses > 0 ? 3 : low > 0 ? 1 : 0)
+}

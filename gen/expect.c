@@ -1,0 +1,744 @@
+/* The model of the time that a step takes, in cycles of one core:
+ *
+ *     cycles = the largest bound + what of the others is not hidden behind it + starts and ends of tiles
+ *
+ * Each step is counted as the templates compute it: the same tiles, heights, key blocks and strips of single vectors.
+ * struct work collects the counts, finish() divides. A new kind of product is a function that fills a struct work; a
+ * new bound is a row of bounds[].
+ *
+ * Left out on purpose: memory beyond L3, more than one core, lengths below the limits, data that take a second pass.
+ */
+#include "expect.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "isa.h"
+#include "layer.h"
+#include "plan.h"
+
+/* ---- the core that the figures are of: measured on Emerald Rapids, one core, Golden Cove ---- */
+
+#define L1_BYTES (48.0 * 1024)
+#define L1I_BYTES (31.0 * 1024) /* measured: from here on unrolled code slows down */
+#define L2_BYTES (2048.0 * 1024)
+#define L2_BANDWIDTH 49.0       /* bytes a cycle from L2 to L1; measured 138 GB/s at 2.79 GHz */
+#define L3_BANDWIDTH 11.0       /* bytes a cycle from L3 to L2; measured 30 GB/s at 2.79 GHz */
+#define CODE_BANDWIDTH 12.6     /* bytes of code a cycle from L2; from the 54 % of peak that a 31 KiB loop falls to */
+#define FMA_LATENCY 4.0
+#define WINDOW 100.0            /* vector instructions that wait at once, so that short tiles overlap */
+#define TILE_CYCLES 8.0         /* to begin and end a register tile: 20 cycles for one of 24 accumulators */
+#define ACCUMULATOR_CYCLES 0.5
+#define BLOCK_CYCLES 60.0       /* a block of keys for a tile of queries */
+#define QUERY_TILE_CYCLES 150.0 /* and a tile of queries: its state, 1 / l, the check */
+#define CALL_CYCLES 300.0
+#define LINE 64.0
+#define LINE_FLOATS 16
+#define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */
+#define COPY_LOADS 4            /* one vector of a tile that does not begin with a block: in or out */
+#define AHEAD_SHOWS 0.25        /* of bytes from L3 that were asked for in time, the share whose cycles show */
+
+/* What one instruction set's row adds. `ports`: vector multiply-adds a cycle, as attnrun measures the peak: the scalar
+ * one is that of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of weights,
+ * in slots of those ports. `hide`: one test of a mask, select and maximum of a masked score, softmax apart from it.
+ * `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from L2 costs
+ * beside all else: measured, the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
+struct core {
+    const char *isa;
+    double ports, loads, exp, hide, transpose, stream, fma_bytes, load_bytes;
+};
+static const struct core cores[] = {
+    {"scalar", .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
+    {"avx2", .ports = 2, .loads = 3, .exp = 13, .hide = 24, .transpose = 0.5, .stream = 1.6, .fma_bytes = 5, .load_bytes = 9},
+    {"avx512", .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0, .fma_bytes = 6, .load_bytes = 10},
+};
+
+/* Share of a bound's cycles that shows although another bound is larger; of L3, where nobody fetched ahead. */
+static const struct {
+    const char *name;
+    double shows;
+} bounds[EXPECT_BOUNDS] = {
+    [EXPECT_FMA] = {"FMA ports", 0.1},  [EXPECT_LANES] = {"lanes", 0.1}, [EXPECT_LOADS] = {"loads", 0.06},
+    [EXPECT_EXP] = {"exp", 0.1},        [EXPECT_L2] = {"L2", 0.06},      [EXPECT_L3] = {"L3", 0.6},
+    [EXPECT_CODE] = {"code size", 0.1}, [EXPECT_TILES] = {"tiles", 1},
+};
+#define MANY_IDLE_LANES 1.15 /* multiply-adds issued for each useful one, from which on lanes are the bound */
+
+static const char *const step_names[EXPECT_STEPS] = {"transpose", "queries", "keys", "values",
+                                                     "scores", "exponential", "weighted sums", "output"};
+
+const char *expect_bound_name(enum expect_bound bound)
+{
+    return bounds[bound].name;
+}
+
+const char *expect_step_name(enum expect_step_name step)
+{
+    return step_names[step];
+}
+
+/* ---- counting ---- */
+
+/* What a step does, in instructions and bytes. */
+struct work {
+    double fmas, port_cycles, operations; /* vector multiply-adds, their cycles with stalls, other operations */
+    double loads, tiles, overhead;        /* overhead: cycles to begin and end tiles */
+    double l2, l3, ahead, code;           /* bytes; ahead: from L3 as well, but asked for before they are needed */
+};
+
+/* What the counting functions need to know. */
+struct model {
+    const struct layer *layer;
+    const struct plan_isa *plan;
+    const struct core *core;
+    double far;  /* share of weights, x, y, masks and attn that comes from L3: they are read once a call */
+    double near; /* and of what one phase leaves in the scratch for the next */
+    struct work work[EXPECT_STEPS];
+};
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Share of `bytes`, read again and again, that L2 has lost by then: none while they fill 3/4 of it, all from 3/2. */
+static double share_lost(double bytes)
+{
+    return fmin(1, fmax(0, (bytes / L2_BYTES - 0.75) / 0.75));
+}
+
+/* `times` register tiles of rows x vecs accumulators, `depth` steps each, of which `unroll` are written out. */
+static void add_tile(struct work *w, const struct core *core, int64_t rows, int64_t vecs, double depth, int64_t unroll,
+                     double times)
+{
+    const double accumulators = (double)(rows * vecs), operands = (double)(rows + vecs);
+    const double in_flight = accumulators * (1 + WINDOW / (depth * (accumulators + operands)));
+    const double stall = fmax(1, FMA_LATENCY * core->ports / in_flight);
+    w->fmas += times * depth * accumulators;
+    w->port_cycles += times * depth * accumulators / core->ports * stall;
+    w->loads += times * depth * operands;
+    w->tiles += times;
+    w->overhead += times * (TILE_CYCLES + ACCUMULATOR_CYCLES * accumulators);
+    const double step_bytes = accumulators * core->fma_bytes + operands * core->load_bytes;
+    if (step_bytes * fmin((double)unroll, depth) > L1I_BYTES)
+        w->code += times * depth * step_bytes;
+}
+
+/* Bytes of whole cache lines in which `count` numbers side by side lie, wherever they begin. */
+static double line_bytes(int64_t count)
+{
+    return LINE * (LINE_FLOATS % count == 0 ? 1 : 1 + (double)(count - 1) / LINE_FLOATS);
+}
+
+#define HEIGHTS_MOST 24
+
+/* As the templates cut rows: near-equal heights of at most `most` for `total` rows at a time, then halves down to 1. */
+static int row_heights(int64_t total, int64_t most_rows, int64_t heights[HEIGHTS_MOST])
+{
+    const int64_t parts = ceil_div(total, most_rows), low = total / parts;
+    int count = 0;
+    if (total % parts > 0)
+        heights[count++] = low + 1;
+    heights[count++] = low;
+    for (; heights[count - 1] > 1; count++)
+        heights[count] = (heights[count - 1] + 1) / 2;
+    return count;
+}
+
+/* ---- products of weights ---- */
+
+/* Query blocks of `rows` rows: whole ones, and the rows of a last, smaller one. */
+struct blocks {
+    int64_t whole, rest;
+};
+
+static struct blocks blocks_of(const struct model *m, int64_t rows)
+{
+    return (struct blocks){rows / m->plan->block, rows % m->plan->block};
+}
+
+/* Weights, from L3 once for each row group; the operand, `input` numbers a row, and what is made of it. */
+static void count_far(struct model *m, struct work *w, double weights, double input, double output, int64_t rows,
+                      int64_t group_rows, bool prefetched, double times)
+{
+    const double bytes = times * m->far * 4 * weights * (double)ceil_div(rows, group_rows);
+    *(prefetched ? &w->ahead : &w->l3) += bytes;
+    w->l3 += times * 4 * (double)rows * (m->near * input + output);
+}
+
+/* Q^T = W^T X^T: a tile of weights, the blocks of x_t pass by. Single vectors take two tiles at once where both fit. */
+static void count_lanes(struct model *m, struct work *w, const struct plan_lanes *g, int64_t rows, double input,
+                        double times)
+{
+    const struct plan_isa *p = m->plan;
+    const double depth = (double)g->depth;
+    struct blocks b = blocks_of(m, rows);
+    if (b.rest > p->block - p->lanes) {
+        b.whole++;
+        b.rest = 0;
+    }
+    const bool alone = rows == 1 && g->single && p->vecs > 1; /* features lie along the lanes, four tiles at once */
+    const double single = times * (double)ceil_div(b.rest, p->lanes), groups = (double)g->groups;
+    const double wide = times * (double)b.whole;
+    const bool pairs = p->vecs > 1 && 2 * g->height[0] <= p->rows_single;
+    for (int i = 0; i < 2; i++) {
+        const int64_t height = g->height[i], two = pairs ? g->count[i] / 2 : 0, one = g->count[i] - 2 * two;
+        if (g->count[i] == 0)
+            continue;
+        if (alone) {
+            add_tile(w, m->core, 4, 1, depth, 1, groups * (double)(g->count[i] / 4) * single);
+            add_tile(w, m->core, 1, 1, depth, 1, groups * (double)(g->count[i] % 4) * single);
+            w->l2 += single * groups * depth * (double)g->count[i] * 4 * (double)height;
+            continue;
+        }
+        add_tile(w, m->core, height, p->vecs, depth, g->unroll, groups * (double)g->count[i] * wide);
+        add_tile(w, m->core, 2 * height, 1, depth, g->unroll, groups * (double)two * single);
+        add_tile(w, m->core, height, 1, depth, g->unroll, groups * (double)one * single);
+        const double weights = 4 * (double)height;
+        if (depth * (4 * (double)p->block + weights) > L1_BYTES)
+            w->l2 += groups * depth * ((double)g->count[i] * wide * (4 * (double)p->block + weights) +
+                                       single * ((double)(two + one) * line_bytes(p->lanes) + (double)g->count[i] * weights));
+        else
+            w->l2 += times * groups * (double)g->count[i] * depth * weights;
+    }
+    const double columns = groups * (double)g->columns;
+    count_far(m, w, columns * depth, input, m->near * 2 * columns, rows, g->group_rows, g->prefetch > 0, times);
+}
+
+/* One panel of `vecs` vectors over `rows` rows of one block, one slab of `depth` steps. */
+static void count_panel(struct model *m, struct work *w, const struct plan_panels *g, const int64_t *heights, int count,
+                        int64_t vecs, int64_t rows, double depth, double times)
+{
+    const double panel = 4 * depth * (double)(vecs * m->plan->lanes);
+    for (int i = 0; i < count && times > 0; i++) {
+        const int64_t height = heights[i];
+        const double tiles = times * (double)(rows / height);
+        const double lines = g->a_k == 1 ? 4 * depth * (double)height /* a_row apart, contiguous along the depth */
+                                         : depth * line_bytes(height);
+        rows %= height;
+        if (tiles == 0)
+            continue;
+        add_tile(w, m->core, height, vecs, depth, g->unroll, tiles);
+        if (panel + lines > L1_BYTES)
+            w->l2 += tiles * (panel + lines);
+    }
+}
+
+/* C = A W: panels of weights, each over all row tiles of a row group. `c_far`: C lies outside the scratch. */
+static void count_panels(struct model *m, struct work *w, const struct plan_panels *g, int64_t rows, double input,
+                         bool c_far, double times)
+{
+    int64_t heights[HEIGHTS_MOST];
+    const int count = row_heights(m->plan->block, g->rows, heights);
+    const struct blocks b = blocks_of(m, rows);
+    const double groups = (double)g->groups, taps = (double)g->taps;
+    const double slabs = (double)ceil_div(g->depth, g->k_block), depth = (double)g->depth / slabs;
+    const int64_t whole = g->tail_vecs > 0 ? g->panels - 1 : g->panels;
+    const struct { int64_t vecs, panels; } kinds[2] = {{g->vecs, whole}, {g->tail_vecs, g->panels - whole}};
+    for (int i = 0; i < 2; i++) {
+        const double each = times * groups * taps * slabs * (double)kinds[i].panels;
+        count_panel(m, w, g, heights, count, kinds[i].vecs, m->plan->block, depth, each * (double)b.whole);
+        count_panel(m, w, g, heights, count, kinds[i].vecs, b.rest, depth, each);
+    }
+    const double columns = groups * (double)g->columns;
+    count_far(m, w, groups * (double)g->group_size, input, (c_far ? m->far : m->near) * 2 * slabs * columns, rows,
+              g->group_rows, g->prefetch > 0, times);
+}
+
+/* Cycles that a transposition takes; a partial block is copied to and from the stack as well. */
+static double transpose_cycles(const struct model *m, int64_t rows, int64_t columns)
+{
+    const int64_t lanes = m->plan->lanes;
+    const double blocks = (double)ceil_div(rows, lanes) * (double)ceil_div(columns, lanes);
+    const double whole = (double)(rows / lanes) * (double)(columns / lanes), block = (double)(lanes * lanes);
+    return m->core->transpose * block * (whole + 3 * (blocks - whole));
+}
+
+static void count_transpose(struct model *m, int64_t rows, int64_t columns, double times)
+{
+    struct work *w = &m->work[EXPECT_TRANSPOSE];
+    w->loads += times * m->core->loads * transpose_cycles(m, rows, columns);
+    w->l2 += times * 12 * (double)rows * (double)columns;
+    /* each read, then read and written; lines that are cast out go to L3 as well, and nothing is in order */
+    w->l3 += times * 4 * (double)rows * (double)columns * (2 * m->far + 3 * m->near);
+}
+
+/* ---- attention ---- */
+
+/* The keys of one tile of queries, or of one vector of it, as the walk finds them. */
+struct stretch {
+    int64_t vecs;
+    bool masked; /* some of the pairs may be hidden */
+    bool open;   /* the reference scores are not known yet */
+};
+
+/* One slab of the scores' depth: its q_t stays in L1 while the keys pass. */
+static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth, double times)
+{
+    const struct plan_isa *p = m->plan;
+    struct work *w = &m->work[EXPECT_SCORES];
+    const int64_t rows = vecs == p->vecs ? p->rows : p->rows_single;
+    const double queries = 4 * depth * (double)(vecs * p->lanes);
+    int64_t heights[HEIGHTS_MOST];
+    const int count = row_heights(rows, rows, heights);
+    for (int i = 0; i < count; i++) {
+        const double tiles = times * (double)(keys / heights[i]);
+        keys %= heights[i];
+        if (tiles == 0)
+            continue;
+        add_tile(w, m->core, heights[i], vecs, depth, p->unroll_scores, tiles);
+        if (queries + 4 * depth * (double)heights[i] > L1_BYTES)
+            w->l2 += tiles * queries;
+    }
+}
+
+/* `bytes` of keys or values, of which a head has `all`. */
+static void add_stream(const struct model *m, struct work *w, double bytes, double all)
+{
+    w->l2 += bytes;
+    if (all > L1_BYTES)
+        w->overhead += m->core->stream * bytes / LINE;
+}
+
+static void count_scores(struct model *m, int64_t vecs, int64_t keys, double times)
+{
+    const struct plan_isa *p = m->plan;
+    const int64_t d_score = p->fold->d_score, slabs = ceil_div(d_score, p->depth_slab);
+    const double queries = 4 * (double)d_score * (double)(vecs * p->lanes);
+    struct work *w = &m->work[EXPECT_SCORES];
+    if (keys == 0)
+        return;
+    if (slabs > 1)
+        count_slab(m, vecs, keys, (double)p->depth_slab, times * (double)(slabs - 1));
+    count_slab(m, vecs, keys, (double)(d_score - (slabs - 1) * p->depth_slab), times);
+    add_stream(m, w, times * 4 * (double)d_score * (double)keys, 4 * (double)d_score * (double)m->layer->source_len);
+    if (queries > L1_BYTES / 2)
+        w->l2 += times * queries;
+}
+
+static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times)
+{
+    const struct plan_isa *p = m->plan;
+    struct work *w = &m->work[EXPECT_SUMS];
+    const int64_t d_value = p->fold->d_value, rows = vecs == p->vecs ? p->value_rows : p->value_rows_single;
+    const int64_t parts = ceil_div(d_value, rows), low = d_value / parts, more = d_value % parts;
+    const double width = (double)(vecs * p->lanes);
+    if (more > 0)
+        add_tile(w, m->core, low + 1, vecs, (double)keys, p->unroll_values, times * (double)more);
+    add_tile(w, m->core, low, vecs, (double)keys, p->unroll_values, times * (double)(parts - more));
+    w->loads += times * (double)d_value * (double)vecs; /* the sums so far */
+    add_stream(m, w, times * 4 * (double)keys * (double)d_value, 4 * (double)d_value * (double)m->layer->source_len);
+    if (4 * width * (double)(d_value + keys) > L1_BYTES)
+        w->l2 += times * 8 * width * (double)d_value;
+}
+
+/* One block of keys: scores, exponentials, weighted sums. */
+static void count_block(struct model *m, const struct stretch *s, int64_t keys, bool open, double times)
+{
+    const struct plan_isa *p = m->plan;
+    const unsigned mask = m->layer->mask;
+    struct work *w = &m->work[EXPECT_EXPONENTIAL];
+    const double vectors = times * (double)keys * (double)s->vecs;
+    const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
+    if (open && !s->masked) { /* one register tile first: its largest scores become the reference scores */
+        const int64_t done = least(keys, rows);
+        count_scores(m, s->vecs, done, times);
+        w->operations += FIRST_OPERATIONS * times * (double)done * (double)s->vecs;
+        count_scores(m, s->vecs, keys - done, times);
+    } else {
+        count_scores(m, s->vecs, keys, times);
+    }
+    w->operations += vectors * m->core->exp;
+    if (s->masked) {
+        const double tensors = ((mask & MASK_BOOL) != 0 ? 1 : 0) + ((mask & MASK_ADDITIVE) != 0 ? 1 : 0);
+        w->operations += vectors * m->core->hide;
+        w->operations += vectors * tensors * m->core->ports * m->core->transpose * (double)p->lanes;
+    }
+    if (m->layer->scores) /* transposed out, and divided by the sum in a second pass */
+        w->operations += vectors * (m->core->ports * m->core->transpose * (double)p->lanes + 4);
+    w->overhead += times * BLOCK_CYCLES;
+    count_sums(m, s->vecs, keys, times);
+}
+
+#define BLOCKS_MOST 64 /* key blocks that are counted one by one */
+
+/* Keys in the next of the blocks into which a run is cut, as block_keys() of the emitted file has it. */
+static int64_t block_keys(const struct plan_isa *p, int64_t key, int64_t keys)
+{
+    if (p->value_blocks)
+        return least(least(p->key_block, keys), p->block - key % p->block);
+    if (keys <= p->key_block)
+        return keys;
+    const int64_t even = ceil_div(keys, ceil_div(keys, p->key_block));
+    return least(p->key_block, ceil_div(even, p->rows) * p->rows);
+}
+
+/* A run of `keys` keys from `key` on, block by block. */
+static void count_keys(struct model *m, struct stretch *s, int64_t key, int64_t keys, double times)
+{
+    bool open = s->open;
+    if (keys <= 0)
+        return;
+    s->open = false;
+    if (keys > BLOCKS_MOST * m->plan->key_block) {
+        const int64_t even = ceil_div(keys, ceil_div(keys, m->plan->key_block));
+        count_block(m, s, even, open, times * (double)keys / (double)even);
+        return;
+    }
+    for (int64_t block; keys > 0; key += block, keys -= block, open = false) {
+        block = block_keys(m->plan, key, keys);
+        count_block(m, s, block, open, times);
+    }
+}
+
+struct range {
+    int64_t first, end;
+};
+
+static struct range visible_keys(const struct layer *l, int64_t t, int64_t last)
+{
+    const bool window = (l->mask & MASK_WINDOW) != 0;
+    struct range r = {0, l->source_len};
+    if (window && l->window_left != LAYER_UNBOUNDED)
+        r.first = most(0, t - l->window_left);
+    if ((l->mask & MASK_CAUSAL) != 0)
+        r.end = least(r.end, last + 1);
+    if (window && l->window_right != LAYER_UNBOUNDED)
+        r.end = least(r.end, last + l->window_right + 1);
+    r.end = most(r.end, 0);
+    r.first = least(r.first, r.end);
+    return r;
+}
+
+/* Keys from ... until-1 are hidden from some query: whether `key` is one, and where that changes. */
+static void cut_at(int64_t *end, bool *hidden, int64_t key, int64_t from, int64_t until)
+{
+    if (key < from) {
+        if (from < until)
+            *end = least(*end, from);
+    } else if (key < until) {
+        *hidden = true;
+        *end = least(*end, until);
+    }
+}
+
+static int64_t cut_single(const struct layer *l, int64_t lanes, int64_t t, int64_t key, int64_t end, bool *hidden)
+{
+    const bool window = (l->mask & MASK_WINDOW) != 0;
+    *hidden = (l->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
+    if (*hidden)
+        return end;
+    if ((l->mask & MASK_CAUSAL) != 0)
+        cut_at(&end, hidden, key, t, INT64_MAX);
+    if (window && l->window_right != LAYER_UNBOUNDED)
+        cut_at(&end, hidden, key, t + l->window_right + 1, INT64_MAX);
+    if (window && l->window_left != LAYER_UNBOUNDED)
+        cut_at(&end, hidden, key, 0, most(0, t + lanes - 1 - l->window_left));
+    if ((l->mask & MASK_NO_SELF) != 0)
+        cut_at(&end, hidden, key, t, t + lanes);
+    return end;
+}
+
+/* The keys that `vecs` vectors of queries from t on meet together: up to two runs. */
+static void wide_runs(const struct model *m, int64_t t, struct range run[2])
+{
+    const struct layer *l = m->layer;
+    const bool tensor = (l->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
+    const bool bounded = (l->mask & (MASK_CAUSAL | MASK_WINDOW)) != 0;
+    const int64_t last = t + m->plan->block - 1;
+    run[0] = (struct range){0, l->source_len};
+    run[1] = (struct range){0, 0};
+    if (bounded)
+        run[0] = tensor ? visible_keys(l, t, last) : visible_keys(l, last, t);
+    if (tensor)
+        return;
+    if ((l->mask & MASK_CAUSAL) != 0)
+        run[0].end = least(run[0].end, t);
+    if ((l->mask & MASK_NO_SELF) != 0) {
+        run[1].end = run[0].end;
+        run[1].first = least(run[1].end, most(run[0].first, t + m->plan->block));
+        run[0].end = least(run[0].end, t);
+    }
+    run[0].first = least(run[0].first, run[0].end);
+}
+
+/* One tile of queries from t on, `vectors` of them not empty: wide runs first, then what is left vector by vector. */
+static void count_query_tile(struct model *m, int64_t t, int64_t vectors, double times)
+{
+    const struct layer *l = m->layer;
+    const struct plan_isa *p = m->plan;
+    const bool tensor = (l->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
+    struct range run[2] = {{0, 0}, {0, 0}};
+    struct stretch wide = {.vecs = p->vecs, .masked = tensor, .open = true};
+    if (p->vecs > 1 && vectors == p->vecs) {
+        wide_runs(m, t, run);
+        for (int i = 0; i < 2; i++)
+            count_keys(m, &wide, run[i].first, run[i].end - run[i].first, times);
+    }
+    for (int64_t i = 0; i < vectors; i++) {
+        const int64_t from = t + i * p->lanes;
+        const struct range keys = visible_keys(l, from, from + p->lanes - 1);
+        struct stretch single = {.vecs = 1, .open = wide.open};
+        for (int64_t key = keys.first, end; key < keys.end; key = end) {
+            end = keys.end;
+            for (int r = 0; r < 2; r++) {
+                if (key >= run[r].first && key < run[r].end)
+                    key = run[r].end;
+                else if (key < run[r].first && run[r].first < run[r].end)
+                    end = least(end, run[r].first);
+            }
+            if (key >= keys.end)
+                break;
+            end = cut_single(l, p->lanes, from, key, most(end, key), &single.masked);
+            count_keys(m, &single, key, end - key, times);
+        }
+    }
+    struct work *sums = &m->work[EXPECT_SUMS];
+    sums->operations += times * 2 * (double)p->fold->d_value * (double)vectors; /* times 1 / l, and the check */
+    sums->overhead += times * QUERY_TILE_CYCLES;
+    if (l->w_o != W_O_DENSE) /* z leaves token by token */
+        sums->overhead += times * transpose_cycles(m, vectors * p->lanes, p->fold->d_z);
+}
+
+#define TILES_MOST 256 /* tiles of queries that are counted one by one; of more, that many are drawn */
+
+/* `times` sequences, of which `together` were projected as one matrix. */
+static void count_attention(struct model *m, int64_t together, double times)
+{
+    const struct layer *l = m->layer;
+    const struct plan_isa *p = m->plan;
+    const bool alike = (l->mask & (MASK_CAUSAL | MASK_WINDOW | MASK_NO_SELF)) == 0;
+    const int64_t rest = l->seq_len % p->block, full = l->seq_len / p->block;
+    const int64_t counted = alike ? least(full, 1) : least(full, TILES_MOST);
+    const double n = (double)l->seq_len, keys = (double)l->source_len, heads = (double)l->h;
+    for (int64_t i = 0; i < counted; i++) {
+        const int64_t tile = (int64_t)(((double)i + 0.5) * (double)full / (double)counted);
+        count_query_tile(m, tile * p->block, p->vecs, times * heads * (double)full / (double)counted);
+    }
+    if (rest > 0)
+        count_query_tile(m, full * p->block, ceil_div(rest, p->lanes), times * heads);
+
+    const double pairs = times * heads * n * keys, blocks = (double)ceil_div(l->seq_len, p->block);
+    const double d_score = (double)p->fold->d_score, d_value = (double)p->fold->d_value, d_z = (double)p->fold->d_z;
+    struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS];
+    if (p->fold->q_is_k) { /* a tile's queries are its keys, transposed and scaled */
+        scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score);
+        scores->operations += times * heads * d_score * (double)ceil_div(l->seq_len, p->lanes);
+    }
+    if (together > 1 && rest > 0) { /* lanes in and out: two vectors read and written for each, both maybe across lines */
+        const double vectors = times * heads * (double)ceil_div(l->seq_len, p->lanes);
+        if (!p->fold->q_is_k)
+            scores->loads += COPY_LOADS * vectors * d_score;
+        if (l->w_o == W_O_DENSE)
+            sums->loads += COPY_LOADS * vectors * d_z;
+    }
+    /* K and V of a head stay in L2 while its queries pass, or they do not; the input serves all heads */
+    const double k = 4 * keys * d_score, v = 4 * keys * d_value;
+    const bool stays = k + v <= L2_BYTES / 2, input = l->identity || p->fold->values;
+    const double k_reads = !stays ? heads * blocks : p->fold->scores && !l->split ? 1 : (double)l->h_kv;
+    const double v_reads = !stays ? heads * blocks : input && !l->split ? 1 : (double)l->h_kv;
+    const double k_share = p->fold->scores ? m->far : m->near;
+    const double v_share = input && !p->value_blocks ? m->far : m->near;
+    *(p->ahead > 0 ? &scores->ahead : &scores->l3) += times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
+    *(p->ahead > 0 ? &sums->ahead : &sums->l3) += times * (m->near * 8 * n * heads * d_z + v_share * v * v_reads);
+    struct work *w = &m->work[EXPECT_EXPONENTIAL];
+    if ((l->mask & MASK_BOOL) != 0)
+        w->l3 += m->far * pairs;
+    if ((l->mask & MASK_ADDITIVE) != 0)
+        w->l3 += m->far * 4 * pairs;
+    if (l->scores) /* written, read again and divided, written */
+        w->l3 += m->far * 16 * pairs;
+}
+
+/* `times` groups of `together` sequences, each projected as one matrix. */
+static void count_group(struct model *m, int64_t together, double times)
+{
+    const struct layer *l = m->layer;
+    const struct plan_isa *p = m->plan;
+    const int64_t rows = together * l->seq_len, keys = together * l->source_len;
+    const double source = (double)l->d_source;
+    count_transpose(m, rows, l->d_model, times);
+    if (l->cross)
+        count_transpose(m, keys, l->d_source, times);
+    /* of self-attention, keys and values read the row group that queries have brought into L2 */
+    const int64_t group_rows = p->fold->q_is_k ? p->k.group_rows : p->q.group_rows;
+    const bool joint = !l->cross && (!p->k.exists || p->k.group_rows == group_rows) &&
+                       (!p->v.exists || p->v.group_rows == group_rows) &&
+                       (p->v_t.depth == 0 || p->v_t.group_rows == group_rows);
+    if (!p->fold->q_is_k)
+        count_lanes(m, &m->work[EXPECT_QUERIES], &p->q, rows, (double)l->d_model, times);
+    if (p->k.exists)
+        count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, joint && !p->fold->q_is_k ? 0 : source, false, times);
+    if (p->v.exists)
+        count_panels(m, &m->work[EXPECT_VALUES], &p->v, keys, joint ? 0 : source, false, times);
+    if (p->v_t.depth > 0)
+        count_lanes(m, &m->work[EXPECT_VALUES], &p->v_t, keys, joint ? 0 : source, times);
+    count_attention(m, together, times * (double)together);
+    if (p->o.exists)
+        count_panels(m, &m->work[EXPECT_OUTPUT], &p->o, rows, (double)(l->h * p->fold->d_z), true, times);
+}
+
+/* Sequences of a batch that go together, as group_size() of the emitted file has it. */
+static int64_t group_size(const struct layer *l, const struct plan_isa *p)
+{
+    return most(1, least(p->batch_rows / l->seq_len, p->batch_sources / l->source_len));
+}
+
+/* ---- from counts to cycles ---- */
+
+static void hold(struct expect_step *s, enum expect_bound bound)
+{
+    if (s->bound[bound] > s->bound[s->held_by])
+        s->held_by = bound;
+}
+
+static void finish(struct expect_step *s, const struct work *w, const struct model *m, enum expect_bound ports)
+{
+    const struct core *core = m->core;
+    s->fmas = w->fmas;
+    s->tiles = w->tiles;
+    if (ports == EXPECT_FMA && s->useful > 0 &&
+        w->fmas * (double)m->plan->lanes > MANY_IDLE_LANES * s->useful)
+        ports = EXPECT_LANES;
+    s->bound[ports] = w->port_cycles + w->operations / core->ports;
+    s->bound[EXPECT_LOADS] = w->loads / core->loads;
+    s->bound[EXPECT_L2] = w->l2 / L2_BANDWIDTH;
+    s->bound[EXPECT_L3] = (w->l3 + w->ahead) / L3_BANDWIDTH;
+    s->bound[EXPECT_CODE] = w->code / CODE_BANDWIDTH;
+    s->bound[EXPECT_TILES] = w->overhead;
+    s->held_by = ports;
+    for (int i = 0; i < EXPECT_BOUNDS; i++)
+        hold(s, (enum expect_bound)i);
+    s->cycles = s->held_by == EXPECT_TILES ? 0 : s->bound[s->held_by];
+    for (int i = 0; i < EXPECT_BOUNDS; i++)
+        if (i == EXPECT_TILES || i != (int)s->held_by)
+            s->cycles += bounds[i].shows * s->bound[i];
+    if (s->held_by != EXPECT_L3)
+        s->cycles -= (bounds[EXPECT_L3].shows - AHEAD_SHOWS) * w->ahead / L3_BANDWIDTH;
+}
+
+/* The layer is held by what holds the steps that take most of its cycles. */
+static void sum_up(struct expect *e, const struct core *core, int64_t lanes, double groups)
+{
+    double held[EXPECT_BOUNDS] = {0};
+    e->layer.bound[EXPECT_TILES] = held[EXPECT_TILES] = CALL_CYCLES * groups;
+    e->layer.cycles = CALL_CYCLES * groups;
+    for (int i = 0; i < EXPECT_STEPS; i++) {
+        struct expect_step *s = &e->step[i];
+        s->share = s->cycles > 0 ? s->useful / (s->cycles * core->ports * (double)lanes) : 0;
+        e->layer.useful += s->useful;
+        e->layer.fmas += s->fmas;
+        e->layer.tiles += s->tiles;
+        e->layer.cycles += s->cycles;
+        held[s->held_by] += s->cycles;
+        for (int b = 0; b < EXPECT_BOUNDS; b++)
+            e->layer.bound[b] += s->bound[b];
+    }
+    e->layer.share = e->layer.useful / (e->layer.cycles * core->ports * (double)lanes);
+    for (int b = 0; b < EXPECT_BOUNDS; b++)
+        if (held[b] > held[e->layer.held_by])
+            e->layer.held_by = (enum expect_bound)b;
+}
+
+static const struct core *core_of(const struct isa *isa)
+{
+    const size_t count = sizeof cores / sizeof cores[0];
+    size_t i = 0;
+    while (i + 1 < count && strcmp(cores[i].isa, isa->name) != 0)
+        i++;
+    return &cores[i]; /* a set without a row of its own is taken for the last one's like */
+}
+
+/* The plain layer's multiply-adds. A projection that is gone counts where its result comes from. */
+static void count_useful(struct expect *e, const struct layer *l, const struct plan_isa *p, double batch)
+{
+    const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
+    const bool q = !p->fold->q_is_k, k = p->k.exists, v = p->v.exists || p->v_t.depth > 0;
+    e->step[EXPECT_QUERIES].useful = batch * (!q ? 0 : cost.q + (k ? 0 : cost.k));
+    e->step[EXPECT_KEYS].useful = batch * ((k ? cost.k : 0) + (q ? 0 : cost.q));
+    e->step[EXPECT_VALUES].useful = batch * (v ? cost.v : 0);
+    e->step[EXPECT_SCORES].useful = batch * cost.scores;
+    e->step[EXPECT_SUMS].useful = batch * cost.values;
+    e->step[EXPECT_OUTPUT].useful = batch * (cost.output + (v ? 0 : cost.v));
+}
+
+void expect_make(struct expect *e, const struct layer *l, const struct plan_isa *p, int64_t batch)
+{
+    struct model m = {.layer = l, .plan = p, .core = core_of(p->isa)};
+    const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = 4 * (double)p->shared_size;
+    const double inputs = 4 * (n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
+    const double pairs = (double)l->h * n * keys;
+    const double tensors = pairs * (((l->mask & MASK_BOOL) != 0 ? 1 : 0) + ((l->mask & MASK_ADDITIVE) != 0 ? 4 : 0)
+                                    + (l->scores ? 4 : 0));
+    const int64_t together = least(batch, group_size(l, p)), rest = batch % together;
+    /* of the scratch, one group's part; sequences come one by one */
+    const double used = scratch * (double)together / (double)group_size(l, p);
+    m.near = share_lost(used);
+    m.far = share_lost(used + (double)batch * (inputs + tensors + 4 * n * (double)l->d_out) + 4 * (double)p->packed_size);
+
+    count_group(&m, together, (double)(batch / together));
+    if (rest > 0)
+        count_group(&m, rest, 1);
+
+    memset(e, 0, sizeof *e);
+    count_useful(e, l, p, (double)batch);
+    for (int i = 0; i < EXPECT_STEPS; i++)
+        finish(&e->step[i], &m.work[i], &m, i == EXPECT_EXPONENTIAL ? EXPECT_EXP : EXPECT_FMA);
+    sum_up(e, m.core, p->lanes, (double)ceil_div(batch, together));
+}
+
+/* ---- printing ---- */
+
+static void print_step(FILE *out, const char *name, const struct expect_step *s)
+{
+    char share[16] = "", issued[32] = "";
+    if (s->useful > 0)
+        snprintf(share, sizeof share, "%.1f %%", 100 * s->share);
+    if (s->fmas > 0)
+        snprintf(issued, sizeof issued, "%.0f", s->fmas);
+    fprintf(out, "    %-14s %14.0f %14s %8s   %s\n", name, s->cycles, issued, share, bounds[s->held_by].name);
+}
+
+/* One pair of weights: what folding saves or would cost, in the plain layer's multiply-adds. */
+static void print_fold(FILE *out, const char *pair, double saved, bool taken, double total)
+{
+    fprintf(out, "  folding %s %s%s %.0f multiply-adds, %.1f %% of the plain layer's: %s\n", pair, taken ? "" : "would ",
+            saved >= 0 ? (taken ? "saves" : "save") : (taken ? "costs" : "cost"), fabs(saved), 100 * fabs(saved) / total,
+            taken ? "taken" : "not taken");
+}
+
+static void print_folds(FILE *out, const struct plan_fold *f, const struct layer *l)
+{
+    const double total = layer_multiply_adds(l, l->seq_len, l->source_len).total;
+    fputc('\n', out);
+    print_fold(out, "W_Q W_K^T", f->saved_scores, f->scores, total);
+    if (l->w_o != W_O_NONE && !l->identity)
+        print_fold(out, "W_V W_O", f->saved_values, f->values, total);
+    if (f->q_is_k)
+        fputs("  no queries are projected: with W_K tied to W_Q they are the keys\n", out);
+}
+
+void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out)
+{
+    fprintf(out, "\nExpected of %s: %" PRId64 " sequence%s of full length, one core, warm caches; cycles from counts of\n"
+            "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n", layer->name, batch,
+            batch == 1 ? "" : "s");
+    print_folds(out, &plan->fold, layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        struct expect e;
+        expect_make(&e, layer, p, batch);
+        fprintf(out, "\n  %-16s %14s %14s %8s   held by\n", p->isa->name, "cycles", "vector FMAs", "share");
+        for (int s = 0; s < EXPECT_STEPS; s++)
+            if (e.step[s].cycles > 0)
+                print_step(out, step_names[s], &e.step[s]);
+        print_step(out, "layer", &e.layer);
+    }
+    fputc('\n', out);
+    for (int64_t i = 0; i < plan->count; i++) {
+        struct expect e;
+        expect_make(&e, layer, &plan->isas[i], batch);
+        fprintf(out, "expected %s layer %.3f %s\n", plan->isas[i].isa->name, e.layer.share,
+                bounds[e.layer.held_by].name);
+    }
+}
