@@ -331,21 +331,202 @@ static void test_requests(void **state)
     layer_free(layer);
 }
 
+static void test_requests_of_folding(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set_word(&s, "plan.fold=on");
+    set_word(&s, "plan.value_layout=blocks");
+    set_word(&s, "plan.depth_slab=10");
+    set_word(&s, "plan.prefetch=on");
+    set_word(&s, "bias=true");
+    set(&s, "d_model", 64);
+    set(&s, "h", 4);
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    assert_true(plan->fold.scores && plan->fold.values && !plan->fold.q_is_k);
+    assert_true(plan->fold.d_score == 64 && plan->fold.d_value == 64 && plan->fold.d_z == 65);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_true(!p->k.exists && !p->v.exists && p->v_t.depth == 0 && p->value_blocks);
+        assert_int_equal(p->depth_slab, 10); /* 64 in 7 near-equal slabs */
+        assert_int_equal(p->o.depth, 4 * 65);
+        assert_int_equal(p->q.columns * p->q.groups, 4 * 64);
+        assert_true(p->isa->prefetches == (p->o.prefetch > 0));
+    }
+    plan_free(plan);
+    layer_free(layer);
+
+    s.count = 0;
+    set_word(&s, "plan.fold=off");
+    set_word(&s, "plan.value_layout=rows");
+    set_word(&s, "plan.prefetch=off");
+    set(&s, "d_k", 500);
+    set(&s, "d_v", 500);
+    layer = read_layer(&s);
+    plan = make_plan(layer);
+    assert_true(!plan->fold.scores && !plan->fold.values && plan->fold.d_z == 500);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_true(p->k.exists && p->v.exists && !p->value_blocks && p->ahead == 0);
+        assert_true(p->q.prefetch == 0 && p->k.prefetch == 0 && p->v.prefetch == 0 && p->o.prefetch == 0);
+    }
+    plan_free(plan);
+    layer_free(layer);
+}
+
+/* Folding is taken exactly where multiply-adds fall: d width > cost, the sides of a score's and a value's sum divided by
+ * what is common to both. n queries, m keys, D wide (m S wide), h heads of h_kv. */
+enum { FOLD_N = 40, FOLD_M = 24, FOLD_D = 48, FOLD_S = 36, FOLD_H = 4, FOLD_H_KV = 2 };
+
+static const struct fold_rule {
+    const char *set[3];
+    int64_t scores[2], values[2]; /* the least d that folds is cost / width + 1 */
+} fold_rules[] = {
+    /* wide self-attention: d > D (D + n) / (2D + n) */
+    {{"mask=none"}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}},
+    /* the keys are projected for fewer heads */
+    {{"h_kv=2"},
+     {FOLD_H * FOLD_D * (FOLD_D + FOLD_N), (FOLD_H + FOLD_H_KV) * FOLD_D + FOLD_H * FOLD_N},
+     {FOLD_H * FOLD_D * (FOLD_D + FOLD_N), (FOLD_H + FOLD_H_KV) * FOLD_D + FOLD_H * FOLD_N}},
+    /* the input of a head is narrower, its part of W_O is not */
+    {{"input=split"},
+     {FOLD_D / FOLD_H * (FOLD_D / FOLD_H + FOLD_N), 2 * FOLD_D / FOLD_H + FOLD_N},
+     {FOLD_D / FOLD_H * (FOLD_D + FOLD_N), FOLD_D / FOLD_H + FOLD_D + FOLD_N}},
+    {{"attention=cross", "source_len=24", "d_source=36"},
+     {FOLD_S * FOLD_N * (FOLD_D + FOLD_M), FOLD_N * FOLD_D + FOLD_M * FOLD_S + FOLD_N * FOLD_M},
+     {FOLD_S * FOLD_N * (FOLD_D + FOLD_M), FOLD_N * FOLD_D + FOLD_M * FOLD_S + FOLD_N * FOLD_M}},
+    /* half of the pairs, and a half more: twice the terms */
+    {{"mask=causal"}, {FOLD_D * (2 * FOLD_D + FOLD_N + 1), 4 * FOLD_D + FOLD_N + 1},
+     {FOLD_D * (2 * FOLD_D + FOLD_N + 1), 4 * FOLD_D + FOLD_N + 1}},
+    /* queries are the keys and cost nothing: d > D */
+    {{"w_k=tied"}, {FOLD_D, 1}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}},
+    /* three taps of d columns each, but for the two beyond the ends */
+    {{"w_o=conv", "conv_width=3"},
+     {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N},
+     {FOLD_D * (FOLD_N * FOLD_N * FOLD_H + (3 * FOLD_N - 2) * FOLD_D),
+      FOLD_N * FOLD_D * FOLD_H + FOLD_N * FOLD_N * FOLD_H + (3 * FOLD_N - 2) * FOLD_D}},
+    /* nothing to fold values with */
+    {{"w_o=none"}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}, {0, 0}},
+};
+
+static void check_fold(const struct fold_rule *rule, int64_t above_k, int64_t above_v)
+{
+    const bool never = rule->values[1] == 0;
+    const int64_t d_k = rule->scores[0] / rule->scores[1] + above_k, d_v = never ? 500 : rule->values[0] / rule->values[1] + above_v;
+    struct settings s = {.count = 0};
+    set(&s, "d_model", FOLD_D);
+    set(&s, "h", FOLD_H);
+    set(&s, "seq_len", FOLD_N);
+    set(&s, "d_k", d_k);
+    set(&s, "d_v", d_v);
+    for (int i = 0; i < 3 && rule->set[i] != NULL; i++)
+        set_word(&s, rule->set[i]);
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    assert_int_equal(plan->fold.scores, d_k * rule->scores[1] > rule->scores[0]);
+    assert_int_equal(plan->fold.values, !never && d_v * rule->values[1] > rule->values[0]);
+    assert_int_equal(plan->fold.scores, above_k);
+    assert_int_equal(plan->fold.values, !never && above_v);
+    assert_int_equal(plan->fold.d_score, plan->fold.scores ? layer->d_in_kv : d_k);
+    assert_int_equal(plan->fold.d_value, plan->fold.values ? layer->d_in_kv : d_v);
+    check_plan(layer, plan);
+    plan_free(plan);
+    layer_free(layer);
+}
+
+static void test_fold_rule(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof fold_rules / sizeof fold_rules[0]; i++)
+        for (int64_t above = 0; above < 4; above++)
+            check_fold(&fold_rules[i], above & 1, above >> 1);
+}
+
+/* Values that are the input already are folded with nothing. */
+static void test_identity_is_not_folded(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set_word(&s, "w_v=identity");
+    set_word(&s, "plan.fold=on");
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    assert_true(plan->fold.scores && !plan->fold.values && plan->fold.d_z == layer->d_v);
+    plan_free(plan);
+    layer_free(layer);
+}
+
+/* Tokens that are projected as one matrix: what `rows` says, on each instruction set; sequences are whole. */
+static void check_batch(const char *const words[], int64_t seq_len, const int64_t rows[3])
+{
+    struct settings s = {.count = 0};
+    set(&s, "seq_len", seq_len);
+    for (size_t i = 0; words[i] != NULL; i++)
+        set_word(&s, words[i]);
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_int_equal(p->batch_rows, rows[i]);
+        assert_int_equal(p->batch_sources, rows[i] / seq_len * layer->source_len);
+        assert_int_equal(p->queries > 0, rows[i] > 0);
+    }
+    check_plan(layer, plan);
+    plan_free(plan);
+    layer_free(layer);
+}
+
+static void test_batches(void **state)
+{
+    (void)state;
+    static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, whole[] = {32, 32, 32}, many[] = {260, 260, 260};
+#define WORDS(...) (const char *const[]){"plan.value_layout=rows", __VA_ARGS__ NULL}
+    check_batch(WORDS("plan.fold=off", ), 5, fifths); /* eight vectors at least */
+    check_batch(WORDS("plan.fold=off", ), 32, whole); /* one sequence fills its vectors */
+    check_batch(WORDS("d_model=1024", "h=16", ), 5, many); /* weights from beyond L2: 256 tokens */
+    check_batch(WORDS("w_o=conv", ), 5, none);
+    check_batch(WORDS("attention=cross", "source_len=9", ), 5, fifths);
+    check_batch(WORDS("attention=cross", "source_len=9", "mask=padding", ), 5, none);
+    check_batch((const char *const[]){"plan.value_layout=blocks", NULL}, 5, none);
+#undef WORDS
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
-    static const char *const bad[] = {
-        "plan.unroll=0", "plan.unroll=-1", "plan.unroll=2x", "plan.unroll=99999", "plan.key_block=full",
-        "plan.key_block=0", "plan.query_vecs=5", "plan.nonsense=1", "plan.group_rows=99999999999999999999",
+    static const struct {
+        const char *set, *legal; /* NULL: the key is unknown */
+    } bad[] = {
+        {"plan.unroll=0", "auto, full or 1 ... 4096 steps"}, {"plan.unroll=-1", "auto, full or 1 ... 4096 steps"},
+        {"plan.unroll=2x", "auto, full or 1 ... 4096 steps"}, {"plan.unroll=99999", "auto, full or 1 ... 4096 steps"},
+        {"plan.key_block=full", "auto or 1 ... 65536 keys"}, {"plan.key_block=0", "auto or 1 ... 65536 keys"},
+        {"plan.query_vecs=5", "auto or 1 ... 4 vectors"}, {"plan.nonsense=1", NULL},
+        {"plan.group_rows=99999999999999999999", "auto or 1 ... 1048576 rows"},
+        {"plan.depth_slab=0", "auto or 1 ... 1048576 features"}, {"plan.depth_slab=1048577", "auto or 1 ... 1048576 features"},
+        {"plan.depth_slab=on", "auto or 1 ... 1048576 features"}, {"plan.fold=yes", "auto, on or off"},
+        {"plan.fold=1", "auto, on or off"}, {"plan.fold=ON", "auto, on or off"}, {"plan.fold=full", "auto, on or off"},
+        {"plan.prefetch=0", "auto, on or off"}, {"plan.prefetch=rows", "auto, on or off"},
+        {"plan.value_layout=on", "auto, rows or blocks"}, {"plan.value_layout=1", "auto, rows or blocks"},
+        {"plan.value_layout=block", "auto, rows or blocks"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct settings s = {.count = 0};
-        set_word(&s, bad[i]);
+        set_word(&s, bad[i].set);
         struct layer *layer = read_layer(&s);
         struct diag diag = {0};
+        char expected[300];
         assert_null(plan_make(layer, ALL_ISAS, &diag));
         assert_int_equal(diag.errors, 1);
-        assert_non_null(strstr(diag.messages[0], "--set"));
+        const int key = (int)strcspn(bad[i].set, "=");
+        if (bad[i].legal != NULL)
+            snprintf(expected, sizeof expected, "--set %s: error: %.*s = %s is not a legal value; write %s", bad[i].set, key,
+                     bad[i].set, bad[i].set + key + 1, bad[i].legal);
+        else
+            snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
+                     "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
+                     "plan.group_rows", bad[i].set, key, bad[i].set);
+        assert_string_equal(diag.messages[0], expected);
         diag_free(&diag);
         layer_free(layer);
     }
@@ -399,6 +580,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drawn_layers), cmocka_unit_test(test_requests), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_requests_of_folding), cmocka_unit_test(test_fold_rule),
+        cmocka_unit_test(test_identity_is_not_folded), cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
