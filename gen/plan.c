@@ -245,7 +245,7 @@ static void plan_panels(struct plan_panels *g, const struct request *request, co
     g->exists = true;
     g->vecs = choose_panel_vecs(p->isa, g->columns, least(g->depth, DEPTH_MOST), p->block);
     g->rows = near_equal(p->block, tile_rows(p->isa, g->vecs));
-    g->unroll = choose_unroll(request, g->depth);
+    g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
     const int64_t width = g->vecs * p->lanes;
     g->panels = ceil_div(g->columns, width);
     g->tail_vecs = ceil_div(g->columns % width, p->lanes);
@@ -265,7 +265,7 @@ static void plan_lanes(struct plan_lanes *g, const struct request *request, cons
                        int64_t queries)
 {
     g->rows = p->rows;
-    g->unroll = choose_unroll(request, g->depth);
+    g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
     const int64_t tiles = ceil_div(g->columns, g->rows);
     g->height[0] = ceil_div(g->columns, tiles);
     g->height[1] = g->height[0] - 1;
@@ -781,7 +781,7 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 static const struct field panels_fields[] = {
     FIELD(plan_panels, depth), FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
     FIELD(plan_panels, columns),
-    FIELD(plan_panels, vecs), FIELD(plan_panels, rows), FIELD(plan_panels, unroll), FIELD(plan_panels, panels),
+    FIELD(plan_panels, vecs), FIELD(plan_panels, rows), FIELD(plan_panels, unroll), FIELD(plan_panels, unroll_rest), FIELD(plan_panels, panels),
     FIELD(plan_panels, tail_vecs), FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size),
     FIELD(plan_panels, group_size), FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group),
     FIELD(plan_panels, a_tap), FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
@@ -790,7 +790,7 @@ static const struct field panels_fields[] = {
 
 static const struct field lanes_fields[] = {
     FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, a_group), FIELD(plan_lanes, columns), FIELD(plan_lanes, rows),
-    FIELD(plan_lanes, unroll), {"height_0", offsetof(struct plan_lanes, height[0])},
+    FIELD(plan_lanes, unroll), FIELD(plan_lanes, unroll_rest), {"height_0", offsetof(struct plan_lanes, height[0])},
     {"height_1", offsetof(struct plan_lanes, height[1])}, {"count_0", offsetof(struct plan_lanes, count[0])},
     {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, single), FIELD(plan_lanes, part_tiles),
     FIELD(plan_lanes, w), FIELD(plan_lanes, b),

@@ -34,6 +34,7 @@ struct plan_panels {
     int64_t vecs;         /* vectors in a full panel */
     int64_t rows;         /* rows in the register tile: near-equal parts of a query block */
     int64_t unroll;       /* steps of the reduction in one loop turn; 0: all of them */
+    int64_t unroll_rest;  /* the same in tiles that ask for nothing ahead: fewer rows than a full block has */
     int64_t panels;       /* panels of one group, the last one maybe narrower */
     int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
     int64_t tail_lanes;   /* valid lanes of a group's very last vector, 0: all */
@@ -55,7 +56,7 @@ struct plan_panels {
 
 /* The product Q^T = W_Q^T X^T: features as rows, queries along the lanes. */
 struct plan_lanes {
-    int64_t depth, groups, columns, rows, unroll;
+    int64_t depth, groups, columns, rows, unroll, unroll_rest;
     int64_t a_group; /* step of A from group to group */
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
     int64_t group_rows;
