@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs every vector of tests/vectors, and the real layer of tests/data, through `attnrun run`: the reference, then every
-# instruction set of this machine with $CC (default gcc), then the same with clang where there is one. Left out on
-# purpose: what a vector is and how close an answer must come; make_vectors.py and attnrun say that.
+# instruction set of this machine with $CC (default gcc), then the same with clang where there is one, then with $CC and
+# weights folded whether it pays or not. Left out on purpose: what a vector is and how close an answer must come;
+# make_vectors.py and attnrun say that.
 #
 #   tests/test_vectors.sh [NAME…]      ATTNRUN=build/attnrun  CC=gcc  CLANG=clang (empty: no second)  JOBS=N
 
@@ -60,9 +61,14 @@ count=$(printf '%s\n' "$specs" | wc -l)
 run_all reference --reference
 run_all "$(basename "${CC%% *}")" "--isa all"
 if [ -n "$CLANG" ] && command -v "$CLANG" >/dev/null 2>&1 && [ "$CC" != "$CLANG" ]; then
+    first=$CC
     CC=$CLANG
     run_all "$(basename "${CLANG%% *}")" "--isa all"
+    CC=$first
 fi
+CFLAGS=${CFLAGS--O1} # what optimisers make of a kernel has been seen
+export CFLAGS
+run_all "$(basename "${CC%% *}"), folded" "--isa all --set plan.fold=on"
 
 [ "$skipped" -eq 0 ] && echo "$passed passed, $failed failed" || echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
