@@ -468,11 +468,43 @@ static const char *bytes_text(char text[32], int64_t floats)
     return text;
 }
 
+static const char *prefetch_text(char text[80], int64_t lines, const char *what)
+{
+    text[0] = '\0';
+    if (lines > 0)
+        snprintf(text, 80, "; each loop turn asks for " D64 " line%s of the next %s", lines, plural(lines), what);
+    return text;
+}
+
+static void explain_lanes(struct plan_isa *p, const char *name, const struct plan_lanes *g)
+{
+    const int64_t unroll = least(g->unroll, g->depth);
+    char ask[80];
+    if (g->depth == 0)
+        return;
+    reason(p, "%s: tile " D64 " x " D64 ", tokens along the lanes, weights packed [tile][" D64 "][" D64 "], row groups of " D64
+           "; " D64 " step%s unrolled; " D64 " tile%s a part%s", name, g->height[0], p->block, g->depth, g->height[0],
+           g->group_rows, unroll, plural(unroll), g->part_tiles, plural(g->part_tiles), prefetch_text(ask, g->prefetch, "tile"));
+}
+
+static void explain_fold(struct plan_isa *p, const struct layer *layer)
+{
+    const struct plan_fold *f = p->fold;
+    if (f->scores)
+        reason(p, "W_Q W_K^T is folded when packing (%+.3g multiply-adds): keys are the input, " D64 " wide instead of " D64,
+               -f->saved_scores, f->d_score, layer->d_k);
+    if (f->values)
+        reason(p, "W_V W_O is folded when packing (%+.3g multiply-adds): values are the input, " D64 " wide instead of " D64,
+               -f->saved_values, f->d_value, layer->d_v);
+    if (f->q_is_k)
+        reason(p, "queries are the keys times the scale: projected once");
+}
+
 static void explain_panels(struct plan_isa *p, const char *name, const struct plan_panels *g)
 {
     if (!g->exists)
         return;
-    char cut[64] = "", size[32];
+    char cut[64] = "", size[32], ask[80];
     if (g->k_block < g->depth)
         snprintf(cut, sizeof cut, " in slabs of " D64, g->k_block);
     const int64_t unroll = least(g->unroll, g->k_block);
@@ -480,8 +512,8 @@ static void explain_panels(struct plan_isa *p, const char *name, const struct pl
            " deep (%s)%s", name, g->rows, g->vecs * p->lanes, g->rows * g->vecs, g->vecs * p->lanes, g->depth,
            bytes_text(size, g->panel_size), cut);
     reason(p, "%s: row groups of " D64 ", whose operand fills at most 3/4 of L2 while the panels pass; " D64
-           " step%s unrolled; " D64 " panel%s a part", name, g->group_rows, unroll, plural(unroll), g->part_panels,
-           plural(g->part_panels));
+           " step%s unrolled; " D64 " panel%s a part%s", name, g->group_rows, unroll, plural(unroll), g->part_panels,
+           plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
 }
 
 static void explain_layout(struct plan_isa *p, const struct layer *layer, const char *name, const struct plan_panels *g,
@@ -499,12 +531,13 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
 static void explain_choices(struct plan_isa *p, const struct layer *layer)
 {
     const struct isa *isa = p->isa;
-    const int64_t left = ceil_div(layer->seq_len, p->lanes) % p->vecs, unroll = least(p->q.unroll, p->q.depth);
+    const int64_t left = ceil_div(layer->seq_len, p->lanes) % p->vecs;
     char size[32], rest[80] = "";
     reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
+    explain_fold(p, layer);
     reason(p, "query block " D64 ": " D64 " vector%s, the cheapest tiles for seq_len " D64 "%s", p->block, p->vecs,
            plural(p->vecs), layer->seq_len, rest);
     reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
@@ -512,16 +545,27 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer)
            plural(p->vecs), isa->registers, p->rows_single, p->lanes);
     reason(p, "weighted sums: tile " D64 " x " D64 ", single vectors " D64 " x " D64 ": d_v in near-equal parts",
            p->value_rows, p->block, p->value_rows_single, p->lanes);
-    reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, at most half of L1, in near-equal blocks of "
-           "source_len", p->key_block, p->key_block, p->block, bytes_text(size, p->key_block * p->block));
-    reason(p, "queries: tile " D64 " x " D64 ", weights packed [tile][" D64 "][" D64 "], row groups of " D64
-           "; " D64 " step%s unrolled; " D64 " tile%s a part", p->q.height[0], p->block, p->q.depth,
-           p->q.height[0], p->q.group_rows, unroll, plural(unroll), p->q.part_tiles, plural(p->q.part_tiles));
+    reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, %s", p->key_block, p->key_block, p->block,
+           bytes_text(size, p->key_block * p->block),
+           p->value_blocks ? "one block of values" : "at most half of L1, in near-equal blocks of source_len");
+    if (p->depth_slab < p->fold->d_score)
+        reason(p, "scores are summed in slabs of " D64 " features, so that a slab of the queries stays in L1", p->depth_slab);
+    if (!p->fold->q_is_k)
+        explain_lanes(p, "queries", &p->q);
     explain_panels(p, "keys", &p->k);
     explain_panels(p, "values", &p->v);
+    explain_lanes(p, "values", &p->v_t);
     explain_panels(p, layer->w_o == W_O_CONV ? "convolution" : "output", &p->o);
     explain_layout(p, layer, "keys", &p->k, "d_k");
     explain_layout(p, layer, "values", &p->v, "d_v");
+    if (p->value_blocks)
+        reason(p, "values lie [block of " D64 " tokens][feature][token]%s", p->block,
+               p->v_t.depth == 0 ? ": the transposed input itself" : "");
+    if (p->ahead > 0)
+        reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->ahead, plural(p->ahead),
+               p->value_blocks ? "" : " and values");
+    if (p->batch_rows > layer->seq_len)
+        reason(p, "sequences of a batch are projected together, up to " D64 " tokens", p->batch_rows);
     reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
 }
 
@@ -575,7 +619,7 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer)
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)))
         return;
     const struct layer_parameters weights = layer_parameters(layer);
-    const bool stays = weights.total * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes / 2;
+    const bool stays = weights.total * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes;
     const bool fills = round_up(layer->seq_len, p->lanes) * 20 <= layer->seq_len * 21;
     const int64_t wanted = !stays ? BATCH_ROWS : !fills ? 8 * p->lanes : 1;
     const int64_t sequences = ceil_div(wanted, layer->seq_len);

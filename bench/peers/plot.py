@@ -20,7 +20,7 @@ def write(run, started):
     for panel, threads in zip(panels[:, 0], counts):
         for number, peer in enumerate(peers):
             points = [(i, fastest[peer]["ratio"]) for i, shape in enumerate(shapes)
-                      if peer in (fastest := report.best(found.get((shape, threads), [])))]
+                      if "ratio" in (fastest := report.best(found.get((shape, threads), []))).get(peer, {})]
             panel.plot(*zip(*points) if points else ([], []), "osD^vPX*<>"[number % 10], label=peer, markersize=5)
         panel.axhline(1, color="black", linewidth=1)
         panel.set_yscale("log")

@@ -8,7 +8,7 @@
  *   A_i = softmax(scale Q_i K_i^T)    Z_i = A_i V_i    y = [Z_1 ... Z_h] W_O
  *
  * Cost of one full sequence: 0.65536 million multiply-adds, 16384 parameters.
- * Packed weights 65600 bytes, scratch 32768 bytes and 7424 more for each worker.
+ * Packed weights 65600 bytes, scratch 32768 bytes and 9472 more for each worker.
  *
  * The plan:
  *   scalar
@@ -17,7 +17,8 @@
  *     scores: tile 5 x 8, 10 accumulators + 2 operands + 1 broadcast of 14 registers; single vectors 12 x 4
  *     weighted sums: tile 4 x 8, single vectors 8 x 4: d_v in near-equal parts
  *     key block 35: scores of 35 x 8 take 1120 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 5 x 8, weights packed [tile][64][5], row groups of 32; 2 steps unrolled; 13 tiles a part
+ *     queries: tile 5 x 8, tokens along the lanes, weights packed [tile][64][5], row groups of 32; 2 steps
+ *     unrolled; 13 tiles a part
  *     keys: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
  *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8
  *     panels a part
@@ -36,16 +37,17 @@
  *     scores: tile 6 x 16, 12 accumulators + 2 operands + 1 broadcast of 16 registers; single vectors 14 x 8
  *     weighted sums: tile 6 x 16, single vectors 8 x 8: d_v in near-equal parts
  *     key block 36: scores of 36 x 16 take 2304 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 6 x 16, weights packed [tile][64][6], row groups of 32; 2 steps unrolled; 11 tiles a part
- *     keys: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
- *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4
+ *     queries: tile 6 x 16, tokens along the lanes, weights packed [tile][64][6], row groups of 32; 2 steps
+ *     unrolled; 11 tiles a part
+ *     keys: tile 4 x 24 (12 accumulators), panels of 24 columns x 64 deep (6144 bytes)
+ *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 3
  *     panels a part
- *     values: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     values: tile 4 x 24 (12 accumulators), panels of 24 columns x 64 deep (6144 bytes)
  *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     4 panels a part
- *     output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     3 panels a part
+ *     output: tile 4 x 24 (12 accumulators), panels of 24 columns x 64 deep (6144 bytes)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     4 panels a part
+ *     3 panels a part
  *     keys lie [head][key][d_k]: a head's width fills whole vectors
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
@@ -55,7 +57,8 @@
  *     scores: tile 14 x 32, 28 accumulators + 2 operands + 1 broadcast of 32 registers; single vectors 16 x 16
  *     weighted sums: tile 8 x 32, single vectors 16 x 16: d_v in near-equal parts
  *     key block 42: scores of 42 x 32 take 5376 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 13 x 32, weights packed [tile][64][13], row groups of 32; 2 steps unrolled; 5 tiles a part
+ *     queries: tile 13 x 32, tokens along the lanes, weights packed [tile][64][13], row groups of 32; 2 steps
+ *     unrolled; 5 tiles a part
  *     keys: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
  *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1
  *     panel a part
@@ -65,8 +68,8 @@
  *     output: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
  *     1 panel a part
- *     keys lie [key][head][d_k], so that no head is padded to whole vectors
- *     values lie [key][head][d_v], so that no head is padded to whole vectors
+ *     keys lie [head][key][d_k]: a head's width fills whole vectors
+ *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 1 query block
  *
  * To check it against a double-precision reference: attnrun check SPEC.
@@ -99,6 +102,9 @@ enum {
     H_KV = 4,
     D_K = 16,
     D_V = 16,
+    D_SCORE = 16, /* numbers of a query and of a key, as scored */
+    D_VALUE = 16, /* numbers of a value, as summed */
+    D_Z = 16, /* numbers of a head's z */
     D_SOURCE = 64,
     SEQ_LEN = 32,
     SOURCE_LEN = 32
@@ -134,6 +140,22 @@ static void sequence_of(const tiny_args *args, size_t b, struct sequence *s)
     s->keys = s->m;
 }
 
+/* Sequences first ... first+count-1 of a call: projected as one matrix, whose rows are theirs one after the other */
+struct group {
+    const tiny_args *args;
+    size_t first, count;
+    size_t keys; /* of all: those that exist, where count is 1 */
+};
+
+static void group_of(const tiny_args *args, size_t first, size_t count, struct group *g)
+{
+    const size_t m = args->n;
+    g->args = args;
+    g->first = first;
+    g->count = least(count, args->batch - first);
+    g->keys = g->count * m;
+}
+
 /* How a tile of queries goes through its keys */
 enum pass {
     PLAIN,
@@ -145,7 +167,7 @@ struct packed_header {
     uint64_t layer; /* tells blocks of different layers, plans and versions apart */
 };
 #define PACKED_MAGIC 0x6e747461u /* "attn" */
-#define PACKED_LAYER 0xcd7410f4d34de4f9u
+#define PACKED_LAYER 0xe87c402cb2a8cd4du
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -171,6 +193,7 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
 #define K_ROW 16 /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
 #define V_ROW 16
+#define V_FEATURE 1 /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET
 
@@ -364,7 +387,7 @@ TARGET static void transpose_block_scalar(const float *x, size_t columns, size_t
 
 /* -- queries: q_t[block][feature][lane] = b_q + sum_k w_q[k][feature] x_t[block][k][lane], scale log2(e) folded in -- */
 
-/* 5 features x 8 queries, 64 deep */
+/* 5 features x 8 tokens, 64 deep */
 TARGET static void queries_5_2x_scalar(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -396,7 +419,7 @@ TARGET static void queries_5_2x_scalar(const float *a, const float *b, float *c)
     vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
 }
 
-/* 4 features x 8 queries, 64 deep */
+/* 4 features x 8 tokens, 64 deep */
 TARGET static void queries_4_2x_scalar(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -424,7 +447,7 @@ TARGET static void queries_4_2x_scalar(const float *a, const float *b, float *c)
     vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
 }
 
-/* 5 features x 4 queries, 64 deep */
+/* 5 features x 4 tokens, 64 deep */
 TARGET static void queries_5_1x_scalar(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero();
@@ -456,7 +479,59 @@ TARGET static void queries_5_1x_scalar(const float *a, const float *b, float *c)
     vec_store(c + 32, c_4_0);
 }
 
-/* 4 features x 4 queries, 64 deep */
+/* two of them at once */
+TARGET static void queries_2x5_1x_scalar(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[321]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[322]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[323]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[324]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        b_0 = vec_load(b + 8);
+        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[325]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[326]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[327]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[328]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[329]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a += 10;
+        b += 16;
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
+    vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0);
+    vec_store(c + 40, c_5_0);
+    vec_store(c + 48, c_6_0);
+    vec_store(c + 56, c_7_0);
+    vec_store(c + 64, c_8_0);
+    vec_store(c + 72, c_9_0);
+}
+
+/* 4 features x 4 tokens, 64 deep */
 TARGET static void queries_4_1x_scalar(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero();
@@ -484,36 +559,93 @@ TARGET static void queries_4_1x_scalar(const float *a, const float *b, float *c)
     vec_store(c + 24, c_3_0);
 }
 
-/* 1 part(s) for each group of 32 queries: part = query group x 13 tile(s) */
+/* two of them at once */
+TARGET static void queries_2x4_1x_scalar(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[257]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[258]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[259]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        b_0 = vec_load(b + 8);
+        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[260]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[261]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[262]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[263]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a += 8;
+        b += 16;
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
+    vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0);
+    vec_store(c + 40, c_5_0);
+    vec_store(c + 48, c_6_0);
+    vec_store(c + 56, c_7_0);
+}
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 13 tile(s) */
 static size_t queries_parts_scalar(size_t rows)
 {
     return (rows + 31) / 32 * 1;
 }
 
-TARGET static void queries_part_scalar(const float *packed, const float *x_t, float *q_t, size_t rows, size_t part)
+TARGET static void queries_part_scalar(const float *packed, const float *a_t, float *c_t, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t tile_0 = part % 1 * 13;
-    for (size_t tile = tile_0; tile < least(tile_0 + 13, 13); tile++) {
+    const size_t tile_0 = part % 1 * 13, tile_end = least(tile_0 + 13, 13);
+    const size_t wide = first + (end - first + LANES - 1) / QUERY_BLOCK * QUERY_BLOCK; /* full blocks end here, single vectors follow */
+    for (size_t tile = tile_0, tiles; tile < tile_end; tile += tiles) {
         const size_t i = tile;
+        tiles = tile + 1 < tile_end && i + 1 != 12 && i + 1 < 13 ? 2 : 1; /* of one head and height */
         const size_t feature = i < 12 ? i * 5 : 60 + (i - 12) * 4;
+        const size_t height = i < 12 ? 5 : 4;
         const float *w = packed + 16 + feature * 64;
-        for (size_t row = first; row < end; row += QUERY_BLOCK) {
-            const float *x = x_t + row * 64;
-            float *q = q_t + row * 64 + feature * QUERY_BLOCK;
-            if (end - row > QUERY_BLOCK - LANES) {
-                if (i < 12)
-                    queries_5_2x_scalar(w, x, q);
+        const float *a = a_t;
+        float *c = c_t + feature * QUERY_BLOCK;
+        for (size_t t = 0; t < tiles; t++) {
+            for (size_t row = first; row < wide; row += QUERY_BLOCK)
+            {
+                if (height == 5)
+                    queries_5_2x_scalar(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
                 else
-                    queries_4_2x_scalar(w, x, q);
-                continue;
+                    queries_4_2x_scalar(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
             }
-            for (size_t lane = 0; lane < end - row; lane += LANES) {
-                if (i < 12)
-                    queries_5_1x_scalar(w, x + lane, q + lane);
+        }
+        for (size_t row = wide; row < end; row += LANES) {
+            if (tiles == 2)
+            {
+                if (height == 5)
+                    queries_2x5_1x_scalar(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
                 else
-                    queries_4_1x_scalar(w, x + lane, q + lane);
+                    queries_2x4_1x_scalar(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+            }
+            else
+            {
+                if (height == 5)
+                    queries_5_1x_scalar(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+                else
+                    queries_4_1x_scalar(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
             }
         }
     }
@@ -522,8 +654,10 @@ TARGET static void queries_part_scalar(const float *packed, const float *x_t, fl
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
 /* 4 tokens x 8 features, 64 deep */
-TARGET static void keys_4_scalar(const float *a, const float *b, float *c)
+TARGET static void keys_4_scalar(const float *a, const float *b, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
@@ -543,15 +677,17 @@ TARGET static void keys_4_scalar(const float *a, const float *b, float *c)
         a += 16;
         b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1);
+    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
 }
 
 /* 2 tokens x 8 features, 64 deep */
-TARGET static void keys_2_scalar(const float *a, const float *b, float *c)
+TARGET static void keys_2_scalar(const float *a, const float *b, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec a_k, b_0, b_1;
@@ -565,13 +701,15 @@ TARGET static void keys_2_scalar(const float *a, const float *b, float *c)
         a += 16;
         b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
 }
 
 /* 1 tokens x 8 features, 64 deep */
-TARGET static void keys_1_scalar(const float *a, const float *b, float *c)
+TARGET static void keys_1_scalar(const float *a, const float *b, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
@@ -582,18 +720,18 @@ TARGET static void keys_1_scalar(const float *a, const float *b, float *c)
         a += 16;
         b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
 /* one panel over up to 8 tokens */
-TARGET static void keys_scalar(const float *a, const float *w, float *c, size_t count)
+TARGET static void keys_scalar(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 64)
-        keys_4_scalar(a, w, c);
+        keys_4_scalar(a, w, c, at);
     for (; count >= 2; count -= 2, a += 2, c += 32)
-        keys_2_scalar(a, w, c);
+        keys_2_scalar(a, w, c, at);
     for (; count >= 1; count -= 1, a += 1, c += 16)
-        keys_1_scalar(a, w, c);
+        keys_1_scalar(a, w, c, at);
 }
 
 /* 1 part(s) for each group of 32 tokens: part = token group x 8 panel(s) */
@@ -608,12 +746,16 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
     const size_t end = least(rows, first + 32);
     const size_t panel_0 = part % 1 * 8;
     for (size_t panel = panel_0; panel < least(panel_0 + 8, 8); panel++) {
-        const size_t head = panel / 2, i = panel % 2;
-        const float *w = packed + 4112 + head * 1024 + i * 512;
-        const float *a_head = a + head * 0;
-        float *c_head = c + head * 512 + i * 8;
+        const float *w = packed + 4112 + panel * 512;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[2]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 2; i++) {
+            const size_t column = panel * 8 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_scalar(a_head + row * 64, w, c_head + row * 16, least(QUERY_BLOCK, end - row));
+            keys_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -631,12 +773,16 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
     const size_t end = least(rows, first + 32);
     const size_t panel_0 = part % 1 * 8;
     for (size_t panel = panel_0; panel < least(panel_0 + 8, 8); panel++) {
-        const size_t head = panel / 2, i = panel % 2;
-        const float *w = packed + 8208 + head * 1024 + i * 512;
-        const float *a_head = a + head * 0;
-        float *c_head = c + head * 512 + i * 8;
+        const float *w = packed + 8208 + panel * 512;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[2]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 2; i++) {
+            const size_t column = panel * 8 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_scalar(a_head + row * 64, w, c_head + row * 16, least(QUERY_BLOCK, end - row));
+            keys_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -655,7 +801,7 @@ struct tile_scalar {
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 5 keys x 8 queries, 16 deep; raises the maximum of each lane */
+/* 5 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -698,7 +844,7 @@ TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
 }
 
-/* 3 keys x 8 queries, 16 deep; raises the maximum of each lane */
+/* 3 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_3_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -731,7 +877,7 @@ TARGET static void scores_3_2x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
 }
 
-/* 2 keys x 8 queries, 16 deep; raises the maximum of each lane */
+/* 2 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -759,7 +905,7 @@ TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
 }
 
-/* 1 keys x 8 queries, 16 deep; raises the maximum of each lane */
+/* 1 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -794,7 +940,7 @@ TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, 
         scores_1_2x_scalar(k, q_t, s, maximum);
 }
 
-/* 5 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+/* 5 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -839,7 +985,7 @@ TARGET static void weights_5_2x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
 }
 
-/* 3 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+/* 3 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_3_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -874,7 +1020,7 @@ TARGET static void weights_3_2x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
 }
 
-/* 2 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+/* 2 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_2_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -904,7 +1050,7 @@ TARGET static void weights_2_2x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
 }
 
-/* 1 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+/* 1 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_1_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -927,6 +1073,78 @@ TARGET static void weights_1_2x_scalar(const float *a, const float *b, float *c,
         vec_store(l + 4, l_1);
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+}
+
+/* the same for the very first 5 keys: their largest score becomes m */
+TARGET static int first_5_2x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a += 2;
+        b += 16;
+    }
+    int open = 0;
+    {
+        vec m_0 = vec_load(m);
+        {
+            vec most = c_0_0;
+            most = vec_max(most, c_1_0);
+            most = vec_max(most, c_2_0);
+            most = vec_max(most, c_3_0);
+            most = vec_max(most, c_4_0);
+            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
+            vec_store(m, m_0);
+            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
+        }
+        vec l_0 = vec_load(l);
+        vec m_1 = vec_load(m + 4);
+        {
+            vec most = c_0_1;
+            most = vec_max(most, c_1_1);
+            most = vec_max(most, c_2_1);
+            most = vec_max(most, c_3_1);
+            most = vec_max(most, c_4_1);
+            m_1 = vec_select(vec_eq(m_1, vec_splat(-INFINITY_F)), most, m_1);
+            vec_store(m + 4, m_1);
+            open |= vec_any_eq(m_1, vec_splat(-INFINITY_F));
+        }
+        vec l_1 = vec_load(l + 4);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
+    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
+    vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
+    return open;
+}
+
+TARGET static int first_2x_scalar(const float *k, const float *q_t, float *s, float *m, float *l)
+{
+    return first_5_2x_scalar(k, q_t, s, m, l);
 }
 
 TARGET static void weights_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
@@ -1027,7 +1245,7 @@ TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, 
 
 TARGET static void values_2x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 4; i++, v += 4, o += 4 * QUERY_BLOCK)
+    for (size_t i = 0; i < 4; i++, v += 4 * V_FEATURE, o += 4 * QUERY_BLOCK)
         values_4_2x_scalar(v, p, o, resume, keys);
 }
 
@@ -1038,7 +1256,10 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
     float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass != FIND_MAXIMUM && *some_open && keys >= 5) {
+        *some_open = first_2x_scalar(k, q_t, s, m, l);
+        done = 5;
+    } else if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 5);
         float maximum[8];
@@ -1064,7 +1285,7 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 16 deep; raises the maximum of each lane */
+/* 12 keys x 4 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -1140,7 +1361,7 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 88, c_11_0);
 }
 
-/* 6 keys x 4 queries, 16 deep; raises the maximum of each lane */
+/* 6 keys x 4 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -1186,7 +1407,7 @@ TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 40, c_5_0);
 }
 
-/* 3 keys x 4 queries, 16 deep; raises the maximum of each lane */
+/* 3 keys x 4 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -1217,7 +1438,7 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 16, c_2_0);
 }
 
-/* 2 keys x 4 queries, 16 deep; raises the maximum of each lane */
+/* 2 keys x 4 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -1243,7 +1464,7 @@ TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 8, c_1_0);
 }
 
-/* 1 keys x 4 queries, 16 deep; raises the maximum of each lane */
+/* 1 keys x 4 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -1278,7 +1499,7 @@ TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, 
         scores_1_1x_scalar(k, q_t, s, maximum);
 }
 
-/* 12 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+/* 12 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -1355,7 +1576,7 @@ TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c
     vec_store(c + 88, c_11_0);
 }
 
-/* 6 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+/* 6 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -1402,7 +1623,7 @@ TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 40, c_5_0);
 }
 
-/* 3 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+/* 3 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -1434,7 +1655,7 @@ TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 16, c_2_0);
 }
 
-/* 2 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+/* 2 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -1461,7 +1682,7 @@ TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 8, c_1_0);
 }
 
-/* 1 keys x 4 queries, 16 deep; at once 2^(s - m), added to l */
+/* 1 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -1481,6 +1702,107 @@ TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c,
         vec_store(l, l_0);
     }
     vec_store(c, c_0_0);
+}
+
+/* the same for the very first 12 keys: their largest score becomes m */
+TARGET static int first_12_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        b_0 = vec_load(b + 8);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a += 2;
+        b += 16;
+    }
+    int open = 0;
+    {
+        vec m_0 = vec_load(m);
+        {
+            vec most = c_0_0;
+            most = vec_max(most, c_1_0);
+            most = vec_max(most, c_2_0);
+            most = vec_max(most, c_3_0);
+            most = vec_max(most, c_4_0);
+            most = vec_max(most, c_5_0);
+            most = vec_max(most, c_6_0);
+            most = vec_max(most, c_7_0);
+            most = vec_max(most, c_8_0);
+            most = vec_max(most, c_9_0);
+            most = vec_max(most, c_10_0);
+            most = vec_max(most, c_11_0);
+            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
+            vec_store(m, m_0);
+            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
+        }
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 8, c_1_0);
+    vec_store(c + 16, c_2_0);
+    vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0);
+    vec_store(c + 40, c_5_0);
+    vec_store(c + 48, c_6_0);
+    vec_store(c + 56, c_7_0);
+    vec_store(c + 64, c_8_0);
+    vec_store(c + 72, c_9_0);
+    vec_store(c + 80, c_10_0);
+    vec_store(c + 88, c_11_0);
+    return open;
+}
+
+TARGET static int first_1x_scalar(const float *k, const float *q_t, float *s, float *m, float *l)
+{
+    return first_12_1x_scalar(k, q_t, s, m, l);
 }
 
 TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
@@ -1600,7 +1922,7 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
 
 TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 2; i++, v += 8, o += 8 * QUERY_BLOCK)
+    for (size_t i = 0; i < 2; i++, v += 8 * V_FEATURE, o += 8 * QUERY_BLOCK)
         values_8_1x_scalar(v, p, o, resume, keys);
 }
 
@@ -1611,7 +1933,10 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass != FIND_MAXIMUM && *some_open && keys >= 12) {
+        *some_open = first_1x_scalar(k, q_t, s, m, l);
+        done = 12;
+    } else if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 12);
         float maximum[4];
@@ -1632,9 +1957,10 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     *resume = 1;
 }
 
-/* Keys in the next block, of `keys` that remain: near-equal blocks of whole tiles */
-static size_t block_keys_scalar(size_t keys)
+/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+static size_t block_keys_scalar(size_t key, size_t end)
 {
+    const size_t keys = end - key;
     if (keys <= KEY_BLOCK)
         return keys;
     const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
@@ -1650,7 +1976,7 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
     if (vectors == VECS) {
         end = tile->sequence->keys;
         for (size_t key = first, keys; key < end; key += keys) {
-            keys = block_keys_scalar(end - key);
+            keys = block_keys_scalar(key, end);
             block_2x_scalar(tile, pass, 0, key, keys);
         }
     }
@@ -1665,12 +1991,12 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
             }
             if (key < first && first < end)
                 stop = least(stop, first);
-            const size_t keys = block_keys_scalar(stop - key);
+            const size_t keys = block_keys_scalar(key, stop);
             block_1x_scalar(tile, pass, i * LANES, key, keys);
             key += keys;
         }
         if (!tile->resume[i] && pass != FIND_MAXIMUM)
-            for (size_t d = 0; d < D_V; d++)
+            for (size_t d = 0; d < D_VALUE; d++)
                 vec_store(tile->worker + 288 + d * QUERY_BLOCK + i * LANES, vec_zero());
     }
 }
@@ -1711,7 +2037,7 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
         const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
         vec check = vec_zero();
-        for (size_t d = 0; d < D_V; d++) {
+        for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
             check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
@@ -1852,70 +2178,116 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
 
 /* -- phases: what they do, and into how many parts they are cut -- */
 
-static size_t parts_scalar(const struct sequence *s, size_t phase)
+/* groups of 4 query block(s) in a sequence */
+static size_t attend_groups_scalar(const struct group *g)
 {
-    const size_t blocks = (s->n + QUERY_BLOCK - 1) / QUERY_BLOCK;
+    return (g->args->n + 31) / 32;
+}
+
+static size_t parts_scalar(const struct group *g, size_t phase)
+{
+    const size_t rows = g->count * g->args->n, blocks = (rows + QUERY_BLOCK - 1) / QUERY_BLOCK;
     switch (phase) {
     case PHASE_TRANSPOSE:
         return blocks;
     case PHASE_PROJECT:
-        return queries_parts_scalar(s->n) + keys_parts_scalar(s->keys) + inputs_parts_scalar(s->keys);
+        return queries_parts_scalar(rows) + keys_parts_scalar(g->keys) + inputs_parts_scalar(g->keys);
     case PHASE_ATTEND:
-        return (blocks + 3) / 4 * H;
+        return attend_groups_scalar(g) * H * g->count;
     default:
-        return output_parts_scalar(s->n);
+        return output_parts_scalar(rows);
     }
 }
 
-TARGET static void transpose_part_scalar(const struct sequence *s, float *scratch, size_t part)
+TARGET static void transpose_part_scalar(const struct group *g, float *scratch, size_t part)
 {
-    transpose_block_scalar(s->x, D_MODEL, s->n, part * QUERY_BLOCK, scratch + 0);
+    const size_t n = g->args->n, rows = g->count * n;
+    const float *x = g->args->x + g->first * n * D_MODEL;
+    transpose_block_scalar(x, D_MODEL, rows, part * QUERY_BLOCK, scratch + 0);
 }
 
-TARGET static void project_part_scalar(const float *packed, const struct sequence *s, float *scratch, size_t part)
+TARGET static void project_part_scalar(const float *packed, const struct group *g, float *scratch, size_t part)
 {
-    const size_t queries_parts = queries_parts_scalar(s->n);
-    if (part < queries_parts) {
-        queries_part_scalar(packed, scratch + 0, scratch + 2048, s->n, part);
-        return;
-    }
-    part -= queries_parts;
-    const size_t keys_parts = keys_parts_scalar(s->keys);
-    if (part < keys_parts)
-        keys_part_scalar(packed, scratch + 0, scratch + 4096, s->keys, part);
+    const size_t rows = g->count * g->args->n;
+    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
+    const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
+    const size_t group = least(part / 3, groups), at = part - group * 3;
+    if (group == groups || at < 1)
+        queries_part_scalar(packed, scratch + 0, scratch + 2048, rows, group * 1 + at);
+    else if (at < 2)
+        keys_part_scalar(packed, scratch + 0, scratch + 4096, g->keys, group * 1 + at - 1);
     else
-        inputs_part_scalar(packed, scratch + 0, scratch + 6144, s->keys, part - keys_parts);
+        inputs_part_scalar(packed, scratch + 0, scratch + 6144, g->keys, group * 1 + at - 2);
 }
 
-/* one head, 4 query block(s) */
-TARGET static void attend_part_scalar(const struct sequence *s, float *scratch, float *worker, size_t part)
+/* dst[feature][lane] = t[block][feature][row % QUERY_BLOCK] for `count` rows from `row` on, and zero behind them up to a
+ * whole vector; `step` from block to block of t */
+TARGET static void lanes_in_scalar(const float *t, size_t step, size_t row, size_t count, size_t features, float *dst)
 {
-    const size_t groups = ((s->n + QUERY_BLOCK - 1) / QUERY_BLOCK + 3) / 4;
-    const size_t head = part / groups, first = part % groups * 32;
-    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD;
-    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD;
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const float *src = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        vec_store(dst + (count - 1) / LANES * LANES, vec_zero());
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + i, least(LANES, here - i), vec_load_first(src + lane + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + i, least(LANES, count - i), vec_load_first(src + step + i - here, least(LANES, count - i)));
+    }
+}
+
+/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
+{
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    float *dst = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+    }
+}
+
+/* one head of one sequence, 4 query block(s) */
+TARGET static void attend_part_scalar(const struct group *g, float *scratch, float *worker, size_t part)
+{
+    const size_t groups = attend_groups_scalar(g);
+    const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 32;
+    struct sequence sequence, *s = &sequence;
+    sequence_of(g->args, g->first + index, s);
+    const size_t row_0 = index * s->n; /* of the group's rows */
+    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
+    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + 0 + head * 128;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
-        tile.q_t = scratch + 2048 + t * 64 + head * 128;
-        attend_scalar(&tile, z + t * 64);
+        const size_t row = row_0 + t;
+        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        /* the tile's queries fill vectors of their own, where q_t and z have them */
+        const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
+        if (!alone)
+            lanes_in_scalar(scratch + 2048 + head * 128, 512, row, queries, D_SCORE, worker + 416);
+        tile.q_t = alone ? scratch + 2048 + row * 64 + head * 128 : worker + 416;
+        attend_scalar(&tile, alone ? z + row * 64 : worker + 288);
+        if (!alone)
+            lanes_out_scalar(worker + 288, 512, row, queries, D_Z, z);
     }
 }
 
-TARGET static void run_scalar(const float *packed, const struct sequence *s, float *scratch, float *worker, size_t phase, size_t part)
+TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
-        transpose_part_scalar(s, scratch, part);
+        transpose_part_scalar(g, scratch, part);
         break;
     case PHASE_PROJECT:
-        project_part_scalar(packed, s, scratch, part);
+        project_part_scalar(packed, g, scratch, part);
         break;
     case PHASE_ATTEND:
-        attend_part_scalar(s, scratch, worker, part);
+        attend_part_scalar(g, scratch, worker, part);
         break;
     default:
-        output_part_scalar(packed, scratch + 0, s->y, s->n, part);
+        output_part_scalar(packed, scratch + 0, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -1938,23 +2310,23 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
         }
     }
     /* keys */
-    for (size_t head = 0; head < 4; head++) {
-        float *p = packed + 4112 + head * 1024;
-        for (size_t column = 0; column < 16; column += 8) {
-            const size_t columns = least(8, 16 - column);
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 4112 + head * 4096;
+        for (size_t column = 0; column < 64; column += 8) {
+            const size_t columns = least(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + head * 16 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
     }
     /* values */
-    for (size_t head = 0; head < 4; head++) {
-        float *p = packed + 8208 + head * 1024;
-        for (size_t column = 0; column < 16; column += 8) {
-            const size_t columns = least(8, 16 - column);
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 8208 + head * 4096;
+        for (size_t column = 0; column < 64; column += 8) {
+            const size_t columns = least(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + head * 16 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -1980,6 +2352,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 #undef K_ROW
 #undef K_HEAD
 #undef V_ROW
+#undef V_FEATURE
 #undef V_HEAD
 #undef TARGET
 #undef vec
@@ -2016,6 +2389,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 #define K_ROW 16 /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
 #define V_ROW 16
+#define V_FEATURE 1 /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx2,fma")))
 
@@ -2143,7 +2517,7 @@ TARGET static void transpose_block_avx2(const float *x, size_t columns, size_t r
 
 /* -- queries: q_t[block][feature][lane] = b_q + sum_k w_q[k][feature] x_t[block][k][lane], scale log2(e) folded in -- */
 
-/* 6 features x 16 queries, 64 deep */
+/* 6 features x 16 tokens, 64 deep */
 TARGET static void queries_6_2x_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2179,7 +2553,7 @@ TARGET static void queries_6_2x_avx2(const float *a, const float *b, float *c)
     vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
 }
 
-/* 5 features x 16 queries, 64 deep */
+/* 5 features x 16 tokens, 64 deep */
 TARGET static void queries_5_2x_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2211,7 +2585,7 @@ TARGET static void queries_5_2x_avx2(const float *a, const float *b, float *c)
     vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
 }
 
-/* 6 features x 8 queries, 64 deep */
+/* 6 features x 8 tokens, 64 deep */
 TARGET static void queries_6_1x_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero();
@@ -2247,7 +2621,67 @@ TARGET static void queries_6_1x_avx2(const float *a, const float *b, float *c)
     vec_store(c + 80, c_5_0);
 }
 
-/* 5 features x 8 queries, 64 deep */
+/* two of them at once */
+TARGET static void queries_2x6_1x_avx2(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[385]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[386]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[387]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[388]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[389]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[6]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[7]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[9]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[10]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[11]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[390]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[391]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[392]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[393]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[394]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[395]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a += 12;
+        b += 32;
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+    vec_store(c + 160, c_10_0);
+    vec_store(c + 176, c_11_0);
+}
+
+/* 5 features x 8 tokens, 64 deep */
 TARGET static void queries_5_1x_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero();
@@ -2279,36 +2713,192 @@ TARGET static void queries_5_1x_avx2(const float *a, const float *b, float *c)
     vec_store(c + 64, c_4_0);
 }
 
-/* 1 part(s) for each group of 32 queries: part = query group x 11 tile(s) */
+/* two of them at once */
+TARGET static void queries_2x5_1x_avx2(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[321]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[322]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[323]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[324]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[325]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[326]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[327]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[328]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[329]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a += 10;
+        b += 32;
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+}
+
+/* one token alone, 4 x 6 features: they lie along the lanes for once; the order of the sums is the same */
+TARGET static void queries_single_4x6_avx2(const float *w, const float *a, float *c)
+{
+    vec c_0 = vec_zero();
+    vec c_1 = vec_zero();
+    vec c_2 = vec_zero();
+    vec c_3 = vec_zero();
+    for (size_t k = 0; k < 64; k++) {
+        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
+        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 6, 6), c_0);
+        c_1 = vec_fma(a_k, vec_load_first(w + 384 + k * 6, 6), c_1);
+        c_2 = vec_fma(a_k, vec_load_first(w + 768 + k * 6, 6), c_2);
+        c_3 = vec_fma(a_k, vec_load_first(w + 1152 + k * 6, 6), c_3);
+    }
+    float out[4 * LANES];
+    vec_store(out + 0 * LANES, c_0);
+    vec_store(out + 1 * LANES, c_1);
+    vec_store(out + 2 * LANES, c_2);
+    vec_store(out + 3 * LANES, c_3);
+    for (size_t f = 0; f < 24; f++)
+        c[f * QUERY_BLOCK] = out[f / 6 * LANES + f % 6];
+}
+
+/* one token alone, 6 features: they lie along the lanes for once; the order of the sums is the same */
+TARGET static void queries_single_1x6_avx2(const float *w, const float *a, float *c)
+{
+    vec c_0 = vec_zero();
+    for (size_t k = 0; k < 64; k++) {
+        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
+        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 6, 6), c_0);
+    }
+    float out[1 * LANES];
+    vec_store(out + 0 * LANES, c_0);
+    for (size_t f = 0; f < 6; f++)
+        c[f * QUERY_BLOCK] = out[f / 6 * LANES + f % 6];
+}
+
+/* one token alone, 4 x 5 features: they lie along the lanes for once; the order of the sums is the same */
+TARGET static void queries_single_4x5_avx2(const float *w, const float *a, float *c)
+{
+    vec c_0 = vec_zero();
+    vec c_1 = vec_zero();
+    vec c_2 = vec_zero();
+    vec c_3 = vec_zero();
+    for (size_t k = 0; k < 64; k++) {
+        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
+        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 5, 5), c_0);
+        c_1 = vec_fma(a_k, vec_load_first(w + 320 + k * 5, 5), c_1);
+        c_2 = vec_fma(a_k, vec_load_first(w + 640 + k * 5, 5), c_2);
+        c_3 = vec_fma(a_k, vec_load_first(w + 960 + k * 5, 5), c_3);
+    }
+    float out[4 * LANES];
+    vec_store(out + 0 * LANES, c_0);
+    vec_store(out + 1 * LANES, c_1);
+    vec_store(out + 2 * LANES, c_2);
+    vec_store(out + 3 * LANES, c_3);
+    for (size_t f = 0; f < 20; f++)
+        c[f * QUERY_BLOCK] = out[f / 5 * LANES + f % 5];
+}
+
+/* one token alone, 5 features: they lie along the lanes for once; the order of the sums is the same */
+TARGET static void queries_single_1x5_avx2(const float *w, const float *a, float *c)
+{
+    vec c_0 = vec_zero();
+    for (size_t k = 0; k < 64; k++) {
+        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
+        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 5, 5), c_0);
+    }
+    float out[1 * LANES];
+    vec_store(out + 0 * LANES, c_0);
+    for (size_t f = 0; f < 5; f++)
+        c[f * QUERY_BLOCK] = out[f / 5 * LANES + f % 5];
+}
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 11 tile(s) */
 static size_t queries_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32 * 1;
 }
 
-TARGET static void queries_part_avx2(const float *packed, const float *x_t, float *q_t, size_t rows, size_t part)
+TARGET static void queries_part_avx2(const float *packed, const float *a_t, float *c_t, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t tile_0 = part % 1 * 11;
-    for (size_t tile = tile_0; tile < least(tile_0 + 11, 11); tile++) {
+    const size_t tile_0 = part % 1 * 11, tile_end = least(tile_0 + 11, 11);
+    const size_t wide = first + (end - first + LANES - 1) / QUERY_BLOCK * QUERY_BLOCK; /* full blocks end here, single vectors follow */
+    for (size_t tile = tile_0, tiles; tile < tile_end; tile += tiles) {
         const size_t i = tile;
+        tiles = tile + 1 < tile_end && i + 1 != 9 && i + 1 < 11 ? 2 : 1; /* of one head and height */
         const size_t feature = i < 9 ? i * 6 : 54 + (i - 9) * 5;
+        const size_t height = i < 9 ? 6 : 5;
         const float *w = packed + 16 + feature * 64;
-        for (size_t row = first; row < end; row += QUERY_BLOCK) {
-            const float *x = x_t + row * 64;
-            float *q = q_t + row * 64 + feature * QUERY_BLOCK;
-            if (end - row > QUERY_BLOCK - LANES) {
-                if (i < 9)
-                    queries_6_2x_avx2(w, x, q);
+        const float *a = a_t;
+        float *c = c_t + feature * QUERY_BLOCK;
+        if (rows == 1) {
+            if (height == 6) {
+                tiles = least((i < 9 ? 9 : 11) - i, tile_end - tile) >= 4 ? 4 : 1;
+                if (tiles == 4)
+                    queries_single_4x6_avx2(w, a, c);
                 else
-                    queries_5_2x_avx2(w, x, q);
-                continue;
+                    queries_single_1x6_avx2(w, a, c);
             }
-            for (size_t lane = 0; lane < end - row; lane += LANES) {
-                if (i < 9)
-                    queries_6_1x_avx2(w, x + lane, q + lane);
+            else if (height == 5) {
+                tiles = least((i < 9 ? 9 : 11) - i, tile_end - tile) >= 4 ? 4 : 1;
+                if (tiles == 4)
+                    queries_single_4x5_avx2(w, a, c);
                 else
-                    queries_5_1x_avx2(w, x + lane, q + lane);
+                    queries_single_1x5_avx2(w, a, c);
+            }
+            continue;
+        }
+        for (size_t t = 0; t < tiles; t++) {
+            for (size_t row = first; row < wide; row += QUERY_BLOCK)
+            {
+                if (height == 6)
+                    queries_6_2x_avx2(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
+                else
+                    queries_5_2x_avx2(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
+            }
+        }
+        for (size_t row = wide; row < end; row += LANES) {
+            if (tiles == 2)
+            {
+                if (height == 6)
+                    queries_2x6_1x_avx2(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+                else
+                    queries_2x5_1x_avx2(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+            }
+            else
+            {
+                if (height == 6)
+                    queries_6_1x_avx2(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+                else
+                    queries_5_1x_avx2(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
             }
         }
     }
@@ -2316,150 +2906,172 @@ TARGET static void queries_part_avx2(const float *packed, const float *x_t, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 6 tokens x 16 features, 64 deep */
-TARGET static void keys_6_avx2(const float *a, const float *b, float *c)
+/* 4 tokens x 24 features, 64 deep */
+TARGET static void keys_4_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero();
+    vec a_k, b_0, b_1, b_2;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2);
+        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2);
         a += 32;
-        b += 32;
+        b += 48;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
-    vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2);
+    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2);
 }
 
-/* 5 tokens x 16 features, 64 deep */
-TARGET static void keys_5_avx2(const float *a, const float *b, float *c)
+/* 2 tokens x 24 features, 64 deep */
+TARGET static void keys_2_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero();
+    vec a_k, b_0, b_1, b_2;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
+        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
         a += 32;
-        b += 32;
+        b += 48;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2);
 }
 
-/* 3 tokens x 16 features, 64 deep */
-TARGET static void keys_3_avx2(const float *a, const float *b, float *c)
+/* 1 tokens x 24 features, 64 deep */
+TARGET static void keys_1_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
+    vec a_k, b_0, b_1, b_2;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
         a += 32;
-        b += 32;
+        b += 48;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-}
-
-/* 2 tokens x 16 features, 64 deep */
-TARGET static void keys_2_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 32;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-}
-
-/* 1 tokens x 16 features, 64 deep */
-TARGET static void keys_1_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 32;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2);
 }
 
 /* one panel over up to 16 tokens */
-TARGET static void keys_avx2(const float *a, const float *w, float *c, size_t count)
+TARGET static void keys_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
-    for (; count >= 6; count -= 6, a += 6, c += 96)
-        keys_6_avx2(a, w, c);
-    for (; count >= 5; count -= 5, a += 5, c += 80)
-        keys_5_avx2(a, w, c);
-    for (; count >= 3; count -= 3, a += 3, c += 48)
-        keys_3_avx2(a, w, c);
+    for (; count >= 4; count -= 4, a += 4, c += 64)
+        keys_4_avx2(a, w, c, at);
     for (; count >= 2; count -= 2, a += 2, c += 32)
-        keys_2_avx2(a, w, c);
+        keys_2_avx2(a, w, c, at);
     for (; count >= 1; count -= 1, a += 1, c += 16)
-        keys_1_avx2(a, w, c);
+        keys_1_avx2(a, w, c, at);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 4 tokens x 16 features, 64 deep */
+TARGET static void keys_last_4_avx2(const float *a, const float *b, float *c, const size_t *at)
+{
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1);
+    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
+}
+
+/* 2 tokens x 16 features, 64 deep */
+TARGET static void keys_last_2_avx2(const float *a, const float *b, float *c, const size_t *at)
+{
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+}
+
+/* 1 tokens x 16 features, 64 deep */
+TARGET static void keys_last_1_avx2(const float *a, const float *b, float *c, const size_t *at)
+{
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+}
+
+/* one panel over up to 16 tokens */
+TARGET static void keys_last_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
+{
+    for (; count >= 4; count -= 4, a += 4, c += 64)
+        keys_last_4_avx2(a, w, c, at);
+    for (; count >= 2; count -= 2, a += 2, c += 32)
+        keys_last_2_avx2(a, w, c, at);
+    for (; count >= 1; count -= 1, a += 1, c += 16)
+        keys_last_1_avx2(a, w, c, at);
+}
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 3 panel(s) */
 static size_t keys_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32 * 1;
@@ -2469,20 +3081,27 @@ TARGET static void keys_part_avx2(const float *packed, const float *a, float *c,
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
-        const size_t head = panel / 1, i = panel % 1;
-        const float *w = packed + 4112 + head * 1024 + i * 1024;
-        const float *a_head = a + head * 0;
-        float *c_head = c + head * 512 + i * 16;
+    const size_t panel_0 = part % 1 * 3;
+    for (size_t panel = panel_0; panel < least(panel_0 + 3, 3); panel++) {
+        const float *w = packed + 4112 + panel * 1536;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[3]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 3; i++) {
+            const size_t column = panel * 24 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_avx2(a_head + row * 64, w, c_head + row * 16, least(QUERY_BLOCK, end - row));
+            if (panel < 2)
+                keys_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            else
+                keys_last_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part(s) for each group of 32 tokens: part = token group x 3 panel(s) */
 static size_t inputs_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32 * 1;
@@ -2492,14 +3111,21 @@ TARGET static void inputs_part_avx2(const float *packed, const float *a, float *
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
-        const size_t head = panel / 1, i = panel % 1;
-        const float *w = packed + 8208 + head * 1024 + i * 1024;
-        const float *a_head = a + head * 0;
-        float *c_head = c + head * 512 + i * 16;
+    const size_t panel_0 = part % 1 * 3;
+    for (size_t panel = panel_0; panel < least(panel_0 + 3, 3); panel++) {
+        const float *w = packed + 8208 + panel * 1536;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[3]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 3; i++) {
+            const size_t column = panel * 24 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_avx2(a_head + row * 64, w, c_head + row * 16, least(QUERY_BLOCK, end - row));
+            if (panel < 2)
+                keys_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            else
+                keys_last_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -2518,7 +3144,7 @@ struct tile_avx2 {
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 6 keys x 16 queries, 16 deep; raises the maximum of each lane */
+/* 6 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2566,7 +3192,7 @@ TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, fl
     vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
 }
 
-/* 3 keys x 16 queries, 16 deep; raises the maximum of each lane */
+/* 3 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_3_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2599,7 +3225,7 @@ TARGET static void scores_3_2x_avx2(const float *a, const float *b, float *c, fl
     vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
 }
 
-/* 2 keys x 16 queries, 16 deep; raises the maximum of each lane */
+/* 2 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2627,7 +3253,7 @@ TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, fl
     vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
 }
 
-/* 1 keys x 16 queries, 16 deep; raises the maximum of each lane */
+/* 1 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2662,7 +3288,7 @@ TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, fl
         scores_1_2x_avx2(k, q_t, s, maximum);
 }
 
-/* 6 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+/* 6 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2712,7 +3338,7 @@ TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, c
     vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
 }
 
-/* 3 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+/* 3 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_3_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2747,7 +3373,7 @@ TARGET static void weights_3_2x_avx2(const float *a, const float *b, float *c, c
     vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
 }
 
-/* 2 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+/* 2 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2777,7 +3403,7 @@ TARGET static void weights_2_2x_avx2(const float *a, const float *b, float *c, c
     vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
 }
 
-/* 1 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+/* 1 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -2800,6 +3426,85 @@ TARGET static void weights_1_2x_avx2(const float *a, const float *b, float *c, c
         vec_store(l + 8, l_1);
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+}
+
+/* the same for the very first 6 keys: their largest score becomes m */
+TARGET static int first_6_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a += 2;
+        b += 32;
+    }
+    int open = 0;
+    {
+        vec m_0 = vec_load(m);
+        {
+            vec most = c_0_0;
+            most = vec_max(most, c_1_0);
+            most = vec_max(most, c_2_0);
+            most = vec_max(most, c_3_0);
+            most = vec_max(most, c_4_0);
+            most = vec_max(most, c_5_0);
+            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
+            vec_store(m, m_0);
+            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
+        }
+        vec l_0 = vec_load(l);
+        vec m_1 = vec_load(m + 8);
+        {
+            vec most = c_0_1;
+            most = vec_max(most, c_1_1);
+            most = vec_max(most, c_2_1);
+            most = vec_max(most, c_3_1);
+            most = vec_max(most, c_4_1);
+            most = vec_max(most, c_5_1);
+            m_1 = vec_select(vec_eq(m_1, vec_splat(-INFINITY_F)), most, m_1);
+            vec_store(m + 8, m_1);
+            open |= vec_any_eq(m_1, vec_splat(-INFINITY_F));
+        }
+        vec l_1 = vec_load(l + 8);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
+        vec_store(l, l_0);
+        vec_store(l + 8, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
+    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
+    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
+    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
+    vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
+    return open;
+}
+
+TARGET static int first_2x_avx2(const float *k, const float *q_t, float *s, float *m, float *l)
+{
+    return first_6_2x_avx2(k, q_t, s, m, l);
 }
 
 TARGET static void weights_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
@@ -2969,9 +3674,9 @@ TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, in
 
 TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 1; i++, v += 6, o += 6 * QUERY_BLOCK)
+    for (size_t i = 0; i < 1; i++, v += 6 * V_FEATURE, o += 6 * QUERY_BLOCK)
         values_6_2x_avx2(v, p, o, resume, keys);
-    for (size_t i = 0; i < 2; i++, v += 5, o += 5 * QUERY_BLOCK)
+    for (size_t i = 0; i < 2; i++, v += 5 * V_FEATURE, o += 5 * QUERY_BLOCK)
         values_5_2x_avx2(v, p, o, resume, keys);
 }
 
@@ -2982,7 +3687,10 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass != FIND_MAXIMUM && *some_open && keys >= 6) {
+        *some_open = first_2x_avx2(k, q_t, s, m, l);
+        done = 6;
+    } else if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 6);
         float maximum[16];
@@ -3008,7 +3716,7 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 14 keys x 8 queries, 16 deep; raises the maximum of each lane */
+/* 14 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -3094,7 +3802,7 @@ TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, f
     vec_store(c + 208, c_13_0);
 }
 
-/* 7 keys x 8 queries, 16 deep; raises the maximum of each lane */
+/* 7 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -3145,7 +3853,7 @@ TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, fl
     vec_store(c + 96, c_6_0);
 }
 
-/* 4 keys x 8 queries, 16 deep; raises the maximum of each lane */
+/* 4 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -3181,7 +3889,7 @@ TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, fl
     vec_store(c + 48, c_3_0);
 }
 
-/* 2 keys x 8 queries, 16 deep; raises the maximum of each lane */
+/* 2 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_2_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -3207,7 +3915,7 @@ TARGET static void scores_2_1x_avx2(const float *a, const float *b, float *c, fl
     vec_store(c + 16, c_1_0);
 }
 
-/* 1 keys x 8 queries, 16 deep; raises the maximum of each lane */
+/* 1 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -3242,7 +3950,7 @@ TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, fl
         scores_1_1x_avx2(k, q_t, s, maximum);
 }
 
-/* 14 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+/* 14 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -3329,7 +4037,7 @@ TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, 
     vec_store(c + 208, c_13_0);
 }
 
-/* 7 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+/* 7 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_7_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -3381,7 +4089,7 @@ TARGET static void weights_7_1x_avx2(const float *a, const float *b, float *c, c
     vec_store(c + 96, c_6_0);
 }
 
-/* 4 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+/* 4 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -3418,7 +4126,7 @@ TARGET static void weights_4_1x_avx2(const float *a, const float *b, float *c, c
     vec_store(c + 48, c_3_0);
 }
 
-/* 2 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+/* 2 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_2_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -3445,7 +4153,7 @@ TARGET static void weights_2_1x_avx2(const float *a, const float *b, float *c, c
     vec_store(c + 16, c_1_0);
 }
 
-/* 1 keys x 8 queries, 16 deep; at once 2^(s - m), added to l */
+/* 1 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -3465,6 +4173,119 @@ TARGET static void weights_1_1x_avx2(const float *a, const float *b, float *c, c
         vec_store(l, l_0);
     }
     vec_store(c, c_0_0);
+}
+
+/* the same for the very first 14 keys: their largest score becomes m */
+TARGET static int first_14_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero();
+    vec c_13_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a += 2;
+        b += 32;
+    }
+    int open = 0;
+    {
+        vec m_0 = vec_load(m);
+        {
+            vec most = c_0_0;
+            most = vec_max(most, c_1_0);
+            most = vec_max(most, c_2_0);
+            most = vec_max(most, c_3_0);
+            most = vec_max(most, c_4_0);
+            most = vec_max(most, c_5_0);
+            most = vec_max(most, c_6_0);
+            most = vec_max(most, c_7_0);
+            most = vec_max(most, c_8_0);
+            most = vec_max(most, c_9_0);
+            most = vec_max(most, c_10_0);
+            most = vec_max(most, c_11_0);
+            most = vec_max(most, c_12_0);
+            most = vec_max(most, c_13_0);
+            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
+            vec_store(m, m_0);
+            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
+        }
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
+        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+    vec_store(c + 160, c_10_0);
+    vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0);
+    vec_store(c + 208, c_13_0);
+    return open;
+}
+
+TARGET static int first_1x_avx2(const float *k, const float *q_t, float *s, float *m, float *l)
+{
+    return first_14_1x_avx2(k, q_t, s, m, l);
 }
 
 TARGET static void weights_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
@@ -3584,7 +4405,7 @@ TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, in
 
 TARGET static void values_1x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 2; i++, v += 8, o += 8 * QUERY_BLOCK)
+    for (size_t i = 0; i < 2; i++, v += 8 * V_FEATURE, o += 8 * QUERY_BLOCK)
         values_8_1x_avx2(v, p, o, resume, keys);
 }
 
@@ -3595,7 +4416,10 @@ TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass != FIND_MAXIMUM && *some_open && keys >= 14) {
+        *some_open = first_1x_avx2(k, q_t, s, m, l);
+        done = 14;
+    } else if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 14);
         float maximum[8];
@@ -3616,9 +4440,10 @@ TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     *resume = 1;
 }
 
-/* Keys in the next block, of `keys` that remain: near-equal blocks of whole tiles */
-static size_t block_keys_avx2(size_t keys)
+/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+static size_t block_keys_avx2(size_t key, size_t end)
 {
+    const size_t keys = end - key;
     if (keys <= KEY_BLOCK)
         return keys;
     const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
@@ -3634,7 +4459,7 @@ TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vect
     if (vectors == VECS) {
         end = tile->sequence->keys;
         for (size_t key = first, keys; key < end; key += keys) {
-            keys = block_keys_avx2(end - key);
+            keys = block_keys_avx2(key, end);
             block_2x_avx2(tile, pass, 0, key, keys);
         }
     }
@@ -3649,12 +4474,12 @@ TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vect
             }
             if (key < first && first < end)
                 stop = least(stop, first);
-            const size_t keys = block_keys_avx2(stop - key);
+            const size_t keys = block_keys_avx2(key, stop);
             block_1x_avx2(tile, pass, i * LANES, key, keys);
             key += keys;
         }
         if (!tile->resume[i] && pass != FIND_MAXIMUM)
-            for (size_t d = 0; d < D_V; d++)
+            for (size_t d = 0; d < D_VALUE; d++)
                 vec_store(tile->worker + 576 + d * QUERY_BLOCK + i * LANES, vec_zero());
     }
 }
@@ -3695,7 +4520,7 @@ TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
         const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
         vec check = vec_zero();
-        for (size_t d = 0; d < D_V; d++) {
+        for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
             check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
@@ -3739,15 +4564,88 @@ TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
 
-/* 6 tokens x 16 features, 64 deep */
-TARGET static void output_6_avx2(const float *a, const float *b, float *c)
+/* 4 tokens x 24 features, 64 deep */
+TARGET static void output_4_avx2(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero();
+    vec a_k, b_0, b_1, b_2;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2);
+        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2);
+        a += 32;
+        b += 48;
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_0_2);
+    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1); vec_store(c + 80, c_1_2);
+    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1); vec_store(c + 144, c_2_2);
+    vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1); vec_store(c + 208, c_3_2);
+}
+
+/* 2 tokens x 24 features, 64 deep */
+TARGET static void output_2_avx2(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero();
+    vec a_k, b_0, b_1, b_2;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
+        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
+        a += 32;
+        b += 48;
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_0_2);
+    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1); vec_store(c + 80, c_1_2);
+}
+
+/* 1 tokens x 24 features, 64 deep */
+TARGET static void output_1_avx2(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
+    vec a_k, b_0, b_1, b_2;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
+        a += 32;
+        b += 48;
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_0_2);
+}
+
+/* one panel over up to 16 tokens */
+TARGET static void output_avx2(const float *a, const float *w, float *c, size_t count)
+{
+    for (; count >= 4; count -= 4, a += 4, c += 256)
+        output_4_avx2(a, w, c);
+    for (; count >= 2; count -= 2, a += 2, c += 128)
+        output_2_avx2(a, w, c);
+    for (; count >= 1; count -= 1, a += 1, c += 64)
+        output_1_avx2(a, w, c);
+}
+
+/* 4 tokens x 16 features, 64 deep */
+TARGET static void output_last_4_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
     vec a_k, b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
@@ -3755,15 +4653,11 @@ TARGET static void output_6_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         a += 32;
         b += 32;
     }
@@ -3771,68 +4665,10 @@ TARGET static void output_6_avx2(const float *a, const float *b, float *c)
     vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
     vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1);
     vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
-    vec_store(c + 256, c_4_0); vec_store(c + 264, c_4_1);
-    vec_store(c + 320, c_5_0); vec_store(c + 328, c_5_1);
-}
-
-/* 5 tokens x 16 features, 64 deep */
-TARGET static void output_5_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 32;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
-    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1);
-    vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
-    vec_store(c + 256, c_4_0); vec_store(c + 264, c_4_1);
-}
-
-/* 3 tokens x 16 features, 64 deep */
-TARGET static void output_3_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a += 32;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
-    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1);
 }
 
 /* 2 tokens x 16 features, 64 deep */
-TARGET static void output_2_avx2(const float *a, const float *b, float *c)
+TARGET static void output_last_2_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
@@ -3852,7 +4688,7 @@ TARGET static void output_2_avx2(const float *a, const float *b, float *c)
 }
 
 /* 1 tokens x 16 features, 64 deep */
-TARGET static void output_1_avx2(const float *a, const float *b, float *c)
+TARGET static void output_last_1_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
@@ -3868,21 +4704,17 @@ TARGET static void output_1_avx2(const float *a, const float *b, float *c)
 }
 
 /* one panel over up to 16 tokens */
-TARGET static void output_avx2(const float *a, const float *w, float *c, size_t count)
+TARGET static void output_last_avx2(const float *a, const float *w, float *c, size_t count)
 {
-    for (; count >= 6; count -= 6, a += 6, c += 384)
-        output_6_avx2(a, w, c);
-    for (; count >= 5; count -= 5, a += 5, c += 320)
-        output_5_avx2(a, w, c);
-    for (; count >= 3; count -= 3, a += 3, c += 192)
-        output_3_avx2(a, w, c);
+    for (; count >= 4; count -= 4, a += 4, c += 256)
+        output_last_4_avx2(a, w, c);
     for (; count >= 2; count -= 2, a += 2, c += 128)
-        output_2_avx2(a, w, c);
+        output_last_2_avx2(a, w, c);
     for (; count >= 1; count -= 1, a += 1, c += 64)
-        output_1_avx2(a, w, c);
+        output_last_1_avx2(a, w, c);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part(s) for each group of 32 tokens: part = token group x 3 panel(s) */
 static size_t output_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32 * 1;
@@ -3892,82 +4724,131 @@ TARGET static void output_part_avx2(const float *packed, const float *a, float *
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
-        const float *w = packed + 12304 + panel * 1024;
+    const size_t panel_0 = part % 1 * 3;
+    for (size_t panel = panel_0; panel < least(panel_0 + 3, 3); panel++) {
+        const float *w = packed + 12304 + panel * 1536;
         const float *a_head = a;
-        float *c_head = c + panel * 16;
+        float *c_head = c + panel * 24;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_avx2(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            if (panel < 2)
+                output_avx2(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            else
+                output_last_avx2(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- phases: what they do, and into how many parts they are cut -- */
 
-static size_t parts_avx2(const struct sequence *s, size_t phase)
+/* groups of 2 query block(s) in a sequence */
+static size_t attend_groups_avx2(const struct group *g)
 {
-    const size_t blocks = (s->n + QUERY_BLOCK - 1) / QUERY_BLOCK;
+    return (g->args->n + 31) / 32;
+}
+
+static size_t parts_avx2(const struct group *g, size_t phase)
+{
+    const size_t rows = g->count * g->args->n, blocks = (rows + QUERY_BLOCK - 1) / QUERY_BLOCK;
     switch (phase) {
     case PHASE_TRANSPOSE:
         return blocks;
     case PHASE_PROJECT:
-        return queries_parts_avx2(s->n) + keys_parts_avx2(s->keys) + inputs_parts_avx2(s->keys);
+        return queries_parts_avx2(rows) + keys_parts_avx2(g->keys) + inputs_parts_avx2(g->keys);
     case PHASE_ATTEND:
-        return (blocks + 1) / 2 * H;
+        return attend_groups_avx2(g) * H * g->count;
     default:
-        return output_parts_avx2(s->n);
+        return output_parts_avx2(rows);
     }
 }
 
-TARGET static void transpose_part_avx2(const struct sequence *s, float *scratch, size_t part)
+TARGET static void transpose_part_avx2(const struct group *g, float *scratch, size_t part)
 {
-    transpose_block_avx2(s->x, D_MODEL, s->n, part * QUERY_BLOCK, scratch + 0);
+    const size_t n = g->args->n, rows = g->count * n;
+    const float *x = g->args->x + g->first * n * D_MODEL;
+    transpose_block_avx2(x, D_MODEL, rows, part * QUERY_BLOCK, scratch + 0);
 }
 
-TARGET static void project_part_avx2(const float *packed, const struct sequence *s, float *scratch, size_t part)
+TARGET static void project_part_avx2(const float *packed, const struct group *g, float *scratch, size_t part)
 {
-    const size_t queries_parts = queries_parts_avx2(s->n);
-    if (part < queries_parts) {
-        queries_part_avx2(packed, scratch + 0, scratch + 2048, s->n, part);
-        return;
-    }
-    part -= queries_parts;
-    const size_t keys_parts = keys_parts_avx2(s->keys);
-    if (part < keys_parts)
-        keys_part_avx2(packed, scratch + 0, scratch + 4096, s->keys, part);
+    const size_t rows = g->count * g->args->n;
+    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
+    const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
+    const size_t group = least(part / 3, groups), at = part - group * 3;
+    if (group == groups || at < 1)
+        queries_part_avx2(packed, scratch + 0, scratch + 2048, rows, group * 1 + at);
+    else if (at < 2)
+        keys_part_avx2(packed, scratch + 0, scratch + 4096, g->keys, group * 1 + at - 1);
     else
-        inputs_part_avx2(packed, scratch + 0, scratch + 6144, s->keys, part - keys_parts);
+        inputs_part_avx2(packed, scratch + 0, scratch + 6144, g->keys, group * 1 + at - 2);
 }
 
-/* one head, 2 query block(s) */
-TARGET static void attend_part_avx2(const struct sequence *s, float *scratch, float *worker, size_t part)
+/* dst[feature][lane] = t[block][feature][row % QUERY_BLOCK] for `count` rows from `row` on, and zero behind them up to a
+ * whole vector; `step` from block to block of t */
+TARGET static void lanes_in_avx2(const float *t, size_t step, size_t row, size_t count, size_t features, float *dst)
 {
-    const size_t groups = ((s->n + QUERY_BLOCK - 1) / QUERY_BLOCK + 1) / 2;
-    const size_t head = part / groups, first = part % groups * 32;
-    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD;
-    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD;
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const float *src = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        vec_store(dst + (count - 1) / LANES * LANES, vec_zero());
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + i, least(LANES, here - i), vec_load_first(src + lane + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + i, least(LANES, count - i), vec_load_first(src + step + i - here, least(LANES, count - i)));
+    }
+}
+
+/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+TARGET static void lanes_out_avx2(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
+{
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    float *dst = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+    }
+}
+
+/* one head of one sequence, 2 query block(s) */
+TARGET static void attend_part_avx2(const struct group *g, float *scratch, float *worker, size_t part)
+{
+    const size_t groups = attend_groups_avx2(g);
+    const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 32;
+    struct sequence sequence, *s = &sequence;
+    sequence_of(g->args, g->first + index, s);
+    const size_t row_0 = index * s->n; /* of the group's rows */
+    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
+    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + 0 + head * 256;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx2 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
-        tile.q_t = scratch + 2048 + t * 64 + head * 256;
-        attend_avx2(&tile, z + t * 64);
+        const size_t row = row_0 + t;
+        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        /* the tile's queries fill vectors of their own, where q_t and z have them */
+        const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
+        if (!alone)
+            lanes_in_avx2(scratch + 2048 + head * 256, 1024, row, queries, D_SCORE, worker + 832);
+        tile.q_t = alone ? scratch + 2048 + row * 64 + head * 256 : worker + 832;
+        attend_avx2(&tile, alone ? z + row * 64 : worker + 576);
+        if (!alone)
+            lanes_out_avx2(worker + 576, 1024, row, queries, D_Z, z);
     }
 }
 
-TARGET static void run_avx2(const float *packed, const struct sequence *s, float *scratch, float *worker, size_t phase, size_t part)
+TARGET static void run_avx2(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
-        transpose_part_avx2(s, scratch, part);
+        transpose_part_avx2(g, scratch, part);
         break;
     case PHASE_PROJECT:
-        project_part_avx2(packed, s, scratch, part);
+        project_part_avx2(packed, g, scratch, part);
         break;
     case PHASE_ATTEND:
-        attend_part_avx2(s, scratch, worker, part);
+        attend_part_avx2(g, scratch, worker, part);
         break;
     default:
-        output_part_avx2(packed, scratch + 0, s->y, s->n, part);
+        output_part_avx2(packed, scratch + 0, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -3990,23 +4871,23 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
         }
     }
     /* keys */
-    for (size_t head = 0; head < 4; head++) {
-        float *p = packed + 4112 + head * 1024;
-        for (size_t column = 0; column < 16; column += 16) {
-            const size_t columns = least(16, 16 - column);
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 4112 + head * 4096;
+        for (size_t column = 0; column < 64; column += 24) {
+            const size_t columns = least(24, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_k + head * 16 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
     }
     /* values */
-    for (size_t head = 0; head < 4; head++) {
-        float *p = packed + 8208 + head * 1024;
-        for (size_t column = 0; column < 16; column += 16) {
-            const size_t columns = least(16, 16 - column);
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 8208 + head * 4096;
+        for (size_t column = 0; column < 64; column += 24) {
+            const size_t columns = least(24, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_v + head * 16 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -4014,8 +4895,8 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
     /* output */
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 12304 + head * 4096;
-        for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = least(16, 64 - column);
+        for (size_t column = 0; column < 64; column += 24) {
+            const size_t columns = least(24, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
             p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -4032,6 +4913,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 #undef K_ROW
 #undef K_HEAD
 #undef V_ROW
+#undef V_FEATURE
 #undef V_HEAD
 #undef TARGET
 #undef vec
@@ -4066,10 +4948,11 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 #define VECS 2
 #define QUERY_BLOCK 32
 #define KEY_BLOCK 42
-#define K_ROW 64 /* floats from key to key */
-#define K_HEAD ((size_t)16) /* from head to head */
-#define V_ROW 64
-#define V_HEAD ((size_t)16)
+#define K_ROW 16 /* floats from key to key */
+#define K_HEAD ((size_t)512) /* from head to head */
+#define V_ROW 16
+#define V_FEATURE 1 /* from feature to feature */
+#define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
 
 #define vec __m512
@@ -4229,7 +5112,7 @@ TARGET static void transpose_block_avx512(const float *x, size_t columns, size_t
 
 /* -- queries: q_t[block][feature][lane] = b_q + sum_k w_q[k][feature] x_t[block][k][lane], scale log2(e) folded in -- */
 
-/* 13 features x 32 queries, 64 deep */
+/* 13 features x 32 tokens, 64 deep */
 TARGET static void queries_13_2x_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -4293,7 +5176,7 @@ TARGET static void queries_13_2x_avx512(const float *a, const float *b, float *c
     vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1);
 }
 
-/* 12 features x 32 queries, 64 deep */
+/* 12 features x 32 tokens, 64 deep */
 TARGET static void queries_12_2x_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -4353,7 +5236,7 @@ TARGET static void queries_12_2x_avx512(const float *a, const float *b, float *c
     vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
 }
 
-/* 13 features x 16 queries, 64 deep */
+/* 13 features x 16 tokens, 64 deep */
 TARGET static void queries_13_1x_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero();
@@ -4417,7 +5300,7 @@ TARGET static void queries_13_1x_avx512(const float *a, const float *b, float *c
     vec_store(c + 384, c_12_0);
 }
 
-/* 12 features x 16 queries, 64 deep */
+/* 12 features x 16 tokens, 64 deep */
 TARGET static void queries_12_1x_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero();
@@ -4477,37 +5360,129 @@ TARGET static void queries_12_1x_avx512(const float *a, const float *b, float *c
     vec_store(c + 352, c_11_0);
 }
 
-/* 1 part(s) for each group of 32 queries: part = query group x 5 tile(s) */
+/* one token alone, 4 x 13 features: they lie along the lanes for once; the order of the sums is the same */
+TARGET static void queries_single_4x13_avx512(const float *w, const float *a, float *c)
+{
+    vec c_0 = vec_zero();
+    vec c_1 = vec_zero();
+    vec c_2 = vec_zero();
+    vec c_3 = vec_zero();
+    for (size_t k = 0; k < 64; k++) {
+        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
+        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 13, 13), c_0);
+        c_1 = vec_fma(a_k, vec_load_first(w + 832 + k * 13, 13), c_1);
+        c_2 = vec_fma(a_k, vec_load_first(w + 1664 + k * 13, 13), c_2);
+        c_3 = vec_fma(a_k, vec_load_first(w + 2496 + k * 13, 13), c_3);
+    }
+    float out[4 * LANES];
+    vec_store(out + 0 * LANES, c_0);
+    vec_store(out + 1 * LANES, c_1);
+    vec_store(out + 2 * LANES, c_2);
+    vec_store(out + 3 * LANES, c_3);
+    for (size_t f = 0; f < 52; f++)
+        c[f * QUERY_BLOCK] = out[f / 13 * LANES + f % 13];
+}
+
+/* one token alone, 13 features: they lie along the lanes for once; the order of the sums is the same */
+TARGET static void queries_single_1x13_avx512(const float *w, const float *a, float *c)
+{
+    vec c_0 = vec_zero();
+    for (size_t k = 0; k < 64; k++) {
+        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
+        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 13, 13), c_0);
+    }
+    float out[1 * LANES];
+    vec_store(out + 0 * LANES, c_0);
+    for (size_t f = 0; f < 13; f++)
+        c[f * QUERY_BLOCK] = out[f / 13 * LANES + f % 13];
+}
+
+/* one token alone, 4 x 12 features: they lie along the lanes for once; the order of the sums is the same */
+TARGET static void queries_single_4x12_avx512(const float *w, const float *a, float *c)
+{
+    vec c_0 = vec_zero();
+    vec c_1 = vec_zero();
+    vec c_2 = vec_zero();
+    vec c_3 = vec_zero();
+    for (size_t k = 0; k < 64; k++) {
+        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
+        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 12, 12), c_0);
+        c_1 = vec_fma(a_k, vec_load_first(w + 768 + k * 12, 12), c_1);
+        c_2 = vec_fma(a_k, vec_load_first(w + 1536 + k * 12, 12), c_2);
+        c_3 = vec_fma(a_k, vec_load_first(w + 2304 + k * 12, 12), c_3);
+    }
+    float out[4 * LANES];
+    vec_store(out + 0 * LANES, c_0);
+    vec_store(out + 1 * LANES, c_1);
+    vec_store(out + 2 * LANES, c_2);
+    vec_store(out + 3 * LANES, c_3);
+    for (size_t f = 0; f < 48; f++)
+        c[f * QUERY_BLOCK] = out[f / 12 * LANES + f % 12];
+}
+
+/* one token alone, 12 features: they lie along the lanes for once; the order of the sums is the same */
+TARGET static void queries_single_1x12_avx512(const float *w, const float *a, float *c)
+{
+    vec c_0 = vec_zero();
+    for (size_t k = 0; k < 64; k++) {
+        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
+        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 12, 12), c_0);
+    }
+    float out[1 * LANES];
+    vec_store(out + 0 * LANES, c_0);
+    for (size_t f = 0; f < 12; f++)
+        c[f * QUERY_BLOCK] = out[f / 12 * LANES + f % 12];
+}
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 5 tile(s) */
 static size_t queries_parts_avx512(size_t rows)
 {
     return (rows + 31) / 32 * 1;
 }
 
-TARGET static void queries_part_avx512(const float *packed, const float *x_t, float *q_t, size_t rows, size_t part)
+TARGET static void queries_part_avx512(const float *packed, const float *a_t, float *c_t, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t tile_0 = part % 1 * 5;
-    for (size_t tile = tile_0; tile < least(tile_0 + 5, 5); tile++) {
+    const size_t tile_0 = part % 1 * 5, tile_end = least(tile_0 + 5, 5);
+    const size_t wide = first + (end - first + LANES - 1) / QUERY_BLOCK * QUERY_BLOCK; /* full blocks end here, single vectors follow */
+    for (size_t tile = tile_0, tiles; tile < tile_end; tile += tiles) {
         const size_t i = tile;
+        tiles = 1;
         const size_t feature = i < 4 ? i * 13 : 52 + (i - 4) * 12;
+        const size_t height = i < 4 ? 13 : 12;
         const float *w = packed + 16 + feature * 64;
-        for (size_t row = first; row < end; row += QUERY_BLOCK) {
-            const float *x = x_t + row * 64;
-            float *q = q_t + row * 64 + feature * QUERY_BLOCK;
-            if (end - row > QUERY_BLOCK - LANES) {
-                if (i < 4)
-                    queries_13_2x_avx512(w, x, q);
+        const float *a = a_t;
+        float *c = c_t + feature * QUERY_BLOCK;
+        if (rows == 1) {
+            if (height == 13) {
+                tiles = least((i < 4 ? 4 : 5) - i, tile_end - tile) >= 4 ? 4 : 1;
+                if (tiles == 4)
+                    queries_single_4x13_avx512(w, a, c);
                 else
-                    queries_12_2x_avx512(w, x, q);
-                continue;
+                    queries_single_1x13_avx512(w, a, c);
             }
-            for (size_t lane = 0; lane < end - row; lane += LANES) {
-                if (i < 4)
-                    queries_13_1x_avx512(w, x + lane, q + lane);
+            else if (height == 12) {
+                tiles = least((i < 4 ? 4 : 5) - i, tile_end - tile) >= 4 ? 4 : 1;
+                if (tiles == 4)
+                    queries_single_4x12_avx512(w, a, c);
                 else
-                    queries_12_1x_avx512(w, x + lane, q + lane);
+                    queries_single_1x12_avx512(w, a, c);
             }
+            continue;
+        }
+        for (size_t row = first; row < wide; row += QUERY_BLOCK)
+        {
+            if (height == 13)
+                queries_13_2x_avx512(w, a + row * 64, c + row * 64);
+            else
+                queries_12_2x_avx512(w, a + row * 64, c + row * 64);
+        }
+        for (size_t row = wide; row < end; row += LANES) {
+            if (height == 13)
+                queries_13_1x_avx512(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+            else
+                queries_12_1x_avx512(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
         }
     }
 }
@@ -4515,8 +5490,12 @@ TARGET static void queries_part_avx512(const float *packed, const float *x_t, fl
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
 /* 6 tokens x 64 features, 64 deep */
-TARGET static void keys_6_avx512(const float *a, const float *b, float *c)
+TARGET static void keys_6_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    float *const c_3 = c + at[3];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
@@ -4542,17 +5521,21 @@ TARGET static void keys_6_avx512(const float *a, const float *b, float *c)
         a += 64;
         b += 128;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 144, c_2_1); vec_store(c + 160, c_2_2); vec_store(c + 176, c_2_3);
-    vec_store(c + 192, c_3_0); vec_store(c + 208, c_3_1); vec_store(c + 224, c_3_2); vec_store(c + 240, c_3_3);
-    vec_store(c + 256, c_4_0); vec_store(c + 272, c_4_1); vec_store(c + 288, c_4_2); vec_store(c + 304, c_4_3);
-    vec_store(c + 320, c_5_0); vec_store(c + 336, c_5_1); vec_store(c + 352, c_5_2); vec_store(c + 368, c_5_3);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2); vec_store(c_3 + 32, c_2_3);
+    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2); vec_store(c_3 + 48, c_3_3);
+    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1); vec_store(c_2 + 64, c_4_2); vec_store(c_3 + 64, c_4_3);
+    vec_store(c_0 + 80, c_5_0); vec_store(c_1 + 80, c_5_1); vec_store(c_2 + 80, c_5_2); vec_store(c_3 + 80, c_5_3);
 }
 
 /* 5 tokens x 64 features, 64 deep */
-TARGET static void keys_5_avx512(const float *a, const float *b, float *c)
+TARGET static void keys_5_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    float *const c_3 = c + at[3];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
@@ -4575,16 +5558,20 @@ TARGET static void keys_5_avx512(const float *a, const float *b, float *c)
         a += 64;
         b += 128;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 144, c_2_1); vec_store(c + 160, c_2_2); vec_store(c + 176, c_2_3);
-    vec_store(c + 192, c_3_0); vec_store(c + 208, c_3_1); vec_store(c + 224, c_3_2); vec_store(c + 240, c_3_3);
-    vec_store(c + 256, c_4_0); vec_store(c + 272, c_4_1); vec_store(c + 288, c_4_2); vec_store(c + 304, c_4_3);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2); vec_store(c_3 + 32, c_2_3);
+    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2); vec_store(c_3 + 48, c_3_3);
+    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1); vec_store(c_2 + 64, c_4_2); vec_store(c_3 + 64, c_4_3);
 }
 
 /* 3 tokens x 64 features, 64 deep */
-TARGET static void keys_3_avx512(const float *a, const float *b, float *c)
+TARGET static void keys_3_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    float *const c_3 = c + at[3];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
@@ -4601,14 +5588,18 @@ TARGET static void keys_3_avx512(const float *a, const float *b, float *c)
         a += 64;
         b += 128;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 144, c_2_1); vec_store(c + 160, c_2_2); vec_store(c + 176, c_2_3);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2); vec_store(c_3 + 32, c_2_3);
 }
 
 /* 2 tokens x 64 features, 64 deep */
-TARGET static void keys_2_avx512(const float *a, const float *b, float *c)
+TARGET static void keys_2_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    float *const c_3 = c + at[3];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
@@ -4622,13 +5613,17 @@ TARGET static void keys_2_avx512(const float *a, const float *b, float *c)
         a += 64;
         b += 128;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
 }
 
 /* 1 tokens x 64 features, 64 deep */
-TARGET static void keys_1_avx512(const float *a, const float *b, float *c)
+TARGET static void keys_1_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    float *const c_3 = c + at[3];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
     vec a_k, b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
@@ -4639,22 +5634,22 @@ TARGET static void keys_1_avx512(const float *a, const float *b, float *c)
         a += 64;
         b += 128;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
 }
 
 /* one panel over up to 32 tokens */
-TARGET static void keys_avx512(const float *a, const float *w, float *c, size_t count)
+TARGET static void keys_avx512(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
-    for (; count >= 6; count -= 6, a += 6, c += 384)
-        keys_6_avx512(a, w, c);
-    for (; count >= 5; count -= 5, a += 5, c += 320)
-        keys_5_avx512(a, w, c);
-    for (; count >= 3; count -= 3, a += 3, c += 192)
-        keys_3_avx512(a, w, c);
-    for (; count >= 2; count -= 2, a += 2, c += 128)
-        keys_2_avx512(a, w, c);
-    for (; count >= 1; count -= 1, a += 1, c += 64)
-        keys_1_avx512(a, w, c);
+    for (; count >= 6; count -= 6, a += 6, c += 96)
+        keys_6_avx512(a, w, c, at);
+    for (; count >= 5; count -= 5, a += 5, c += 80)
+        keys_5_avx512(a, w, c, at);
+    for (; count >= 3; count -= 3, a += 3, c += 48)
+        keys_3_avx512(a, w, c, at);
+    for (; count >= 2; count -= 2, a += 2, c += 32)
+        keys_2_avx512(a, w, c, at);
+    for (; count >= 1; count -= 1, a += 1, c += 16)
+        keys_1_avx512(a, w, c, at);
 }
 
 /* 1 part(s) for each group of 32 tokens: part = token group x 1 panel(s) */
@@ -4671,9 +5666,14 @@ TARGET static void keys_part_avx512(const float *packed, const float *a, float *
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 4112 + panel * 4096;
         const float *a_head = a;
-        float *c_head = c + panel * 64;
+        float *c_head = c;
+        size_t at[4]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 4; i++) {
+            const size_t column = panel * 64 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_avx512(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            keys_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -4693,9 +5693,14 @@ TARGET static void inputs_part_avx512(const float *packed, const float *a, float
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 8208 + panel * 4096;
         const float *a_head = a;
-        float *c_head = c + panel * 64;
+        float *c_head = c;
+        size_t at[4]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 4; i++) {
+            const size_t column = panel * 64 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_avx512(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            keys_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -4714,7 +5719,7 @@ struct tile_avx512 {
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 14 keys x 32 queries, 16 deep; raises the maximum of each lane */
+/* 14 keys x 32 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -4735,34 +5740,34 @@ TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[448]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[512]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[576]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[640]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[704]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[768]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[832]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[513]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[577]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[641]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[705]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[769]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[833]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
         a += 2;
         b += 64;
     }
@@ -4802,7 +5807,7 @@ TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c,
     vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
 }
 
-/* 7 keys x 32 queries, 16 deep; raises the maximum of each lane */
+/* 7 keys x 32 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_7_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -4816,20 +5821,20 @@ TARGET static void scores_7_2x_avx512(const float *a, const float *b, float *c, 
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
         a += 2;
         b += 64;
     }
@@ -4855,7 +5860,7 @@ TARGET static void scores_7_2x_avx512(const float *a, const float *b, float *c, 
     vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
 }
 
-/* 4 keys x 32 queries, 16 deep; raises the maximum of each lane */
+/* 4 keys x 32 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -4866,14 +5871,14 @@ TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, 
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a += 2;
         b += 64;
     }
@@ -4893,7 +5898,7 @@ TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, 
     vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
 }
 
-/* 2 keys x 32 queries, 16 deep; raises the maximum of each lane */
+/* 2 keys x 32 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_2_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -4902,10 +5907,10 @@ TARGET static void scores_2_2x_avx512(const float *a, const float *b, float *c, 
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a += 2;
         b += 64;
     }
@@ -4921,7 +5926,7 @@ TARGET static void scores_2_2x_avx512(const float *a, const float *b, float *c, 
     vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
 }
 
-/* 1 keys x 32 queries, 16 deep; raises the maximum of each lane */
+/* 1 keys x 32 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -4958,7 +5963,7 @@ TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, 
         scores_1_2x_avx512(k, q_t, s, maximum);
 }
 
-/* 14 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+/* 14 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -4979,34 +5984,34 @@ TARGET static void weights_14_2x_avx512(const float *a, const float *b, float *c
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[448]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[512]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[576]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[640]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[704]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[768]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[832]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[513]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[577]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[641]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[705]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[769]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[833]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
         a += 2;
         b += 64;
     }
@@ -5048,7 +6053,7 @@ TARGET static void weights_14_2x_avx512(const float *a, const float *b, float *c
     vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
 }
 
-/* 7 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+/* 7 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_7_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -5062,20 +6067,20 @@ TARGET static void weights_7_2x_avx512(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
         a += 2;
         b += 64;
     }
@@ -5103,7 +6108,7 @@ TARGET static void weights_7_2x_avx512(const float *a, const float *b, float *c,
     vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
 }
 
-/* 4 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+/* 4 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -5114,14 +6119,14 @@ TARGET static void weights_4_2x_avx512(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a += 2;
         b += 64;
     }
@@ -5143,7 +6148,7 @@ TARGET static void weights_4_2x_avx512(const float *a, const float *b, float *c,
     vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
 }
 
-/* 2 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+/* 2 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_2_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -5152,10 +6157,10 @@ TARGET static void weights_2_2x_avx512(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a += 2;
         b += 64;
     }
@@ -5173,7 +6178,7 @@ TARGET static void weights_2_2x_avx512(const float *a, const float *b, float *c,
     vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
 }
 
-/* 1 keys x 32 queries, 16 deep; at once 2^(s - m), added to l */
+/* 1 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
@@ -5196,6 +6201,141 @@ TARGET static void weights_1_2x_avx512(const float *a, const float *b, float *c,
         vec_store(l + 16, l_1);
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
+}
+
+/* the same for the very first 14 keys: their largest score becomes m */
+TARGET static int first_14_2x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
+    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
+    vec c_7_0 = vec_zero(), c_7_1 = vec_zero();
+    vec c_8_0 = vec_zero(), c_8_1 = vec_zero();
+    vec c_9_0 = vec_zero(), c_9_1 = vec_zero();
+    vec c_10_0 = vec_zero(), c_10_1 = vec_zero();
+    vec c_11_0 = vec_zero(), c_11_1 = vec_zero();
+    vec c_12_0 = vec_zero(), c_12_1 = vec_zero();
+    vec c_13_0 = vec_zero(), c_13_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
+        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
+        a += 2;
+        b += 64;
+    }
+    int open = 0;
+    {
+        vec m_0 = vec_load(m);
+        {
+            vec most = c_0_0;
+            most = vec_max(most, c_1_0);
+            most = vec_max(most, c_2_0);
+            most = vec_max(most, c_3_0);
+            most = vec_max(most, c_4_0);
+            most = vec_max(most, c_5_0);
+            most = vec_max(most, c_6_0);
+            most = vec_max(most, c_7_0);
+            most = vec_max(most, c_8_0);
+            most = vec_max(most, c_9_0);
+            most = vec_max(most, c_10_0);
+            most = vec_max(most, c_11_0);
+            most = vec_max(most, c_12_0);
+            most = vec_max(most, c_13_0);
+            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
+            vec_store(m, m_0);
+            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
+        }
+        vec l_0 = vec_load(l);
+        vec m_1 = vec_load(m + 16);
+        {
+            vec most = c_0_1;
+            most = vec_max(most, c_1_1);
+            most = vec_max(most, c_2_1);
+            most = vec_max(most, c_3_1);
+            most = vec_max(most, c_4_1);
+            most = vec_max(most, c_5_1);
+            most = vec_max(most, c_6_1);
+            most = vec_max(most, c_7_1);
+            most = vec_max(most, c_8_1);
+            most = vec_max(most, c_9_1);
+            most = vec_max(most, c_10_1);
+            most = vec_max(most, c_11_1);
+            most = vec_max(most, c_12_1);
+            most = vec_max(most, c_13_1);
+            m_1 = vec_select(vec_eq(m_1, vec_splat(-INFINITY_F)), most, m_1);
+            vec_store(m + 16, m_1);
+            open |= vec_any_eq(m_1, vec_splat(-INFINITY_F));
+        }
+        vec l_1 = vec_load(l + 16);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_6_1 = vec_exp2(vec_sub(c_6_1, m_1)); l_1 = vec_add(l_1, c_6_1);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0); c_7_1 = vec_exp2(vec_sub(c_7_1, m_1)); l_1 = vec_add(l_1, c_7_1);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0); c_8_1 = vec_exp2(vec_sub(c_8_1, m_1)); l_1 = vec_add(l_1, c_8_1);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_9_1 = vec_exp2(vec_sub(c_9_1, m_1)); l_1 = vec_add(l_1, c_9_1);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0); c_10_1 = vec_exp2(vec_sub(c_10_1, m_1)); l_1 = vec_add(l_1, c_10_1);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0); c_11_1 = vec_exp2(vec_sub(c_11_1, m_1)); l_1 = vec_add(l_1, c_11_1);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_12_1 = vec_exp2(vec_sub(c_12_1, m_1)); l_1 = vec_add(l_1, c_12_1);
+        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0); c_13_1 = vec_exp2(vec_sub(c_13_1, m_1)); l_1 = vec_add(l_1, c_13_1);
+        vec_store(l, l_0);
+        vec_store(l + 16, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
+    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
+    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
+    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
+    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
+    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
+    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
+    vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
+    vec_store(c + 256, c_8_0); vec_store(c + 272, c_8_1);
+    vec_store(c + 288, c_9_0); vec_store(c + 304, c_9_1);
+    vec_store(c + 320, c_10_0); vec_store(c + 336, c_10_1);
+    vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
+    vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1);
+    vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
+    return open;
+}
+
+TARGET static int first_2x_avx512(const float *k, const float *q_t, float *s, float *m, float *l)
+{
+    return first_14_2x_avx512(k, q_t, s, m, l);
 }
 
 TARGET static void weights_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
@@ -5290,15 +6430,15 @@ TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
         a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[67]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[68]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[69]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[70]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[71]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a += 128;
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
+        a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        a += 32;
         b += 64;
     }
     for (; depth > 0; depth--) {
@@ -5311,7 +6451,7 @@ TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
         a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a += 64;
+        a += 16;
         b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
@@ -5326,7 +6466,7 @@ TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, 
 
 TARGET static void values_2x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 2; i++, v += 8, o += 8 * QUERY_BLOCK)
+    for (size_t i = 0; i < 2; i++, v += 8 * V_FEATURE, o += 8 * QUERY_BLOCK)
         values_8_2x_avx512(v, p, o, resume, keys);
 }
 
@@ -5337,7 +6477,10 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass != FIND_MAXIMUM && *some_open && keys >= 14) {
+        *some_open = first_2x_avx512(k, q_t, s, m, l);
+        done = 14;
+    } else if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 14);
         float maximum[32];
@@ -5363,7 +6506,7 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 16 keys x 16 queries, 16 deep; raises the maximum of each lane */
+/* 16 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -5386,38 +6529,38 @@ TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[448]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[512]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[576]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[640]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[704]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[768]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[832]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[896]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[960]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[513]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[577]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[641]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[705]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[769]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[833]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[897]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[961]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
         a += 2;
         b += 64;
     }
@@ -5459,7 +6602,7 @@ TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c,
     vec_store(c + 480, c_15_0);
 }
 
-/* 8 keys x 16 queries, 16 deep; raises the maximum of each lane */
+/* 8 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_8_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -5474,22 +6617,22 @@ TARGET static void scores_8_1x_avx512(const float *a, const float *b, float *c, 
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[448]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
         a += 2;
         b += 64;
     }
@@ -5515,7 +6658,7 @@ TARGET static void scores_8_1x_avx512(const float *a, const float *b, float *c, 
     vec_store(c + 224, c_7_0);
 }
 
-/* 4 keys x 16 queries, 16 deep; raises the maximum of each lane */
+/* 4 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -5526,14 +6669,14 @@ TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, 
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
         a += 2;
         b += 64;
     }
@@ -5551,7 +6694,7 @@ TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, 
     vec_store(c + 96, c_3_0);
 }
 
-/* 2 keys x 16 queries, 16 deep; raises the maximum of each lane */
+/* 2 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_2_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -5560,10 +6703,10 @@ TARGET static void scores_2_1x_avx512(const float *a, const float *b, float *c, 
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a += 2;
         b += 64;
     }
@@ -5577,7 +6720,7 @@ TARGET static void scores_2_1x_avx512(const float *a, const float *b, float *c, 
     vec_store(c + 32, c_1_0);
 }
 
-/* 1 keys x 16 queries, 16 deep; raises the maximum of each lane */
+/* 1 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -5612,7 +6755,7 @@ TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, 
         scores_1_1x_avx512(k, q_t, s, maximum);
 }
 
-/* 16 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+/* 16 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -5635,38 +6778,38 @@ TARGET static void weights_16_1x_avx512(const float *a, const float *b, float *c
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[448]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[512]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[576]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[640]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[704]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[768]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[832]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[896]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[960]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[513]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[577]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[641]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[705]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[769]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[833]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[897]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[961]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
         a += 2;
         b += 64;
     }
@@ -5709,7 +6852,7 @@ TARGET static void weights_16_1x_avx512(const float *a, const float *b, float *c
     vec_store(c + 480, c_15_0);
 }
 
-/* 8 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+/* 8 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_8_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -5724,22 +6867,22 @@ TARGET static void weights_8_1x_avx512(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[448]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[385]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[449]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
         a += 2;
         b += 64;
     }
@@ -5766,7 +6909,7 @@ TARGET static void weights_8_1x_avx512(const float *a, const float *b, float *c,
     vec_store(c + 224, c_7_0);
 }
 
-/* 4 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+/* 4 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -5777,14 +6920,14 @@ TARGET static void weights_4_1x_avx512(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
         a += 2;
         b += 64;
     }
@@ -5803,7 +6946,7 @@ TARGET static void weights_4_1x_avx512(const float *a, const float *b, float *c,
     vec_store(c + 96, c_3_0);
 }
 
-/* 2 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+/* 2 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_2_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -5812,10 +6955,10 @@ TARGET static void weights_2_1x_avx512(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         b_0 = vec_load(b + 32);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a += 2;
         b += 64;
     }
@@ -5830,7 +6973,7 @@ TARGET static void weights_2_1x_avx512(const float *a, const float *b, float *c,
     vec_store(c + 32, c_1_0);
 }
 
-/* 1 keys x 16 queries, 16 deep; at once 2^(s - m), added to l */
+/* 1 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
 TARGET static void weights_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -5850,6 +6993,131 @@ TARGET static void weights_1_1x_avx512(const float *a, const float *b, float *c,
         vec_store(l, l_0);
     }
     vec_store(c, c_0_0);
+}
+
+/* the same for the very first 16 keys: their largest score becomes m */
+TARGET static int first_16_1x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero();
+    vec c_13_0 = vec_zero();
+    vec c_14_0 = vec_zero();
+    vec c_15_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        b_0 = vec_load(b + 32);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a += 2;
+        b += 64;
+    }
+    int open = 0;
+    {
+        vec m_0 = vec_load(m);
+        {
+            vec most = c_0_0;
+            most = vec_max(most, c_1_0);
+            most = vec_max(most, c_2_0);
+            most = vec_max(most, c_3_0);
+            most = vec_max(most, c_4_0);
+            most = vec_max(most, c_5_0);
+            most = vec_max(most, c_6_0);
+            most = vec_max(most, c_7_0);
+            most = vec_max(most, c_8_0);
+            most = vec_max(most, c_9_0);
+            most = vec_max(most, c_10_0);
+            most = vec_max(most, c_11_0);
+            most = vec_max(most, c_12_0);
+            most = vec_max(most, c_13_0);
+            most = vec_max(most, c_14_0);
+            most = vec_max(most, c_15_0);
+            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
+            vec_store(m, m_0);
+            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
+        }
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
+        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
+        c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
+        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 32, c_1_0);
+    vec_store(c + 64, c_2_0);
+    vec_store(c + 96, c_3_0);
+    vec_store(c + 128, c_4_0);
+    vec_store(c + 160, c_5_0);
+    vec_store(c + 192, c_6_0);
+    vec_store(c + 224, c_7_0);
+    vec_store(c + 256, c_8_0);
+    vec_store(c + 288, c_9_0);
+    vec_store(c + 320, c_10_0);
+    vec_store(c + 352, c_11_0);
+    vec_store(c + 384, c_12_0);
+    vec_store(c + 416, c_13_0);
+    vec_store(c + 448, c_14_0);
+    vec_store(c + 480, c_15_0);
+    return open;
+}
+
+TARGET static int first_1x_avx512(const float *k, const float *q_t, float *s, float *m, float *l)
+{
+    return first_16_1x_avx512(k, q_t, s, m, l);
 }
 
 TARGET static void weights_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
@@ -5965,23 +7233,23 @@ TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c,
         a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
         a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
         b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[64]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[66]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[67]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[68]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[69]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[70]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[71]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[72]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[73]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[74]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[75]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[76]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[77]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[78]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[79]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 128;
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[24]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[25]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[26]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[27]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[28]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[29]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[30]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[31]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a += 32;
         b += 64;
     }
     for (; depth > 0; depth--) {
@@ -6002,7 +7270,7 @@ TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c,
         a_k = vec_splat(a[13]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
         a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
         a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 64;
+        a += 16;
         b += 32;
     }
     vec_store(c, c_0_0);
@@ -6025,7 +7293,7 @@ TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c,
 
 TARGET static void values_1x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 1; i++, v += 16, o += 16 * QUERY_BLOCK)
+    for (size_t i = 0; i < 1; i++, v += 16 * V_FEATURE, o += 16 * QUERY_BLOCK)
         values_16_1x_avx512(v, p, o, resume, keys);
 }
 
@@ -6036,7 +7304,10 @@ TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass != FIND_MAXIMUM && *some_open && keys >= 16) {
+        *some_open = first_1x_avx512(k, q_t, s, m, l);
+        done = 16;
+    } else if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 16);
         float maximum[16];
@@ -6057,9 +7328,10 @@ TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     *resume = 1;
 }
 
-/* Keys in the next block, of `keys` that remain: near-equal blocks of whole tiles */
-static size_t block_keys_avx512(size_t keys)
+/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+static size_t block_keys_avx512(size_t key, size_t end)
 {
+    const size_t keys = end - key;
     if (keys <= KEY_BLOCK)
         return keys;
     const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
@@ -6075,7 +7347,7 @@ TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t 
     if (vectors == VECS) {
         end = tile->sequence->keys;
         for (size_t key = first, keys; key < end; key += keys) {
-            keys = block_keys_avx512(end - key);
+            keys = block_keys_avx512(key, end);
             block_2x_avx512(tile, pass, 0, key, keys);
         }
     }
@@ -6090,12 +7362,12 @@ TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t 
             }
             if (key < first && first < end)
                 stop = least(stop, first);
-            const size_t keys = block_keys_avx512(stop - key);
+            const size_t keys = block_keys_avx512(key, stop);
             block_1x_avx512(tile, pass, i * LANES, key, keys);
             key += keys;
         }
         if (!tile->resume[i] && pass != FIND_MAXIMUM)
-            for (size_t d = 0; d < D_V; d++)
+            for (size_t d = 0; d < D_VALUE; d++)
                 vec_store(tile->worker + 1344 + d * QUERY_BLOCK + i * LANES, vec_zero());
     }
 }
@@ -6136,7 +7408,7 @@ TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float 
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
         const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
         vec check = vec_zero();
-        for (size_t d = 0; d < D_V; d++) {
+        for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
             check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
@@ -6345,70 +7617,116 @@ TARGET static void output_part_avx512(const float *packed, const float *a, float
 
 /* -- phases: what they do, and into how many parts they are cut -- */
 
-static size_t parts_avx512(const struct sequence *s, size_t phase)
+/* groups of 1 query block(s) in a sequence */
+static size_t attend_groups_avx512(const struct group *g)
 {
-    const size_t blocks = (s->n + QUERY_BLOCK - 1) / QUERY_BLOCK;
+    return (g->args->n + 31) / 32;
+}
+
+static size_t parts_avx512(const struct group *g, size_t phase)
+{
+    const size_t rows = g->count * g->args->n, blocks = (rows + QUERY_BLOCK - 1) / QUERY_BLOCK;
     switch (phase) {
     case PHASE_TRANSPOSE:
         return blocks;
     case PHASE_PROJECT:
-        return queries_parts_avx512(s->n) + keys_parts_avx512(s->keys) + inputs_parts_avx512(s->keys);
+        return queries_parts_avx512(rows) + keys_parts_avx512(g->keys) + inputs_parts_avx512(g->keys);
     case PHASE_ATTEND:
-        return blocks * H;
+        return attend_groups_avx512(g) * H * g->count;
     default:
-        return output_parts_avx512(s->n);
+        return output_parts_avx512(rows);
     }
 }
 
-TARGET static void transpose_part_avx512(const struct sequence *s, float *scratch, size_t part)
+TARGET static void transpose_part_avx512(const struct group *g, float *scratch, size_t part)
 {
-    transpose_block_avx512(s->x, D_MODEL, s->n, part * QUERY_BLOCK, scratch + 0);
+    const size_t n = g->args->n, rows = g->count * n;
+    const float *x = g->args->x + g->first * n * D_MODEL;
+    transpose_block_avx512(x, D_MODEL, rows, part * QUERY_BLOCK, scratch + 0);
 }
 
-TARGET static void project_part_avx512(const float *packed, const struct sequence *s, float *scratch, size_t part)
+TARGET static void project_part_avx512(const float *packed, const struct group *g, float *scratch, size_t part)
 {
-    const size_t queries_parts = queries_parts_avx512(s->n);
-    if (part < queries_parts) {
-        queries_part_avx512(packed, scratch + 0, scratch + 2048, s->n, part);
-        return;
-    }
-    part -= queries_parts;
-    const size_t keys_parts = keys_parts_avx512(s->keys);
-    if (part < keys_parts)
-        keys_part_avx512(packed, scratch + 0, scratch + 4096, s->keys, part);
+    const size_t rows = g->count * g->args->n;
+    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
+    const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
+    const size_t group = least(part / 3, groups), at = part - group * 3;
+    if (group == groups || at < 1)
+        queries_part_avx512(packed, scratch + 0, scratch + 2048, rows, group * 1 + at);
+    else if (at < 2)
+        keys_part_avx512(packed, scratch + 0, scratch + 4096, g->keys, group * 1 + at - 1);
     else
-        inputs_part_avx512(packed, scratch + 0, scratch + 6144, s->keys, part - keys_parts);
+        inputs_part_avx512(packed, scratch + 0, scratch + 6144, g->keys, group * 1 + at - 2);
 }
 
-/* one head, 1 query block(s) */
-TARGET static void attend_part_avx512(const struct sequence *s, float *scratch, float *worker, size_t part)
+/* dst[feature][lane] = t[block][feature][row % QUERY_BLOCK] for `count` rows from `row` on, and zero behind them up to a
+ * whole vector; `step` from block to block of t */
+TARGET static void lanes_in_avx512(const float *t, size_t step, size_t row, size_t count, size_t features, float *dst)
 {
-    const size_t groups = (s->n + QUERY_BLOCK - 1) / QUERY_BLOCK;
-    const size_t head = part / groups, first = part % groups * 32;
-    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD;
-    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD;
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const float *src = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        vec_store(dst + (count - 1) / LANES * LANES, vec_zero());
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + i, least(LANES, here - i), vec_load_first(src + lane + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + i, least(LANES, count - i), vec_load_first(src + step + i - here, least(LANES, count - i)));
+    }
+}
+
+/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+TARGET static void lanes_out_avx512(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
+{
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    float *dst = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+    }
+}
+
+/* one head of one sequence, 1 query block(s) */
+TARGET static void attend_part_avx512(const struct group *g, float *scratch, float *worker, size_t part)
+{
+    const size_t groups = attend_groups_avx512(g);
+    const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 32;
+    struct sequence sequence, *s = &sequence;
+    sequence_of(g->args, g->first + index, s);
+    const size_t row_0 = index * s->n; /* of the group's rows */
+    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
+    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + 0 + head * 512;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx512 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
-        tile.q_t = scratch + 2048 + t * 64 + head * 512;
-        attend_avx512(&tile, z + t * 64);
+        const size_t row = row_0 + t;
+        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        /* the tile's queries fill vectors of their own, where q_t and z have them */
+        const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
+        if (!alone)
+            lanes_in_avx512(scratch + 2048 + head * 512, 2048, row, queries, D_SCORE, worker + 1856);
+        tile.q_t = alone ? scratch + 2048 + row * 64 + head * 512 : worker + 1856;
+        attend_avx512(&tile, alone ? z + row * 64 : worker + 1344);
+        if (!alone)
+            lanes_out_avx512(worker + 1344, 2048, row, queries, D_Z, z);
     }
 }
 
-TARGET static void run_avx512(const float *packed, const struct sequence *s, float *scratch, float *worker, size_t phase, size_t part)
+TARGET static void run_avx512(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
-        transpose_part_avx512(s, scratch, part);
+        transpose_part_avx512(g, scratch, part);
         break;
     case PHASE_PROJECT:
-        project_part_avx512(packed, s, scratch, part);
+        project_part_avx512(packed, g, scratch, part);
         break;
     case PHASE_ATTEND:
-        attend_part_avx512(s, scratch, worker, part);
+        attend_part_avx512(g, scratch, worker, part);
         break;
     default:
-        output_part_avx512(packed, scratch + 0, s->y, s->n, part);
+        output_part_avx512(packed, scratch + 0, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -6473,6 +7791,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
 #undef K_ROW
 #undef K_HEAD
 #undef V_ROW
+#undef V_FEATURE
 #undef V_HEAD
 #undef TARGET
 #undef vec
@@ -6541,15 +7860,16 @@ static const struct kernel {
     tiny_isa_id id;
     const char *name;
     int (*pack)(float *packed, const tiny_weights *weights);
-    size_t (*parts)(const struct sequence *s, size_t phase);
-    void (*run)(const float *packed, const struct sequence *s, float *scratch, float *worker, size_t phase, size_t part);
+    size_t (*parts)(const struct group *g, size_t phase);
+    void (*run)(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part);
+    size_t rows, sources; /* most queries and keys of sequences that are projected as one matrix */
 } kernels[] = {
-    {TINY_ISA_SCALAR, "scalar", pack_scalar, parts_scalar, run_scalar},
+    {TINY_ISA_SCALAR, "scalar", pack_scalar, parts_scalar, run_scalar, 32, 32},
 #if defined(__x86_64__)
-    {TINY_ISA_AVX2, "avx2", pack_avx2, parts_avx2, run_avx2},
+    {TINY_ISA_AVX2, "avx2", pack_avx2, parts_avx2, run_avx2, 32, 32},
 #endif
 #if defined(__x86_64__)
-    {TINY_ISA_AVX512, "avx512", pack_avx512, parts_avx512, run_avx512},
+    {TINY_ISA_AVX512, "avx512", pack_avx512, parts_avx512, run_avx512, 32, 32},
 #endif
 };
 #define KERNELS (sizeof kernels / sizeof kernels[0])
@@ -6655,11 +7975,27 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa)
     return TINY_OK;
 }
 
-static void run_part(const struct kernel *kernel, const void *packed, const struct sequence *s, void *scratch, size_t phase,
+static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch, size_t phase,
                      size_t part, size_t worker)
 {
     float *shared = scratch;
-    kernel->run(packed, s, shared, shared + ((size_t)8192) + worker * ((size_t)1856), phase, part);
+    kernel->run(packed, g, shared, shared + ((size_t)8192) + worker * ((size_t)2368), phase, part);
+}
+
+/* Sequences that go together; at least 1. */
+static size_t group_size(const struct kernel *kernel, const tiny_args *args)
+{
+    const size_t m = args->n;
+    const size_t by_rows = kernel->rows / (args->n > 0 ? args->n : 1), by_sources = kernel->sources / (m > 0 ? m : 1);
+    const size_t fit = least(by_rows, by_sources);
+    return fit > 1 ? fit : 1;
+}
+
+/* Of a call that was checked */
+static size_t phases_of(const struct kernel *kernel, const tiny_args *args)
+{
+    const size_t size = group_size(kernel, args);
+    return args->n > 0 ? (args->batch / size + (args->batch % size > 0)) * PHASES : 0;
 }
 
 int tiny_forward(const void *packed, const tiny_args *args, void *scratch)
@@ -6668,36 +8004,32 @@ int tiny_forward(const void *packed, const tiny_args *args, void *scratch)
     if (error)
         return error;
     const struct kernel *kernel = kernel_of(packed);
-    for (size_t b = 0; b < args->batch && args->n > 0; b++) {
-        struct sequence s;
-        sequence_of(args, b, &s);
+    const size_t size = group_size(kernel, args);
+    for (size_t b = 0; b < args->batch && args->n > 0; b += least(size, args->batch - b)) {
+        struct group g;
+        group_of(args, b, size, &g);
         for (size_t phase = 0; phase < PHASES; phase++) {
-            const size_t parts = kernel->parts(&s, phase);
+            const size_t parts = kernel->parts(&g, phase);
             for (size_t part = 0; part < parts; part++)
-                run_part(kernel, packed, &s, scratch, phase, part, 0);
+                run_part(kernel, packed, &g, scratch, phase, part, 0);
         }
     }
     return TINY_OK;
 }
 
-/* Of a call that was checked */
-static size_t phases_of(const tiny_args *args)
-{
-    return args->n > 0 ? args->batch * PHASES : 0;
-}
-
 size_t tiny_phases(const void *packed, const tiny_args *args)
 {
-    return kernel_of(packed) == NULL || check_args(args) ? 0 : phases_of(args);
+    return kernel_of(packed) == NULL || check_args(args) ? 0 : phases_of(kernel_of(packed), args);
 }
 
 size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase)
 {
     if (phase >= tiny_phases(packed, args))
         return 0;
-    struct sequence s;
-    sequence_of(args, phase / PHASES, &s);
-    return kernel_of(packed)->parts(&s, phase % PHASES);
+    const struct kernel *kernel = kernel_of(packed);
+    struct group g;
+    group_of(args, phase / PHASES * group_size(kernel, args), group_size(kernel, args), &g);
+    return kernel->parts(&g, phase % PHASES);
 }
 
 int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t phase, size_t part, size_t worker)
@@ -6705,14 +8037,14 @@ int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t ph
     const int error = check_call(packed, args, scratch);
     if (error)
         return error;
-    if (phase >= phases_of(args))
-        return TINY_ERROR_PART;
     const struct kernel *kernel = kernel_of(packed);
-    struct sequence s;
-    sequence_of(args, phase / PHASES, &s);
-    if (part >= kernel->parts(&s, phase % PHASES))
+    if (phase >= phases_of(kernel, args))
         return TINY_ERROR_PART;
-    run_part(kernel, packed, &s, scratch, phase % PHASES, part, worker);
+    struct group g;
+    group_of(args, phase / PHASES * group_size(kernel, args), group_size(kernel, args), &g);
+    if (part >= kernel->parts(&g, phase % PHASES))
+        return TINY_ERROR_PART;
+    run_part(kernel, packed, &g, scratch, phase % PHASES, part, worker);
     return TINY_OK;
 }
 

@@ -59,7 +59,10 @@ extern "C" {
 #define TINY_PACKED_BYTES ((size_t)65600)
 #define TINY_SCRATCH_BYTES TINY_SCRATCH_BYTES_FOR(1)
 /* scratch for one call that `workers` threads share */
-#define TINY_SCRATCH_BYTES_FOR(workers) (((size_t)32768) + (size_t)(workers) * ((size_t)7424))
+#define TINY_SCRATCH_BYTES_FOR(workers) (((size_t)32768) + (size_t)(workers) * ((size_t)9472))
+
+/* Products of weights that packing takes (1) or not (0): W_Q W_K^T, so that keys are the input itself, and W_V W_O */
+enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 };
 
 /* Instruction sets. This file has scalar, avx2, avx512. */
 typedef enum tiny_isa_id {
@@ -114,8 +117,9 @@ int tiny_forward(const void *packed, const tiny_args *args, void *scratch);
 
 /* The same for callers with threads: phases 0 ... tiny_phases()-1 in order; all parts of a phase in any order, on
  * any threads; then join. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of
- * TINY_SCRATCH_BYTES_FOR(workers). A batch is walked sequence by sequence: where sequences are many and short, let each
- * thread call tiny_forward on sequences of its own instead. The result does not depend on who runs what. Both counts are 0 for a
+ * TINY_SCRATCH_BYTES_FOR(workers). A batch is walked a few sequences at a time, each
+ * through all phases: where they are many, it may be better that each thread calls tiny_forward on
+ * sequences of its own. The result does not depend on who runs what. Both counts are 0 for a
  * bad call (tiny_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
 size_t tiny_phases(const void *packed, const tiny_args *args);
 size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase);

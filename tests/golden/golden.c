@@ -8,7 +8,7 @@
  *   A_i = softmax(scale Q_i K_i^T)    Z_i = A_i V_i    y = [Z_1 ... Z_h] W_O + b_O
  *
  * Cost of one full sequence: 0.002624 million multiply-adds, 288 parameters.
- * Packed weights 1344 bytes, scratch 1024 bytes and 448 more for each worker.
+ * Packed weights 1344 bytes, scratch 1024 bytes and 512 more for each worker.
  *
  * The plan:
  *   scalar
@@ -17,7 +17,8 @@
  *     scores: tile 12 x 4, 12 accumulators + 1 operand + 1 broadcast of 14 registers; single vectors 12 x 4
  *     weighted sums: tile 4 x 4, single vectors 4 x 4: d_v in near-equal parts
  *     key block 12: scores of 12 x 4 take 192 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 8 x 4, weights packed [tile][8][8], row groups of 8; 1 step unrolled; 1 tile a part
+ *     queries: tile 8 x 4, tokens along the lanes, weights packed [tile][8][8], row groups of 8; 1 step
+ *     unrolled; 1 tile a part
  *     keys: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes)
  *     keys: row groups of 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1
  *     panel a part
@@ -27,8 +28,8 @@
  *     output: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes)
  *     output: row groups of 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1
  *     panel a part
- *     keys lie [key][head][d_k], so that no head is padded to whole vectors
- *     values lie [key][head][d_v], so that no head is padded to whole vectors
+ *     keys lie [head][key][d_k]: a head's width fills whole vectors
+ *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
  *
  * To check it against a double-precision reference: attnrun check SPEC.
@@ -54,6 +55,9 @@ enum {
     H_KV = 2,
     D_K = 4,
     D_V = 4,
+    D_SCORE = 4, /* numbers of a query and of a key, as scored */
+    D_VALUE = 4, /* numbers of a value, as summed */
+    D_Z = 4, /* numbers of a head's z */
     D_SOURCE = 8,
     SEQ_LEN = 8,
     SOURCE_LEN = 8
@@ -87,6 +91,22 @@ static void sequence_of(const golden_args *args, size_t b, struct sequence *s)
     s->source = s->x;
     s->y = args->n > 0 ? args->y + b * args->n * 8 : args->y;
     s->keys = s->m;
+}
+
+/* Sequences first ... first+count-1 of a call: projected as one matrix, whose rows are theirs one after the other */
+struct group {
+    const golden_args *args;
+    size_t first, count;
+    size_t keys; /* of all: those that exist, where count is 1 */
+};
+
+static void group_of(const golden_args *args, size_t first, size_t count, struct group *g)
+{
+    const size_t m = args->n;
+    g->args = args;
+    g->first = first;
+    g->count = least(count, args->batch - first);
+    g->keys = g->count * m;
 }
 
 /* key - query as a lane number of a tile of `width` queries, -1 and width standing for all that is outside */
@@ -130,7 +150,7 @@ struct packed_header {
     uint64_t layer; /* tells blocks of different layers, plans and versions apart */
 };
 #define PACKED_MAGIC 0x6e747461u /* "attn" */
-#define PACKED_LAYER 0x9b1544e481fb136au
+#define PACKED_LAYER 0xb1d2cdeb49377e5du
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -153,10 +173,11 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
 #define VECS 1
 #define QUERY_BLOCK 4
 #define KEY_BLOCK 12
-#define K_ROW 8 /* floats from key to key */
-#define K_HEAD ((size_t)4) /* from head to head */
-#define V_ROW 8
-#define V_HEAD ((size_t)4)
+#define K_ROW 4 /* floats from key to key */
+#define K_HEAD ((size_t)32) /* from head to head */
+#define V_ROW 4
+#define V_FEATURE 1 /* from feature to feature */
+#define V_HEAD ((size_t)32)
 #define TARGET
 
 /* four floats, in plain C: a compiler may put them into one register of whatever the machine has */
@@ -357,7 +378,7 @@ TARGET static void transpose_block_scalar(const float *x, size_t columns, size_t
 
 /* -- queries: q_t[block][feature][lane] = b_q + sum_k w_q[k][feature] x_t[block][k][lane], scale log2(e) folded in -- */
 
-/* 8 features x 4 queries, 8 deep */
+/* 8 features x 4 tokens, 8 deep */
 TARGET static void queries_8_1x_scalar(const float *a, const float *b, const float *bias, float *c)
 {
     vec c_0_0 = vec_splat(bias[0]);
@@ -392,26 +413,26 @@ TARGET static void queries_8_1x_scalar(const float *a, const float *b, const flo
     vec_store(c + 28, c_7_0);
 }
 
-/* 1 part(s) for each group of 8 queries: part = query group x 1 tile(s) */
+/* 1 part(s) for each group of 8 tokens: part = token group x 1 tile(s) */
 static size_t queries_parts_scalar(size_t rows)
 {
     return (rows + 7) / 8 * 1;
 }
 
-TARGET static void queries_part_scalar(const float *packed, const float *x_t, float *q_t, size_t rows, size_t part)
+TARGET static void queries_part_scalar(const float *packed, const float *a_t, float *c_t, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 8;
     const size_t end = least(rows, first + 8);
-    const size_t tile_0 = part % 1 * 1;
-    for (size_t tile = tile_0; tile < least(tile_0 + 1, 1); tile++) {
+    const size_t tile_0 = part % 1 * 1, tile_end = least(tile_0 + 1, 1);
+    for (size_t tile = tile_0; tile < tile_end; tile++) {
         const size_t i = tile;
         const size_t feature = i * 8;
         const float *w = packed + 16 + feature * 8;
         const float *bias = packed + 80 + feature;
+        const float *a = a_t;
+        float *c = c_t + feature * QUERY_BLOCK;
         for (size_t row = first; row < end; row += QUERY_BLOCK) {
-            const float *x = x_t + row * 8;
-            float *q = q_t + row * 8 + feature * QUERY_BLOCK;
-            queries_8_1x_scalar(w, x, bias, q);
+            queries_8_1x_scalar(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 8, bias, c + row / QUERY_BLOCK * QUERY_BLOCK * 8);
         }
     }
 }
@@ -419,8 +440,10 @@ TARGET static void queries_part_scalar(const float *packed, const float *x_t, fl
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
 /* 4 tokens x 8 features, 8 deep */
-TARGET static void keys_4_scalar(const float *a, const float *b, const float *bias, float *c)
+TARGET static void keys_4_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
     vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
     vec c_1_0 = vec_load(bias), c_1_1 = vec_load(bias + 4);
     vec c_2_0 = vec_load(bias), c_2_1 = vec_load(bias + 4);
@@ -435,15 +458,17 @@ TARGET static void keys_4_scalar(const float *a, const float *b, const float *bi
         a += 4;
         b += 8;
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    vec_store(c_0 + 4, c_1_0); vec_store(c_1 + 4, c_1_1);
+    vec_store(c_0 + 8, c_2_0); vec_store(c_1 + 8, c_2_1);
+    vec_store(c_0 + 12, c_3_0); vec_store(c_1 + 12, c_3_1);
 }
 
 /* 2 tokens x 8 features, 8 deep */
-TARGET static void keys_2_scalar(const float *a, const float *b, const float *bias, float *c)
+TARGET static void keys_2_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
     vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
     vec c_1_0 = vec_load(bias), c_1_1 = vec_load(bias + 4);
     vec a_k, b_0, b_1;
@@ -454,13 +479,15 @@ TARGET static void keys_2_scalar(const float *a, const float *b, const float *bi
         a += 4;
         b += 8;
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    vec_store(c_0 + 4, c_1_0); vec_store(c_1 + 4, c_1_1);
 }
 
 /* 1 tokens x 8 features, 8 deep */
-TARGET static void keys_1_scalar(const float *a, const float *b, const float *bias, float *c)
+TARGET static void keys_1_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at)
 {
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
     vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
     vec a_k, b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
@@ -469,18 +496,18 @@ TARGET static void keys_1_scalar(const float *a, const float *b, const float *bi
         a += 4;
         b += 8;
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
 /* one panel over up to 4 tokens */
-TARGET static void keys_scalar(const float *a, const float *w, const float *bias, float *c, size_t count)
+TARGET static void keys_scalar(const float *a, const float *w, const float *bias, float *c, const size_t *at, size_t count)
 {
-    for (; count >= 4; count -= 4, a += 4, c += 32)
-        keys_4_scalar(a, w, bias, c);
-    for (; count >= 2; count -= 2, a += 2, c += 16)
-        keys_2_scalar(a, w, bias, c);
-    for (; count >= 1; count -= 1, a += 1, c += 8)
-        keys_1_scalar(a, w, bias, c);
+    for (; count >= 4; count -= 4, a += 4, c += 16)
+        keys_4_scalar(a, w, bias, c, at);
+    for (; count >= 2; count -= 2, a += 2, c += 8)
+        keys_2_scalar(a, w, bias, c, at);
+    for (; count >= 1; count -= 1, a += 1, c += 4)
+        keys_1_scalar(a, w, bias, c, at);
 }
 
 /* 1 part(s) for each group of 8 tokens: part = token group x 1 panel(s) */
@@ -498,9 +525,14 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
         const float *w = packed + 96 + panel * 64;
         const float *bias = packed + 160 + panel * 8;
         const float *a_head = a;
-        float *c_head = c + panel * 8;
+        float *c_head = c;
+        size_t at[2]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 2; i++) {
+            const size_t column = panel * 8 + i * LANES;
+            at[i] = column / 4 * ((size_t)32) + column % 4;
+        }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_scalar(a_head + row * 8, w, bias, c_head + row * 8, least(QUERY_BLOCK, end - row));
+            keys_scalar(a_head + row * 8, w, bias, c_head + row * 4, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -521,9 +553,14 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
         const float *w = packed + 176 + panel * 64;
         const float *bias = packed + 240 + panel * 8;
         const float *a_head = a;
-        float *c_head = c + panel * 8;
+        float *c_head = c;
+        size_t at[2]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 2; i++) {
+            const size_t column = panel * 8 + i * LANES;
+            at[i] = column / 4 * ((size_t)32) + column % 4;
+        }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_scalar(a_head + row * 8, w, bias, c_head + row * 8, least(QUERY_BLOCK, end - row));
+            keys_scalar(a_head + row * 8, w, bias, c_head + row * 4, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -542,7 +579,7 @@ struct tile_scalar {
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 4 deep; raises the maximum of each lane */
+/* 12 keys x 4 queries, 4  deep; raises the maximum of each lane */
 TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -561,17 +598,17 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[24]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[32]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[40]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[48]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[56]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[64]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[72]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[80]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[88]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[24]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[28]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[32]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[36]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[40]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[44]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
         a += 1;
         b += 4;
     }
@@ -605,7 +642,7 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 44, c_11_0);
 }
 
-/* 6 keys x 4 queries, 4 deep; raises the maximum of each lane */
+/* 6 keys x 4 queries, 4  deep; raises the maximum of each lane */
 TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -618,11 +655,11 @@ TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, 
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[24]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[32]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[40]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a += 1;
         b += 4;
     }
@@ -644,7 +681,7 @@ TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 20, c_5_0);
 }
 
-/* 3 keys x 4 queries, 4 deep; raises the maximum of each lane */
+/* 3 keys x 4 queries, 4  deep; raises the maximum of each lane */
 TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -654,8 +691,8 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a += 1;
         b += 4;
     }
@@ -671,7 +708,7 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 8, c_2_0);
 }
 
-/* 2 keys x 4 queries, 4 deep; raises the maximum of each lane */
+/* 2 keys x 4 queries, 4  deep; raises the maximum of each lane */
 TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -680,7 +717,7 @@ TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, 
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a += 1;
         b += 4;
     }
@@ -694,7 +731,7 @@ TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, 
     vec_store(c + 4, c_1_0);
 }
 
-/* 1 keys x 4 queries, 4 deep; raises the maximum of each lane */
+/* 1 keys x 4 queries, 4  deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
@@ -727,7 +764,7 @@ TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, 
         scores_1_1x_scalar(k, q_t, s, maximum);
 }
 
-/* 12 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+/* 12 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
 TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -746,17 +783,17 @@ TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[24]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[32]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[40]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[48]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[56]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[64]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[72]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[80]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[88]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[24]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[28]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[32]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[36]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[40]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[44]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
         a += 1;
         b += 4;
     }
@@ -791,7 +828,7 @@ TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c
     vec_store(c + 44, c_11_0);
 }
 
-/* 6 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+/* 6 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
 TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -804,11 +841,11 @@ TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[24]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[32]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[40]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a += 1;
         b += 4;
     }
@@ -831,7 +868,7 @@ TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 20, c_5_0);
 }
 
-/* 3 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+/* 3 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
 TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -841,8 +878,8 @@ TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a += 1;
         b += 4;
     }
@@ -859,7 +896,7 @@ TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 8, c_2_0);
 }
 
-/* 2 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+/* 2 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
 TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -868,7 +905,7 @@ TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c,
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b + 0);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a += 1;
         b += 4;
     }
@@ -883,7 +920,7 @@ TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c,
     vec_store(c + 4, c_1_0);
 }
 
-/* 1 keys x 4 queries, 4 deep; at once 2^(s - m), added to l */
+/* 1 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
 TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
@@ -901,6 +938,94 @@ TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c,
         vec_store(l, l_0);
     }
     vec_store(c, c_0_0);
+}
+
+/* the same for the very first 12 keys: their largest score becomes m */
+TARGET static int first_12_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 4; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[24]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[28]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[32]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[36]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[40]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[44]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a += 1;
+        b += 4;
+    }
+    int open = 0;
+    {
+        vec m_0 = vec_load(m);
+        {
+            vec most = c_0_0;
+            most = vec_max(most, c_1_0);
+            most = vec_max(most, c_2_0);
+            most = vec_max(most, c_3_0);
+            most = vec_max(most, c_4_0);
+            most = vec_max(most, c_5_0);
+            most = vec_max(most, c_6_0);
+            most = vec_max(most, c_7_0);
+            most = vec_max(most, c_8_0);
+            most = vec_max(most, c_9_0);
+            most = vec_max(most, c_10_0);
+            most = vec_max(most, c_11_0);
+            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
+            vec_store(m, m_0);
+            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
+        }
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 4, c_1_0);
+    vec_store(c + 8, c_2_0);
+    vec_store(c + 12, c_3_0);
+    vec_store(c + 16, c_4_0);
+    vec_store(c + 20, c_5_0);
+    vec_store(c + 24, c_6_0);
+    vec_store(c + 28, c_7_0);
+    vec_store(c + 32, c_8_0);
+    vec_store(c + 36, c_9_0);
+    vec_store(c + 40, c_10_0);
+    vec_store(c + 44, c_11_0);
+    return open;
+}
+
+TARGET static int first_1x_scalar(const float *k, const float *q_t, float *s, float *m, float *l)
+{
+    return first_12_1x_scalar(k, q_t, s, m, l);
 }
 
 TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
@@ -1022,7 +1147,7 @@ TARGET static void values_4_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 8;
+        a += 4;
         b += 4;
     }
     vec_store(c, c_0_0);
@@ -1033,7 +1158,7 @@ TARGET static void values_4_1x_scalar(const float *a, const float *b, float *c, 
 
 TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 1; i++, v += 4, o += 4 * QUERY_BLOCK)
+    for (size_t i = 0; i < 1; i++, v += 4 * V_FEATURE, o += 4 * QUERY_BLOCK)
         values_4_1x_scalar(v, p, o, resume, keys);
 }
 
@@ -1042,12 +1167,12 @@ TARGET static void values_1x_scalar(const float *v, const float *p, float *o, in
 TARGET static void values_guarded_1x_scalar(const float *v, const float *p, const float *visible, float *o, int resume,
                                      size_t keys)
 {
-    for (size_t d = 0; d < D_V; d++)
+    for (size_t d = 0; d < D_VALUE; d++)
         for (size_t lane = 0; lane < 4; lane += LANES) {
             vec sum = resume ? vec_load(o + d * QUERY_BLOCK + lane) : vec_zero();
             for (size_t j = 0; j < keys; j++) {
                 const size_t at = j * QUERY_BLOCK + lane;
-                const vec more = vec_fma(vec_splat(v[j * V_ROW + d]), vec_load(p + at), sum);
+                const vec more = vec_fma(vec_splat(v[j * V_ROW + d * V_FEATURE]), vec_load(p + at), sum);
                 sum = vec_select(vec_load(visible + at), more, sum);
             }
             vec_store(o + d * QUERY_BLOCK + lane, sum);
@@ -1063,7 +1188,10 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     const size_t t = tile->t + lane;
     float *visible = tile->worker + 48 + lane;
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass == FIND_MAXIMUM || *some_open || some_hidden) {
+    if (pass != FIND_MAXIMUM && *some_open && keys >= 12 && !some_hidden) {
+        *some_open = first_1x_scalar(k, q_t, s, m, l);
+        done = 12;
+    } else if (pass == FIND_MAXIMUM || *some_open || some_hidden) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM || some_hidden ? keys : least(keys, 12);
         float maximum[4];
@@ -1094,9 +1222,10 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     *resume = 1;
 }
 
-/* Keys in the next block, of `keys` that remain: near-equal blocks of whole tiles */
-static size_t block_keys_scalar(size_t keys)
+/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+static size_t block_keys_scalar(size_t key, size_t end)
 {
+    const size_t keys = end - key;
     if (keys <= KEY_BLOCK)
         return keys;
     const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
@@ -1111,7 +1240,7 @@ static size_t block_cut_scalar(size_t t, size_t key, size_t end, int *some_hidde
     size_t cut = end;
     *some_hidden = 0;
     cut_at(&cut, some_hidden, key, t, (size_t)-1);
-    return block_keys_scalar(cut - key);
+    return block_keys_scalar(key, cut);
 }
 
 /* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
@@ -1130,7 +1259,7 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
             key += keys;
         }
         if (!tile->resume[i] && pass != FIND_MAXIMUM)
-            for (size_t d = 0; d < D_V; d++)
+            for (size_t d = 0; d < D_VALUE; d++)
                 vec_store(tile->worker + 96 + d * QUERY_BLOCK + i * LANES, vec_zero());
     }
 }
@@ -1171,7 +1300,7 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
         const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
         vec check = vec_zero();
-        for (size_t d = 0; d < D_V; d++) {
+        for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
             check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
@@ -1305,70 +1434,116 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
 
 /* -- phases: what they do, and into how many parts they are cut -- */
 
-static size_t parts_scalar(const struct sequence *s, size_t phase)
+/* groups of 2 query block(s) in a sequence */
+static size_t attend_groups_scalar(const struct group *g)
 {
-    const size_t blocks = (s->n + QUERY_BLOCK - 1) / QUERY_BLOCK;
+    return (g->args->n + 7) / 8;
+}
+
+static size_t parts_scalar(const struct group *g, size_t phase)
+{
+    const size_t rows = g->count * g->args->n, blocks = (rows + QUERY_BLOCK - 1) / QUERY_BLOCK;
     switch (phase) {
     case PHASE_TRANSPOSE:
         return blocks;
     case PHASE_PROJECT:
-        return queries_parts_scalar(s->n) + keys_parts_scalar(s->keys) + inputs_parts_scalar(s->keys);
+        return queries_parts_scalar(rows) + keys_parts_scalar(g->keys) + inputs_parts_scalar(g->keys);
     case PHASE_ATTEND:
-        return (blocks + 1) / 2 * H;
+        return attend_groups_scalar(g) * H * g->count;
     default:
-        return output_parts_scalar(s->n);
+        return output_parts_scalar(rows);
     }
 }
 
-TARGET static void transpose_part_scalar(const struct sequence *s, float *scratch, size_t part)
+TARGET static void transpose_part_scalar(const struct group *g, float *scratch, size_t part)
 {
-    transpose_block_scalar(s->x, D_MODEL, s->n, part * QUERY_BLOCK, scratch + 0);
+    const size_t n = g->args->n, rows = g->count * n;
+    const float *x = g->args->x + g->first * n * D_MODEL;
+    transpose_block_scalar(x, D_MODEL, rows, part * QUERY_BLOCK, scratch + 0);
 }
 
-TARGET static void project_part_scalar(const float *packed, const struct sequence *s, float *scratch, size_t part)
+TARGET static void project_part_scalar(const float *packed, const struct group *g, float *scratch, size_t part)
 {
-    const size_t queries_parts = queries_parts_scalar(s->n);
-    if (part < queries_parts) {
-        queries_part_scalar(packed, scratch + 0, scratch + 64, s->n, part);
-        return;
-    }
-    part -= queries_parts;
-    const size_t keys_parts = keys_parts_scalar(s->keys);
-    if (part < keys_parts)
-        keys_part_scalar(packed, scratch + 0, scratch + 128, s->keys, part);
+    const size_t rows = g->count * g->args->n;
+    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
+    const size_t groups = (g->keys + 7) / 8; /* that are keys as well */
+    const size_t group = least(part / 3, groups), at = part - group * 3;
+    if (group == groups || at < 1)
+        queries_part_scalar(packed, scratch + 0, scratch + 64, rows, group * 1 + at);
+    else if (at < 2)
+        keys_part_scalar(packed, scratch + 0, scratch + 128, g->keys, group * 1 + at - 1);
     else
-        inputs_part_scalar(packed, scratch + 0, scratch + 192, s->keys, part - keys_parts);
+        inputs_part_scalar(packed, scratch + 0, scratch + 192, g->keys, group * 1 + at - 2);
 }
 
-/* one head, 2 query block(s) */
-TARGET static void attend_part_scalar(const struct sequence *s, float *scratch, float *worker, size_t part)
+/* dst[feature][lane] = t[block][feature][row % QUERY_BLOCK] for `count` rows from `row` on, and zero behind them up to a
+ * whole vector; `step` from block to block of t */
+TARGET static void lanes_in_scalar(const float *t, size_t step, size_t row, size_t count, size_t features, float *dst)
 {
-    const size_t groups = ((s->n + QUERY_BLOCK - 1) / QUERY_BLOCK + 1) / 2;
-    const size_t head = part / groups, first = part % groups * 8;
-    const float *k = scratch + 128 + head * H_KV / H * K_HEAD;
-    const float *v = scratch + 192 + head * H_KV / H * V_HEAD;
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const float *src = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        vec_store(dst + (count - 1) / LANES * LANES, vec_zero());
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + i, least(LANES, here - i), vec_load_first(src + lane + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + i, least(LANES, count - i), vec_load_first(src + step + i - here, least(LANES, count - i)));
+    }
+}
+
+/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
+{
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    float *dst = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+    }
+}
+
+/* one head of one sequence, 2 query block(s) */
+TARGET static void attend_part_scalar(const struct group *g, float *scratch, float *worker, size_t part)
+{
+    const size_t groups = attend_groups_scalar(g);
+    const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 8;
+    struct sequence sequence, *s = &sequence;
+    sequence_of(g->args, g->first + index, s);
+    const size_t row_0 = index * s->n; /* of the group's rows */
+    const float *k = scratch + 128 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
+    const float *v = scratch + 192 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + 0 + head * 16;
     for (size_t t = first; t < least(s->n, first + 8); t += QUERY_BLOCK) {
         struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
-        tile.q_t = scratch + 64 + t * 8 + head * 16;
-        attend_scalar(&tile, z + t * 8);
+        const size_t row = row_0 + t;
+        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        /* the tile's queries fill vectors of their own, where q_t and z have them */
+        const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
+        if (!alone)
+            lanes_in_scalar(scratch + 64 + head * 16, 32, row, queries, D_SCORE, worker + 112);
+        tile.q_t = alone ? scratch + 64 + row * 8 + head * 16 : worker + 112;
+        attend_scalar(&tile, alone ? z + row * 8 : worker + 96);
+        if (!alone)
+            lanes_out_scalar(worker + 96, 32, row, queries, D_Z, z);
     }
 }
 
-TARGET static void run_scalar(const float *packed, const struct sequence *s, float *scratch, float *worker, size_t phase, size_t part)
+TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
-        transpose_part_scalar(s, scratch, part);
+        transpose_part_scalar(g, scratch, part);
         break;
     case PHASE_PROJECT:
-        project_part_scalar(packed, s, scratch, part);
+        project_part_scalar(packed, g, scratch, part);
         break;
     case PHASE_ATTEND:
-        attend_part_scalar(s, scratch, worker, part);
+        attend_part_scalar(g, scratch, worker, part);
         break;
     default:
-        output_part_scalar(packed, scratch + 0, s->y, s->n, part);
+        output_part_scalar(packed, scratch + 0, g->args->y + g->first * g->args->n * 8, g->count * g->args->n, part);
         break;
     }
 }
@@ -1436,6 +1611,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
 #undef K_ROW
 #undef K_HEAD
 #undef V_ROW
+#undef V_FEATURE
 #undef V_HEAD
 #undef TARGET
 #undef vec
@@ -1475,10 +1651,11 @@ static const struct kernel {
     golden_isa_id id;
     const char *name;
     int (*pack)(float *packed, const golden_weights *weights);
-    size_t (*parts)(const struct sequence *s, size_t phase);
-    void (*run)(const float *packed, const struct sequence *s, float *scratch, float *worker, size_t phase, size_t part);
+    size_t (*parts)(const struct group *g, size_t phase);
+    void (*run)(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part);
+    size_t rows, sources; /* most queries and keys of sequences that are projected as one matrix */
 } kernels[] = {
-    {GOLDEN_ISA_SCALAR, "scalar", pack_scalar, parts_scalar, run_scalar},
+    {GOLDEN_ISA_SCALAR, "scalar", pack_scalar, parts_scalar, run_scalar, 8, 8},
 };
 #define KERNELS (sizeof kernels / sizeof kernels[0])
 
@@ -1581,11 +1758,27 @@ int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa)
     return GOLDEN_OK;
 }
 
-static void run_part(const struct kernel *kernel, const void *packed, const struct sequence *s, void *scratch, size_t phase,
+static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch, size_t phase,
                      size_t part, size_t worker)
 {
     float *shared = scratch;
-    kernel->run(packed, s, shared, shared + ((size_t)256) + worker * ((size_t)112), phase, part);
+    kernel->run(packed, g, shared, shared + ((size_t)256) + worker * ((size_t)128), phase, part);
+}
+
+/* Sequences that go together; at least 1. */
+static size_t group_size(const struct kernel *kernel, const golden_args *args)
+{
+    const size_t m = args->n;
+    const size_t by_rows = kernel->rows / (args->n > 0 ? args->n : 1), by_sources = kernel->sources / (m > 0 ? m : 1);
+    const size_t fit = least(by_rows, by_sources);
+    return fit > 1 ? fit : 1;
+}
+
+/* Of a call that was checked */
+static size_t phases_of(const struct kernel *kernel, const golden_args *args)
+{
+    const size_t size = group_size(kernel, args);
+    return args->n > 0 ? (args->batch / size + (args->batch % size > 0)) * PHASES : 0;
 }
 
 int golden_forward(const void *packed, const golden_args *args, void *scratch)
@@ -1594,36 +1787,32 @@ int golden_forward(const void *packed, const golden_args *args, void *scratch)
     if (error)
         return error;
     const struct kernel *kernel = kernel_of(packed);
-    for (size_t b = 0; b < args->batch && args->n > 0; b++) {
-        struct sequence s;
-        sequence_of(args, b, &s);
+    const size_t size = group_size(kernel, args);
+    for (size_t b = 0; b < args->batch && args->n > 0; b += least(size, args->batch - b)) {
+        struct group g;
+        group_of(args, b, size, &g);
         for (size_t phase = 0; phase < PHASES; phase++) {
-            const size_t parts = kernel->parts(&s, phase);
+            const size_t parts = kernel->parts(&g, phase);
             for (size_t part = 0; part < parts; part++)
-                run_part(kernel, packed, &s, scratch, phase, part, 0);
+                run_part(kernel, packed, &g, scratch, phase, part, 0);
         }
     }
     return GOLDEN_OK;
 }
 
-/* Of a call that was checked */
-static size_t phases_of(const golden_args *args)
-{
-    return args->n > 0 ? args->batch * PHASES : 0;
-}
-
 size_t golden_phases(const void *packed, const golden_args *args)
 {
-    return kernel_of(packed) == NULL || check_args(args) ? 0 : phases_of(args);
+    return kernel_of(packed) == NULL || check_args(args) ? 0 : phases_of(kernel_of(packed), args);
 }
 
 size_t golden_parts(const void *packed, const golden_args *args, size_t phase)
 {
     if (phase >= golden_phases(packed, args))
         return 0;
-    struct sequence s;
-    sequence_of(args, phase / PHASES, &s);
-    return kernel_of(packed)->parts(&s, phase % PHASES);
+    const struct kernel *kernel = kernel_of(packed);
+    struct group g;
+    group_of(args, phase / PHASES * group_size(kernel, args), group_size(kernel, args), &g);
+    return kernel->parts(&g, phase % PHASES);
 }
 
 int golden_run(const void *packed, const golden_args *args, void *scratch, size_t phase, size_t part, size_t worker)
@@ -1631,14 +1820,14 @@ int golden_run(const void *packed, const golden_args *args, void *scratch, size_
     const int error = check_call(packed, args, scratch);
     if (error)
         return error;
-    if (phase >= phases_of(args))
-        return GOLDEN_ERROR_PART;
     const struct kernel *kernel = kernel_of(packed);
-    struct sequence s;
-    sequence_of(args, phase / PHASES, &s);
-    if (part >= kernel->parts(&s, phase % PHASES))
+    if (phase >= phases_of(kernel, args))
         return GOLDEN_ERROR_PART;
-    run_part(kernel, packed, &s, scratch, phase % PHASES, part, worker);
+    struct group g;
+    group_of(args, phase / PHASES * group_size(kernel, args), group_size(kernel, args), &g);
+    if (part >= kernel->parts(&g, phase % PHASES))
+        return GOLDEN_ERROR_PART;
+    run_part(kernel, packed, &g, scratch, phase % PHASES, part, worker);
     return GOLDEN_OK;
 }
 

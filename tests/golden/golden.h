@@ -66,7 +66,10 @@ extern "C" {
 #define GOLDEN_PACKED_BYTES ((size_t)1344)
 #define GOLDEN_SCRATCH_BYTES GOLDEN_SCRATCH_BYTES_FOR(1)
 /* scratch for one call that `workers` threads share */
-#define GOLDEN_SCRATCH_BYTES_FOR(workers) (((size_t)1024) + (size_t)(workers) * ((size_t)448))
+#define GOLDEN_SCRATCH_BYTES_FOR(workers) (((size_t)1024) + (size_t)(workers) * ((size_t)512))
+
+/* Products of weights that packing takes (1) or not (0): W_Q W_K^T, so that keys are the input itself, and W_V W_O */
+enum { GOLDEN_FOLDS_SCORES = 0, GOLDEN_FOLDS_VALUES = 0 };
 
 /* Instruction sets. This file has scalar. */
 typedef enum golden_isa_id {
@@ -121,8 +124,9 @@ int golden_forward(const void *packed, const golden_args *args, void *scratch);
 
 /* The same for callers with threads: phases 0 ... golden_phases()-1 in order; all parts of a phase in any order, on
  * any threads; then join. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of
- * GOLDEN_SCRATCH_BYTES_FOR(workers). A batch is walked sequence by sequence: where sequences are many and short, let each
- * thread call golden_forward on sequences of its own instead. The result does not depend on who runs what. Both counts are 0 for a
+ * GOLDEN_SCRATCH_BYTES_FOR(workers). A batch is walked a few sequences at a time, each
+ * through all phases: where they are many, it may be better that each thread calls golden_forward on
+ * sequences of its own. The result does not depend on who runs what. Both counts are 0 for a
  * bad call (golden_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
 size_t golden_phases(const void *packed, const golden_args *args);
 size_t golden_parts(const void *packed, const golden_args *args, size_t phase);
