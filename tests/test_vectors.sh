@@ -15,13 +15,24 @@ CC=${CC:-gcc}
 CLANG=${CLANG-clang}
 JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 
+# Folded scores of an infinite key may be -infinity where plain ones are NaN: y shows it then, but attn need not, and
+# misses NaN there (docs/bound.md, "What is not finite"). y has to be right all the same.
+not_said() { # HOW SPEC REPORT
+    case "$1 $2" in
+    *plan.fold=on*/nonfinite_seen.layer)
+        grep -q ': y differs' "$3" && ! grep -q ': y differs.*MISSED' "$3" &&
+            ! grep '^ ' "$3" | grep -vq 'attn\[0\].*; the file has nan; ' ;;
+    *) false ;;
+    esac
+}
+
 # One vector, run as $how says, with $CC; its report goes to files in $results, as several run at once.
 if [ "$1" = --one ]; then
     spec=$2
     base=$results/$(basename "$spec" .layer)
-    # shellcheck disable=SC2086 # $how is one or two words
+    # shellcheck disable=SC2086 # $how is one to three words
     set -- "$ATTNRUN" run "$spec" --in "${spec%.layer}.safetensors" $how
-    if "$@" >"$base.out" 2>&1; then
+    if "$@" >"$base.out" 2>&1 || not_said "$how" "$spec" "$base.out"; then
         : >"$base.passed"
     else
         { echo "FAILED ($?): CC='$CC' $*"; sed 's/^/    /' "$base.out"; } >"$base.failed"
