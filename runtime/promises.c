@@ -157,6 +157,46 @@ static bool parts_in_reverse(struct trial *t)
     return run_parts(t, &args) && zones_intact(t, what) && same_bits(t, what);
 }
 
+/* The arguments of sequence b alone */
+static struct kernel_args args_of_sequence(const struct trial *t, size_t b)
+{
+    const struct inputs *in = t->in;
+    struct kernel_args args = args_of(t, in);
+    const size_t x = in->n * (size_t)t->layer->d_model, source = in->m * (size_t)t->layer->d_source;
+    args.batch = 1;
+    args.x += b * x;
+    args.y += b * (y_count(t) / in->batch);
+    if (args.source != NULL)
+        args.source += b * source;
+    if (args.attn != NULL)
+        args.attn += b * (attn_count(t) / in->batch);
+    if (args.lengths != NULL)
+        args.lengths += b;
+    if (args.mask_bool != NULL && args.mask_bool_batch > 1) {
+        args.mask_bool += b * args.mask_bool_h * in->n * in->m;
+        args.mask_bool_batch = 1;
+    }
+    if (args.mask_add != NULL && args.mask_add_batch > 1) {
+        args.mask_add += b * args.mask_add_h * in->n * in->m;
+        args.mask_add_batch = 1;
+    }
+    return args;
+}
+
+static bool each_sequence_alone(struct trial *t)
+{
+    static const char what[] = "each sequence in a call of its own";
+    if (!prepare(t, 8, 1))
+        return false;
+    for (size_t b = 0; t->in->n > 0 && b < t->in->batch; b++) {
+        const struct kernel_args args = args_of_sequence(t, b);
+        const int error = t->call->forward(t->packed, &args, t->scratch.data);
+        if (error != KERNEL_OK)
+            return broken(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
+    }
+    return zones_intact(t, what) && same_bits(t, what);
+}
+
 /* ---- hidden and visible poison --------------------------------------------------------------------------------- */
 
 /* What rows that see the poison must become: with infinite values a score may be -infinity, which makes the weight 0
@@ -732,7 +772,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
                    const void *packed, uint64_t seed, char why[300], struct diag *diag)
 {
     static bool (*const promises[])(struct trial *) = {
-        first_run, second_run, parts_in_reverse, with_nan, with_infinity, with_huge_values, without_keys, wrong_calls,
+        first_run, second_run, parts_in_reverse, each_sequence_alone, with_nan, with_infinity, with_huge_values, without_keys, wrong_calls,
         wrong_packing};
     struct trial t = {.call = kernel->call, .layer = layer, .in = inputs, .packed = packed, .seed = seed, .why = why,
                       .diag = diag};

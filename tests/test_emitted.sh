@@ -87,11 +87,18 @@ one_other_machine() {
     compile "$1" "$2 $strict -O1 -ffreestanding -nostdlibinc -I$result.include" || fail "$1 with $2"
 }
 
-one_sanitized() {
-    spec=$root/tests/vectors/$1.layer
-    env CC="${2%% *}" CFLAGS="${2#* }" "$build/sanitized/attnrun" check "$spec" --batch 3 --cache "$work/cache" \
-        >"$log" 2>&1 || fail "CC='${2%% *}' CFLAGS='${2#* }' $build/sanitized/attnrun check $spec --batch 3"
+check_sanitized() { # NAME COMPILER_AND_FLAGS OPTION...
+    spec=$root/tests/vectors/$1.layer compiler=$2
+    shift 2
+    env CC="${compiler%% *}" CFLAGS="${compiler#* }" "$build/sanitized/attnrun" check "$spec" "$@" --cache "$work/cache" \
+        >"$log" 2>&1 || fail "CC='${compiler%% *}' CFLAGS='${compiler#* }' $build/sanitized/attnrun check $spec $*"
 }
+one_sanitized() { check_sanitized "$1" "$2" --batch 3; }
+one_sanitized_folded() {
+    check_sanitized "$1" "$2" --batch 3 --set plan.fold=on --set plan.value_layout=blocks --set plan.depth_slab=5 \
+        --set plan.prefetch=on
+}
+one_sanitized_crowd() { check_sanitized "$1" "$2" --batch 23 --n 3 --set plan.fold=off --set plan.value_layout=rows; }
 
 if [ "$1" = --one ]; then
     result=$work/results/$2
@@ -226,6 +233,9 @@ add_sanitized() {
     fi
     # at -O1 it takes six times as long
     for name in $vectors; do job sanitized "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
+    for name in grouped_cross split_conv_cross_out_in every_mask; do
+        for how in sanitized_folded sanitized_crowd; do job $how "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
+    done
     job sanitized conv_cross_padding "${CC:-gcc}" -O1 $flags -fno-sanitize-recover=all
 }
 
