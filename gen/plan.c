@@ -351,6 +351,8 @@ static void prefetch_panels(struct plan_panels *g, const struct request *request
     if (request->unroll < 0)
         g->unroll = UNROLL_PREFETCH;
     const int64_t block_tiles = ceil_div(p->block, g->rows);
+    if (g->k_block / least(g->unroll, g->k_block) < 2)
+        return; /* no loop, in whose turns to ask */
     g->prefetch = prefetch_lines(g->k_block * g->vecs * p->lanes, ceil_div(least(g->group_rows, rows), p->block) * block_tiles,
                                  block_tiles, g->k_block / least(g->unroll, g->k_block));
 }
@@ -361,6 +363,8 @@ static void prefetch_lanes(struct plan_lanes *g, const struct request *request, 
         return;
     if (request->unroll < 0)
         g->unroll = UNROLL_PREFETCH;
+    if (g->depth / least(g->unroll, g->depth) < 2)
+        return;
     g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], ceil_div(least(g->group_rows, tokens), p->block), 1,
                                  g->depth / least(g->unroll, g->depth));
 }
@@ -611,18 +615,37 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
     return p->fold->d_value >= VALUE_BLOCKS_LEAST || (!input && tokens > 1.05 * features);
 }
 
+/* Floats of all weights as they are packed, without biases and padding */
+static double weights_size(const struct plan_isa *p, const struct layer *layer)
+{
+    const struct plan_fold *f = p->fold;
+    const double heads = (double)layer->h, in_q = (double)layer->d_in_q, in_kv = (double)layer->d_in_kv;
+    double size = 0;
+    if (!f->q_is_k)
+        size += heads * in_q * (double)f->d_score;
+    if (!f->scores)
+        size += (double)layer->h_kv * in_kv * (double)layer->d_k;
+    if (!f->values && !layer->identity)
+        size += (double)layer->h_kv * in_kv * (double)layer->d_v;
+    if (layer->w_o == W_O_DENSE)
+        size += heads * (double)f->d_z * (double)layer->d_model;
+    if (layer->w_o == W_O_CONV)
+        size += (double)layer->conv_width * (double)f->d_z * (double)layer->d_model;
+    return size;
+}
+
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a panel
- * is worth fetching; else as many as fill the vectors. Not possible where a sequence must begin with a block of its own
+ * is worth fetching; else as many as fill the vectors. Never so many that the longer input, queries or keys, exceeds that by
+ * more than one sequence. Not possible where a sequence must begin with a block of its own
  * (values in blocks), has zeros before it (convolution), or has memory behind it that may not be read. */
 static void choose_batch(struct plan_isa *p, const struct layer *layer)
 {
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)))
         return;
-    const struct layer_parameters weights = layer_parameters(layer);
-    const bool stays = weights.total * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes;
+    const bool stays = weights_size(p, layer) * sizeof(float) <= (double)p->isa->l2_bytes;
     const bool fills = round_up(layer->seq_len, p->lanes) * 20 <= layer->seq_len * 21;
     const int64_t wanted = !stays ? BATCH_ROWS : !fills ? 8 * p->lanes : 1;
-    const int64_t sequences = ceil_div(wanted, layer->seq_len);
+    const int64_t sequences = least(ceil_div(wanted, layer->seq_len), ceil_div(wanted, layer->source_len));
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = sequences * layer->source_len;
 }

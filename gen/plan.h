@@ -54,7 +54,7 @@ struct plan_panels {
     bool shares_tiles;    /* values: alike to the keys' in all that their tiles depend on */
 };
 
-/* The product Q^T = W_Q^T X^T: features as rows, queries along the lanes. */
+/* A product C^T = W^T A^T, of the queries or of values in blocks: features as rows, tokens along the lanes. */
 struct plan_lanes {
     int64_t depth, groups, columns, rows, unroll, unroll_rest;
     int64_t a_group; /* step of A from group to group */

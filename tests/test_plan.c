@@ -481,12 +481,14 @@ static void test_batches(void **state)
 {
     (void)state;
     static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, whole[] = {32, 32, 32}, many[] = {260, 260, 260};
+    static const int64_t ninths[] = {20, 40, 75}, one[] = {5, 5, 5};
 #define WORDS(...) (const char *const[]){"plan.value_layout=rows", __VA_ARGS__ NULL}
     check_batch(WORDS("plan.fold=off", ), 5, fifths); /* eight vectors at least */
     check_batch(WORDS("plan.fold=off", ), 32, whole); /* one sequence fills its vectors */
     check_batch(WORDS("d_model=1024", "h=16", ), 5, many); /* weights from beyond L2: 256 tokens */
     check_batch(WORDS("w_o=conv", ), 5, none);
-    check_batch(WORDS("attention=cross", "source_len=9", ), 5, fifths);
+    check_batch(WORDS("attention=cross", "source_len=9", ), 5, ninths); /* the longer input decides */
+    check_batch(WORDS("attention=cross", "source_len=4096", ), 5, one);
     check_batch(WORDS("attention=cross", "source_len=9", "mask=padding", ), 5, none);
     check_batch((const char *const[]){"plan.value_layout=blocks", NULL}, 5, none);
 #undef WORDS

@@ -93,7 +93,7 @@
 #include <immintrin.h>
 #endif
 #if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF /* gcc: no product below feeds a sum but through vec_fma */
+#pragma STDC FP_CONTRACT OFF /* gcc: no f32 product below feeds a sum but through vec_fma */
 #endif
 
 enum {
@@ -2784,8 +2784,10 @@ TARGET static void queries_single_4x6_avx2(const float *w, const float *a, float
     vec_store(out + 1 * LANES, c_1);
     vec_store(out + 2 * LANES, c_2);
     vec_store(out + 3 * LANES, c_3);
-    for (size_t f = 0; f < 24; f++)
+    for (size_t f = 0; f < 24; f++) {
+        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
         c[f * QUERY_BLOCK] = out[f / 6 * LANES + f % 6];
+    }
 }
 
 /* one token alone, 6 features: they lie along the lanes for once; the order of the sums is the same */
@@ -2798,8 +2800,10 @@ TARGET static void queries_single_1x6_avx2(const float *w, const float *a, float
     }
     float out[1 * LANES];
     vec_store(out + 0 * LANES, c_0);
-    for (size_t f = 0; f < 6; f++)
+    for (size_t f = 0; f < 6; f++) {
+        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
         c[f * QUERY_BLOCK] = out[f / 6 * LANES + f % 6];
+    }
 }
 
 /* one token alone, 4 x 5 features: they lie along the lanes for once; the order of the sums is the same */
@@ -2821,8 +2825,10 @@ TARGET static void queries_single_4x5_avx2(const float *w, const float *a, float
     vec_store(out + 1 * LANES, c_1);
     vec_store(out + 2 * LANES, c_2);
     vec_store(out + 3 * LANES, c_3);
-    for (size_t f = 0; f < 20; f++)
+    for (size_t f = 0; f < 20; f++) {
+        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
         c[f * QUERY_BLOCK] = out[f / 5 * LANES + f % 5];
+    }
 }
 
 /* one token alone, 5 features: they lie along the lanes for once; the order of the sums is the same */
@@ -2835,8 +2841,10 @@ TARGET static void queries_single_1x5_avx2(const float *w, const float *a, float
     }
     float out[1 * LANES];
     vec_store(out + 0 * LANES, c_0);
-    for (size_t f = 0; f < 5; f++)
+    for (size_t f = 0; f < 5; f++) {
+        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
         c[f * QUERY_BLOCK] = out[f / 5 * LANES + f % 5];
+    }
 }
 
 /* 1 part(s) for each group of 32 tokens: part = token group x 11 tile(s) */
@@ -5379,8 +5387,10 @@ TARGET static void queries_single_4x13_avx512(const float *w, const float *a, fl
     vec_store(out + 1 * LANES, c_1);
     vec_store(out + 2 * LANES, c_2);
     vec_store(out + 3 * LANES, c_3);
-    for (size_t f = 0; f < 52; f++)
+    for (size_t f = 0; f < 52; f++) {
+        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
         c[f * QUERY_BLOCK] = out[f / 13 * LANES + f % 13];
+    }
 }
 
 /* one token alone, 13 features: they lie along the lanes for once; the order of the sums is the same */
@@ -5393,8 +5403,10 @@ TARGET static void queries_single_1x13_avx512(const float *w, const float *a, fl
     }
     float out[1 * LANES];
     vec_store(out + 0 * LANES, c_0);
-    for (size_t f = 0; f < 13; f++)
+    for (size_t f = 0; f < 13; f++) {
+        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
         c[f * QUERY_BLOCK] = out[f / 13 * LANES + f % 13];
+    }
 }
 
 /* one token alone, 4 x 12 features: they lie along the lanes for once; the order of the sums is the same */
@@ -5416,8 +5428,10 @@ TARGET static void queries_single_4x12_avx512(const float *w, const float *a, fl
     vec_store(out + 1 * LANES, c_1);
     vec_store(out + 2 * LANES, c_2);
     vec_store(out + 3 * LANES, c_3);
-    for (size_t f = 0; f < 48; f++)
+    for (size_t f = 0; f < 48; f++) {
+        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
         c[f * QUERY_BLOCK] = out[f / 12 * LANES + f % 12];
+    }
 }
 
 /* one token alone, 12 features: they lie along the lanes for once; the order of the sums is the same */
@@ -5430,8 +5444,10 @@ TARGET static void queries_single_1x12_avx512(const float *w, const float *a, fl
     }
     float out[1 * LANES];
     vec_store(out + 0 * LANES, c_0);
-    for (size_t f = 0; f < 12; f++)
+    for (size_t f = 0; f < 12; f++) {
+        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
         c[f * QUERY_BLOCK] = out[f / 12 * LANES + f % 12];
+    }
 }
 
 /* 1 part(s) for each group of 32 tokens: part = token group x 5 tile(s) */
@@ -8088,7 +8104,7 @@ const char *tiny_strerror(int error)
     case TINY_ERROR_ISA:
         return "this file or this machine lacks the instruction set";
     case TINY_ERROR_NONFINITE:
-        return "a weight is NaN or infinite, or becomes so with the scale folded in";
+        return "a weight is NaN or infinite, or becomes so with the scale or another weight folded in";
     case TINY_ERROR_PACKED:
         return "not a block that tiny_pack filled";
     case TINY_ERROR_PART:

@@ -46,7 +46,7 @@
 #error "golden.c needs IEEE arithmetic: compile it without -ffast-math and its parts"
 #endif
 #if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF /* gcc: no product below feeds a sum but through vec_fma */
+#pragma STDC FP_CONTRACT OFF /* gcc: no f32 product below feeds a sum but through vec_fma */
 #endif
 
 enum {
@@ -1871,7 +1871,7 @@ const char *golden_strerror(int error)
     case GOLDEN_ERROR_ISA:
         return "this file or this machine lacks the instruction set";
     case GOLDEN_ERROR_NONFINITE:
-        return "a weight is NaN or infinite, or becomes so with the scale folded in";
+        return "a weight is NaN or infinite, or becomes so with the scale or another weight folded in";
     case GOLDEN_ERROR_PACKED:
         return "not a block that golden_pack filled";
     case GOLDEN_ERROR_PART:
