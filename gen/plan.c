@@ -706,7 +706,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 static double size_bound(const struct layer *l)
 {
     const double wide = 64, q = (double)l->seq_len + BATCH_ROWS + wide;
-    const double s = ((double)l->source_len) * (BATCH_ROWS / (double)l->seq_len + 1) + wide;
+    const double s = (double)l->source_len + BATCH_ROWS + wide; /* choose_batch adds no more than that to either */
     const double in = (double)l->d_source + 1;
     const double e_k = (double)l->h * ((double)l->d_k + in) + wide, e_v = (double)l->h * ((double)l->d_v + in) + wide;
     const double d = (double)l->d_model + (double)l->d_source + wide;
