@@ -17,26 +17,12 @@
 #include <unistd.h>
 
 #include "../runtime/compare.h"
+#include "layer_of.h"
 
 #define D 24
 #define H 3
 #define DK (D / H)
 #define N 40
-
-static struct layer *layer_of(const char *spec)
-{
-    char path[] = "/tmp/test_compare.XXXXXX";
-    struct diag diag = {0};
-    int file = mkstemp(path);
-    FILE *out = fdopen(file, "w");
-    fprintf(out, "name = test\n%s", spec);
-    fclose(out);
-    struct layer *layer = layer_read(path, NULL, 0, &diag);
-    unlink(path);
-    if (layer == NULL)
-        fail_msg("%s\n%s", spec, diag.messages[0]);
-    return layer;
-}
 
 struct subject {
     struct layer *layer;

@@ -17,27 +17,13 @@
 #include <unistd.h>
 
 #include "../runtime/compare.h"
+#include "layer_of.h"
 
 #define LAYERS 300
 #define LOG2_E 1.4426950408889634
 
 static const struct folds all_folds[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 static const char *const fold_names[] = {"plain", "scores", "values", "both"};
-
-static struct layer *layer_of(const char *spec)
-{
-    char path[] = "/tmp/test_fold.XXXXXX";
-    struct diag diag = {0};
-    int file = mkstemp(path);
-    FILE *out = fdopen(file, "w");
-    fprintf(out, "name = test\n%s", spec);
-    fclose(out);
-    struct layer *layer = layer_read(path, NULL, 0, &diag);
-    unlink(path);
-    if (layer == NULL)
-        fail_msg("%s\n%s", spec, diag.messages[0]);
-    return layer;
-}
 
 /* ---- random layers --------------------------------------------------------------------------------------------- */
 

@@ -16,23 +16,9 @@
 #include <unistd.h>
 
 #include "../runtime/reference.h"
+#include "layer_of.h"
 
 /* ---- making layers and inputs ---------------------------------------------------------------------------------- */
-
-static struct layer *layer_of(const char *spec)
-{
-    char path[] = "/tmp/test_reference.XXXXXX";
-    struct diag diag = {0};
-    int file = mkstemp(path);
-    FILE *out = fdopen(file, "w");
-    fprintf(out, "name = test\n%s", spec);
-    fclose(out);
-    struct layer *layer = layer_read(path, NULL, 0, &diag);
-    unlink(path);
-    if (layer == NULL)
-        fail_msg("%s\n%s", spec, diag.messages[0]);
-    return layer;
-}
 
 static struct inputs inputs_of(const struct layer *layer, uint64_t seed, size_t batch, size_t n, size_t m)
 {
