@@ -1,20 +1,6 @@
 # Ratios of feature to base, measured and predicted: a Markdown table, a CSV, and the features that cost too much.
-# Files: bases ("BASE D_MODEL H N"), table ("FEATURE BYTES"), points ("BASE FEATURE"), predicted (see features.sh),
+# Needs ../flat/quantile.awk. Files: bases ("BASE D_MODEL H N"), table ("FEATURE BYTES"), points ("BASE FEATURE"), predicted (see features.sh),
 # measured ("BASE FEATURE ROUND base|feature ISA MICROSECONDS SHARE").
-
-# The q-quantile of the numbers in `text`, linear between neighbours.
-function quantile(text, q,    n, i, j, t, v, at, low) {
-    n = split(text, v, " ")
-    for (i = 2; i <= n; i++) {
-        t = v[i] + 0
-        for (j = i - 1; j >= 1 && v[j] + 0 > t; j--)
-            v[j + 1] = v[j]
-        v[j + 1] = t
-    }
-    at = 1 + q * (n - 1)
-    low = int(at)
-    return low >= n ? v[n] : v[low] + (at - low) * (v[low + 1] - v[low])
-}
 
 function out(text) {
     print text

@@ -150,7 +150,7 @@ status=0
 for base in $bases; do
     echo "$base $(of "$base" d_model) $(of "$base" h) $(of "$base" seq_len)"
 done > "$work/bases"
-awk -v limit="${FEATURES_LIMIT:-10}" -v csv="$out/features.csv" -v markdown="$out/features.md" -f "$here/features.awk" \
+awk -v limit="${FEATURES_LIMIT:-10}" -v csv="$out/features.csv" -v markdown="$out/features.md" -f "$here/../flat/quantile.awk" -f "$here/features.awk" \
     "$work/bases" "$work/table" "$work/points" "$work/predicted" "$work/measured" || status=$?
 echo "bench-features: $out/features.md and $out/features.csv" >&2
 exit "$status"

@@ -1,23 +1,5 @@
 # Medians and quartiles of each point beside its expected share: a table, the CSV, and the points that are too low.
-# Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS SHARE").
-
-function sorted(text, values,    n, i, j, t) {
-    n = split(text, values, " ")
-    for (i = 2; i <= n; i++) {
-        t = values[i] + 0
-        for (j = i - 1; j >= 1 && values[j] + 0 > t; j--)
-            values[j + 1] = values[j]
-        values[j + 1] = t
-    }
-    return n
-}
-
-# linear between neighbours
-function quantile(values, n, q,    at, low) {
-    at = 1 + q * (n - 1)
-    low = int(at)
-    return low >= n ? values[n] : values[low] + (at - low) * (values[low + 1] - values[low])
-}
+# Needs quantile.awk. Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS SHARE").
 
 FNR == 1 { file++ }
 file == 1 { point[++points] = $1 " " $2; next }
@@ -52,12 +34,10 @@ END {
                     lost[++losses] = point[i] " " isa[k]
                 continue
             }
-            n = sorted(us[key], values)
-            time = quantile(values, n, 0.5)
-            n = sorted(share[key], values)
-            median = quantile(values, n, 0.5)
-            q1 = quantile(values, n, 0.25)
-            q3 = quantile(values, n, 0.75)
+            time = quantile(us[key], 0.5)
+            median = quantile(share[key], 0.5)
+            q1 = quantile(share[key], 0.25)
+            q3 = quantile(share[key], 0.75)
             differs = 100 * (median - expected[key])
             line = sprintf("%-9s %6s  %-7s %9.2f %8.1f%% %6.1f%% %6.1f%% %8.1f%% %+7.1f  %s", p[1], p[2], isa[k], \
                            time, 100 * median, 100 * q1, 100 * q3, 100 * expected[key], differs, bound[key])

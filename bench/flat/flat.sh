@@ -115,7 +115,7 @@ while [ "$round" -le "$rounds" ]; do
 done
 
 status=0
-awk -v limit="${FLAT_LIMIT:-10}" -v csv="$out/flat.csv" -f "$here/flat.awk" "$work/points" "$work/expected" \
+awk -v limit="${FLAT_LIMIT:-10}" -v csv="$out/flat.csv" -f "$here/quantile.awk" -f "$here/flat.awk" "$work/points" "$work/expected" \
     "$work/measured" || status=$?
 for dimension in $dimensions; do
     names=$(echo "$isa" | tr , ' ')
