@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Names and numbers for templates. Nothing here decides anything: the plan does, in C.
 
 local helpers = {}
@@ -71,12 +72,13 @@ function helpers.c_comment_wrap(text, width, prefix)
     return table.concat(lines, "\n")
 end
 
--- The heights of row tiles for `total` rows at a time: near-equal ones of at most `most`, then halves down to 1, which
--- serve what is left where fewer rows exist. Largest first, each once: 64 by 14 → 13, 12, 6, 3, 2, 1.
-function helpers.row_heights(total, most)
+-- The heights of row tiles for `total` rows at a time: near-equal ones of at most `most`, then each `step` times lower
+-- (rounded up) down to 1, which serve what is left where fewer rows exist. Largest first, each once: 64 by 14 and 2 →
+-- 13, 12, 6, 3, 2, 1.
+function helpers.row_heights(total, most, step)
     local heights = {}
     for _, part in ipairs(helpers.split_even(total, most)) do heights[#heights + 1] = part.height end
-    while heights[#heights] > 1 do heights[#heights + 1] = (heights[#heights] + 1) // 2 end
+    while heights[#heights] > 1 do heights[#heights + 1] = (heights[#heights] + step - 1) // step end
     return heights
 end
 
@@ -107,6 +109,15 @@ function helpers.words_used(vocabulary, text)
         end
     end
     return table.concat(chosen, "\n") .. "\n", macros
+end
+
+-- Bytes of machine code that a compiler makes of a section, about: `rates` say how many for each thing that is counted
+-- in the text. Rounded to hundreds; nil where nothing was measured.
+function helpers.code_bytes(text, rates)
+    local function count(pattern) return select(2, text:gsub(pattern, "")) end
+    local bytes = rates.loop * count("for %(") + rates.transpose * count("transpose[%w_]*%(") +
+        rates.statement * count(";")
+    return bytes > 0 and math.floor(bytes / 100 + 0.5) * 100 or nil
 end
 
 -- FNV-1a, 64 bits, as a C constant: tells texts apart, protects nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Diagnostics: collected as text when they are found, printed together at the end.
  *
  * Left out on purpose: sorting (messages come in the order in which they were found) and any exit().
@@ -7,6 +8,14 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Names come from files of others: what would steer a terminal is shown as '?'. */
+static void disarm(char *message)
+{
+    for (; *message != '\0'; message++)
+        if (((unsigned char)*message < ' ' && *message != '\n' && *message != '\t') || *message == 0x7f)
+            *message = '?';
+}
 
 /* "place: error: text" on the heap, or NULL without memory. */
 static char *compose(const char *place, const char *format, va_list args)
@@ -26,6 +35,7 @@ static char *compose(const char *place, const char *format, va_list args)
         return NULL;
     snprintf(message, head + 1, "%s%serror: ", place, colon);
     vsnprintf(message + head, (size_t)text + 1, format, args);
+    disarm(message);
     return message;
 }
 
@@ -67,6 +77,15 @@ int diag_report(const struct diag *diag, FILE *out)
     if (diag->errors == 0)
         return EXIT_GOOD;
     return diag->environment ? EXIT_ENVIRONMENT : EXIT_USAGE;
+}
+
+const char *diag_first(const struct diag *diag)
+{
+    const char *message = diag->errors > 0 ? diag->messages[0] : "";
+    if (message == NULL)
+        return "out of memory";
+    const char *text = strstr(message, "error: ");
+    return text != NULL ? text + strlen("error: ") : message;
 }
 
 void diag_free(struct diag *diag)

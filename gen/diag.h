@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Diagnostics: "place: error: what is wrong; what would be right", collected, at most 20 shown.
  *
  * Left out on purpose: severities beyond error and warning, colours, source excerpts.
@@ -38,6 +39,8 @@ void diag_environment(struct diag *diag, const char *place, const char *format, 
 
 /* Prints what was collected, and how many more there were; returns the exit code that fits. */
 int diag_report(const struct diag *diag, FILE *out);
+/* The first message without its place and "error: "; "" if there is none. */
+const char *diag_first(const struct diag *diag);
 void diag_free(struct diag *diag);
 
 #endif

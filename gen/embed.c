@@ -1,6 +1,7 @@
-/* Build-time tool: embed OUT.c FILE… writes the files as byte arrays, in the order of their names.
+/* SPDX-License-Identifier: MIT */
+/* Build-time tool: embed OUT.c NAME FILE… writes the files as byte arrays, in the order of their names.
  *
- * Left out on purpose: compression and any change to the bytes. The result is `embedded_files` of emit.h.
+ * Left out on purpose: compression and any change to the bytes. The result is the array NAME of embedded.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,9 +37,9 @@ static long embed_bytes(FILE *out, const char *path, int index)
     return size;
 }
 
-static int embed(FILE *out, char **paths, int count, long *sizes)
+static int embed(FILE *out, const char *name, char **paths, int count, long *sizes)
 {
-    fprintf(out, "/* Written by embed.c. */\n#include \"emit.h\"\n\n");
+    fprintf(out, "/* Written by embed.c. */\n#include \"embedded.h\"\n\n");
     for (int i = 0; i < count; i++) {
         sizes[i] = embed_bytes(out, paths[i], i);
         if (sizes[i] < 0) {
@@ -46,22 +47,22 @@ static int embed(FILE *out, char **paths, int count, long *sizes)
             return 0;
         }
     }
-    fprintf(out, "const struct embedded_file embedded_files[] = {\n");
+    fprintf(out, "const struct embedded_file %s[] = {\n", name);
     for (int i = 0; i < count; i++)
         fprintf(out, "    {\"%s\", file_%d, %ld},\n", base_name(paths[i]), i, sizes[i]);
-    fprintf(out, "};\nconst size_t embedded_files_count = %d;\n", count);
+    fprintf(out, "};\nconst size_t %s_count = %d;\n", name, count);
     return !ferror(out);
 }
 
 int main(int argc, char **argv)
 {
-    const int count = argc - 2;
+    const int count = argc - 3;
     long *sizes;
     FILE *out;
     int good;
 
     if (count < 1) {
-        fprintf(stderr, "usage: embed OUT.c FILE...\n");
+        fprintf(stderr, "usage: embed OUT.c NAME FILE...\n");
         return 2;
     }
     sizes = calloc((size_t)count, sizeof *sizes);
@@ -70,8 +71,8 @@ int main(int argc, char **argv)
         perror(argv[1]);
         return 3;
     }
-    qsort(argv + 2, (size_t)count, sizeof *argv, by_name);
-    good = embed(out, argv + 2, count, sizes);
+    qsort(argv + 3, (size_t)count, sizeof *argv, by_name);
+    good = embed(out, argv[2], argv + 3, count, sizes);
     if (fclose(out) != 0)
         good = 0;
     free(sizes);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See emit.h. The Lua stack of the state is: 1 the message handler, 2 expand(), 3 the context, then the tables that
  * are open. Everything that can raise a Lua error runs under lua_pcall().
  */
@@ -16,6 +17,7 @@
 #include <lualib.h>
 
 #include "diag.h"
+#include "embedded.h"
 
 enum { AT_HANDLER = 1, AT_EXPAND = 2, AT_CONTEXT = 3 };
 
@@ -126,14 +128,6 @@ static bool note_path(struct emit *emit, const char *path)
     return true;
 }
 
-static const struct embedded_file *embedded(const char *name)
-{
-    for (size_t i = 0; i < embedded_files_count; i++)
-        if (strcmp(embedded_files[i].name, name) == 0)
-            return &embedded_files[i];
-    return NULL;
-}
-
 /* read(name) for expand.lua, from the folder: text, or nil and a message. */
 static int read_from_folder(lua_State *lua)
 {
@@ -157,7 +151,7 @@ static int read_from_folder(lua_State *lua)
 static int read_embedded(lua_State *lua)
 {
     const char *name = luaL_checkstring(lua, 1);
-    const struct embedded_file *file = embedded(name);
+    const struct embedded_file *file = embedded_find(embedded_files, embedded_files_count, name);
 
     if (!file) {
         lua_pushnil(lua);
@@ -171,7 +165,7 @@ static int read_embedded(lua_State *lua)
 /* Leaves the chunk of an embedded Lua file on the stack. */
 static void load_embedded(lua_State *lua, const char *name)
 {
-    const struct embedded_file *file = embedded(name);
+    const struct embedded_file *file = embedded_find(embedded_files, embedded_files_count, name);
 
     if (!file)
         luaL_error(lua, "%s is not embedded", name);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From context and templates to files: the Lua state, the context that templates read, and writing.
  *
  * Left out on purpose: what the context holds (plan.c fills it) and how a template is read (expand.lua does it).
@@ -10,17 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "embedded.h"
+
 struct diag;
 struct emit;
-
-/* The templates and the Lua files, put into the binary by embed.c; in the order of their names. */
-struct embedded_file {
-    const char *name;
-    const unsigned char *data;
-    size_t size;
-};
-extern const struct embedded_file embedded_files[];
-extern const size_t embedded_files_count;
 
 /* Opens a state with an empty context. `templates` is the folder that templates are read from, NULL for the embedded
  * ones. NULL, with errors in diag, when there is no memory. */

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- A template becomes a Lua chunk, the chunk becomes text.
 --
 --   $ lua           a line of Lua ("$" in column one, then a blank; or "$" alone)

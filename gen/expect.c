@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model of the time that a step takes, in cycles of one core:
  *
  *     cycles = the largest bound + what of the others is not hidden behind it + starts and ends of tiles
@@ -40,7 +41,7 @@
 #define AHEAD_SHOWS 0.25        /* of bytes from L3 that were asked for in time, the share whose cycles show */
 
 /* What one instruction set's row adds. `ports`: vector multiply-adds a cycle, as attnrun measures the peak: the scalar
- * one is that of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of weights,
+ * and sse4's are those of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of weights,
  * in slots of those ports. `hide`: one test of a mask, select and maximum of a masked score, softmax apart from it.
  * `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from L2 costs
  * beside all else: measured, the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
@@ -50,6 +51,7 @@ struct core {
 };
 static const struct core cores[] = {
     {"scalar", .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
+    {"sse4", .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
     {"avx2", .ports = 2, .loads = 3, .exp = 13, .hide = 24, .transpose = 0.5, .stream = 1.6, .fma_bytes = 5, .load_bytes = 9},
     {"avx512", .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0, .fma_bytes = 6, .load_bytes = 10},
 };
@@ -132,8 +134,9 @@ static double line_bytes(int64_t count)
 
 #define HEIGHTS_MOST 24
 
-/* As the templates cut rows: near-equal heights of at most `most` for `total` rows at a time, then halves down to 1. */
-static int row_heights(int64_t total, int64_t most_rows, int64_t heights[HEIGHTS_MOST])
+/* As the templates cut rows: near-equal heights of at most `most` for `total` rows at a time, then each `step` times
+ * lower down to 1. */
+static int row_heights(int64_t total, int64_t most_rows, int64_t step, int64_t heights[HEIGHTS_MOST])
 {
     const int64_t parts = ceil_div(total, most_rows), low = total / parts;
     int count = 0;
@@ -141,7 +144,7 @@ static int row_heights(int64_t total, int64_t most_rows, int64_t heights[HEIGHTS
         heights[count++] = low + 1;
     heights[count++] = low;
     for (; heights[count - 1] > 1; count++)
-        heights[count] = (heights[count - 1] + 1) / 2;
+        heights[count] = ceil_div(heights[count - 1], step);
     return count;
 }
 
@@ -229,7 +232,7 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
                          bool c_far, double times)
 {
     int64_t heights[HEIGHTS_MOST];
-    const int count = row_heights(m->plan->block, g->rows, heights);
+    const int count = row_heights(m->plan->block, g->rows, m->plan->rows_step, heights);
     const struct blocks b = blocks_of(m, rows);
     const double groups = (double)g->groups, taps = (double)g->taps;
     const double slabs = (double)ceil_div(g->depth, g->k_block), depth = (double)g->depth / slabs;
@@ -280,7 +283,7 @@ static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth
     const int64_t rows = vecs == p->vecs ? p->rows : p->rows_single;
     const double queries = 4 * depth * (double)(vecs * p->lanes);
     int64_t heights[HEIGHTS_MOST];
-    const int count = row_heights(rows, rows, heights);
+    const int count = row_heights(rows, rows, p->rows_step, heights);
     for (int i = 0; i < count; i++) {
         const double tiles = times * (double)(keys / heights[i]);
         keys %= heights[i];
@@ -340,7 +343,7 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     const double vectors = times * (double)keys * (double)s->vecs;
     const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
-    if (open && !s->masked) { /* one register tile first: its largest scores become the reference scores */
+    if (open && !s->masked && p->at_once) { /* one register tile first: its largest scores become the reference scores */
         const int64_t done = least(keys, rows);
         count_scores(m, s->vecs, done, times);
         w->operations += FIRST_OPERATIONS * times * (double)done * (double)s->vecs;
@@ -348,7 +351,17 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     } else {
         count_scores(m, s->vecs, keys, times);
     }
+    if (p->two_pass) { /* the scores once more, for their maximum alone */
+        count_scores(m, s->vecs, keys, times);
+        w->operations += FIRST_OPERATIONS * vectors;
+        w->operations += s->masked ? vectors * m->core->hide : 0;
+        w->overhead += times * BLOCK_CYCLES;
+    }
     w->operations += vectors * m->core->exp;
+    if (!p->at_once) { /* stored, read for the maximum, read again for the weights */
+        w->operations += vectors;
+        w->loads += 3 * vectors;
+    }
     if (s->masked) {
         const double tensors = ((mask & MASK_BOOL) != 0 ? 1 : 0) + ((mask & MASK_ADDITIVE) != 0 ? 1 : 0);
         w->operations += vectors * m->core->hide;
@@ -640,13 +653,20 @@ static void sum_up(struct expect *e, const struct core *core, int64_t lanes, dou
             e->layer.held_by = (enum expect_bound)b;
 }
 
-static const struct core *core_of(const struct isa *isa)
+#define CORES (sizeof cores / sizeof cores[0])
+
+/* CORES for a set that the measured core lacks */
+static size_t core_of(const struct isa *isa)
 {
-    const size_t count = sizeof cores / sizeof cores[0];
     size_t i = 0;
-    while (i + 1 < count && strcmp(cores[i].isa, isa->name) != 0)
+    while (i < CORES && strcmp(cores[i].isa, isa->name) != 0)
         i++;
-    return &cores[i]; /* a set without a row of its own is taken for the last one's like */
+    return i;
+}
+
+bool expect_knows(const struct isa *isa)
+{
+    return core_of(isa) < CORES;
 }
 
 /* The plain layer's multiply-adds. A projection that is gone counts where its result comes from. */
@@ -664,7 +684,7 @@ static void count_useful(struct expect *e, const struct layer *l, const struct p
 
 void expect_make(struct expect *e, const struct layer *l, const struct plan_isa *p, int64_t batch)
 {
-    struct model m = {.layer = l, .plan = p, .core = core_of(p->isa)};
+    struct model m = {.layer = l, .plan = p, .core = &cores[core_of(p->isa)]};
     const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = 4 * (double)p->shared_size;
     const double inputs = 4 * (n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
     const double pairs = (double)l->h * n * keys;
@@ -727,6 +747,10 @@ void expect_explain(const struct plan *plan, const struct layer *layer, int64_t 
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         struct expect e;
+        if (!expect_knows(p->isa)) {
+            fprintf(out, "\n  %-16s nothing is expected of it: no core that has it was measured\n", p->isa->name);
+            continue;
+        }
         expect_make(&e, layer, p, batch);
         fprintf(out, "\n  %-16s %14s %14s %8s   held by\n", p->isa->name, "cycles", "vector FMAs", "share");
         for (int s = 0; s < EXPECT_STEPS; s++)
@@ -737,6 +761,8 @@ void expect_explain(const struct plan *plan, const struct layer *layer, int64_t 
     fputc('\n', out);
     for (int64_t i = 0; i < plan->count; i++) {
         struct expect e;
+        if (!expect_knows(plan->isas[i].isa))
+            continue;
         expect_make(&e, layer, &plan->isas[i], batch);
         fprintf(out, "expected %s layer %.3f %s\n", plan->isas[i].isa->name, e.layer.share,
                 bounds[e.layer.held_by].name);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What speed the plan's kernel should reach: counts of the instructions and bytes that each step takes, divided by what
  * a core does in a cycle. A pure function of layer, plan and instruction set.
  *
@@ -7,9 +8,11 @@
 #ifndef ATTNGEN_EXPECT_H
 #define ATTNGEN_EXPECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+struct isa;
 struct layer;
 struct plan;
 struct plan_isa;
@@ -47,9 +50,11 @@ struct expect {
     struct expect_step layer;
 };
 
-/* `batch` sequences of seq_len queries and source_len keys, one call. */
+/* Whether the core that the model is of has the instruction set. */
+bool expect_knows(const struct isa *isa);
+/* `batch` sequences of seq_len queries and source_len keys, one call; of a set that it knows. */
 void expect_make(struct expect *expect, const struct layer *layer, const struct plan_isa *plan, int64_t batch);
-/* A table for each instruction set, and a line for scripts: "expected avx512 layer 0.913 FMA ports". */
+/* A table for each instruction set that it knows, and a line for scripts: "expected avx512 layer 0.913 FMA ports". */
 void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out);
 
 const char *expect_bound_name(enum expect_bound bound);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The walk through a layer: each step with its equation, shapes, parameters, multiply-adds and bytes; totals;
  * which parameters depend on h; what masks save and what width costs.
  *
@@ -542,31 +543,19 @@ static void explain_heads(const struct layer *l, FILE *out)
 
 /* ---- the whole walk -------------------------------------------------------------------------------------- */
 
-static struct text mask_words(const struct layer *l)
-{
-    static const struct { unsigned bit; const char *name; } masks[] = {
-        {MASK_CAUSAL, "causal"}, {MASK_PADDING, "padding"}, {MASK_NO_SELF, "no_self"}, {MASK_WINDOW, "window"},
-        {MASK_BOOL, "bool"}, {MASK_ADDITIVE, "additive"}};
-    struct text text = {"none"};
-    size_t used = 0;
-    for (size_t i = 0; i < COUNT_OF(masks); i++)
-        if ((l->mask & masks[i].bit) != 0)
-            used += (size_t)snprintf(text.text + used, sizeof text.text - used, "%s%s", used > 0 ? "+" : "",
-                                     masks[i].name);
-    return text;
-}
-
 static void explain_head(const struct layer *l, FILE *out)
 {
     static const char *const widths[] = {[WIDTH_NARROW] = "narrow", [WIDTH_WIDE] = "wide", [WIDTH_GIVEN] = "given"};
     const struct text grouped = l->h_kv < l->h ? write_text(" on h_kv = %lld heads of keys and values",
                                                             (long long)l->h_kv) : write_text("%s", "");
+    char masks[LAYER_MASK_TEXT];
+    layer_mask_text(l->mask, masks);
     fprintf(out, "%s: %s-attention\n\n", l->name, l->cross ? "cross" : "self");
     line_at(out, 2, write_text("d_model = %lld, h = %lld heads%s", (long long)l->d_model, (long long)l->h,
                                grouped.text).text);
     line_at(out, 2, write_text("d_k = %lld (%s), d_v = %lld (%s); width %s, input %s", (long long)l->d_k, d_k_words(l),
                                (long long)l->d_v, d_v_words(l), widths[l->width], l->split ? "split" : "shared").text);
-    line_at(out, 2, write_text("scale = %.9g, mask %s, bias %s", l->scale, mask_words(l).text,
+    line_at(out, 2, write_text("scale = %.9g, mask %s, bias %s", l->scale, masks,
                                l->bias ? "true" : "false").text);
     if (l->cross)
         line_at(out, 2, write_text("n = %lld query positions of x, m = %lld key positions of source, %lld wide",

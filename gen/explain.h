@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* --explain: a walk through one layer, as a teacher would give it. */
 #ifndef ATTNGEN_EXPLAIN_H
 #define ATTNGEN_EXPLAIN_H

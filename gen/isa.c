@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of instruction sets; a new one is a new row here and a vocabulary template.
  *
  * Left out on purpose: anything measured on the host (see isa.h).
@@ -8,28 +9,82 @@
 #include <string.h>
 
 #include "diag.h"
+#include "plan.h"
 
 #define KIB 1024u
 
+#define X86 "defined(__x86_64__) && defined(__GNUC__) && !defined(__TINYC__)"
+/* gcc for Windows spills wide registers as if the stack were aligned for them, where the ABI aligns it to 16 bytes:
+ * gcc.gnu.org/PR54412. */
+#define X86_WIDE X86 " && (defined(__clang__) || !defined(_WIN32))"
+
+/* Bits: Intel SDM volume 2A, CPUID, and volume 1, 13.1 (XCR0). AVX-512's state: opmask, upper halves of zmm0-15,
+ * zmm16-31. */
+#define SSE3     {"SSE3", ISA_LEAF_1_ECX, 1u << 0}
+#define SSSE3    {"SSSE3", ISA_LEAF_1_ECX, 1u << 9}
+#define FMA      {"FMA", ISA_LEAF_1_ECX, 1u << 12}
+#define SSE4_1   {"SSE4_1", ISA_LEAF_1_ECX, 1u << 19}
+#define OSXSAVE  {"OSXSAVE", ISA_LEAF_1_ECX, 1u << 27}
+#define AVX      {"AVX", ISA_LEAF_1_ECX, 1u << 28}
+#define AVX2     {"AVX2", ISA_LEAF_7_EBX, 1u << 5}
+#define AVX512F  {"AVX512F", ISA_LEAF_7_EBX, 1u << 16}
+#define AVX512DQ {"AVX512DQ", ISA_LEAF_7_EBX, 1u << 17}
+#define AVX512BW {"AVX512BW", ISA_LEAF_7_EBX, 1u << 30}
+#define AVX512VL {"AVX512VL", ISA_LEAF_7_EBX, 1u << 31}
+#define YMM      {"YMM", ISA_XCR0, 0x6}
+#define ZMM      {"ZMM", ISA_XCR0, 0xe0}
+
+const char *const isa_compilers[ISA_COMPILERS] = {"gcc 12 -O2", "clang 14 -O2"};
+
 /* Cache sizes are the smaller ones of the cores that have the set: 32 KiB + 512 KiB covers Zen 2..4 and is
- * exceeded by Intel clients; AVX-512 servers since Ice Lake have 48 KiB + 1 MiB or more. "scalar" is a struct
- * of four floats, so that a compiler can put it into the baseline's 16 vector registers (SSE2, NEON has 32). Of
- * those, scalar plans for 14: gcc 12 spills with more. */
+ * exceeded by Intel clients; AVX-512 servers since Ice Lake have 48 KiB + 1 MiB or more; sse4: Nehalem to Ivy Bridge;
+ * neon: Cortex-A76, Neoverse N1; rvv: SpacemiT X60; wasm_simd128: whatever the engine runs on.
+ * Registers are those that tiles may fill before compilers spill in the inner loops; seen in their assembly. "scalar"
+ * is a struct of four floats, so that a compiler can put it into the baseline's 16 vector registers (SSE2, NEON has
+ * 32): 14, by gcc 12. sse4: of 16, each product takes one and each copy for it another; 12, and no loops long enough to
+ * ask ahead in, by gcc 12. neon: of 32, gcc 12 loads early; 26. rvv: of 31 without the mask's, clang 19; 28. */
 const struct isa isa_table[] = {
     {.name = "scalar", .id = 1, .lanes = 4, .registers = 14, .fma_ports = 2,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
-     .target = NULL, .guard = NULL,
-     .vocabulary = "simd_scalar.in"},
+     .runs_on = "every machine",
+     .vocabulary = "simd_scalar.in", .code = {{27.0, 194, 14.4}, {0, 0, 18.6}}},
+    {.name = "sse4", .id = 4, .lanes = 4, .registers = 12, .fma_ports = 1, .optional = true,
+     .l1d_bytes = 32 * KIB, .l2_bytes = 256 * KIB,
+     .target = "sse4.1", .guard = X86, .header = "immintrin.h",
+     .runs_on = "x86-64 with SSE4.1",
+     .needs = {SSE3, SSSE3, SSE4_1},
+     .vocabulary = "simd_sse4.in", .code = {{0, 0, 10.7}, {41.6, 0, 10.8}}},
     {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
-     .target = "avx2,fma", .guard = "defined(__x86_64__)",
-     .vocabulary = "simd_avx2.in"},
+     .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
+     .runs_on = "x86-64 with AVX2 and FMA",
+     .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
+     .vocabulary = "simd_avx2.in", .code = {{3.9, 19, 10.6}, {57.3, 0, 10.9}}},
     {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
-     .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = "defined(__x86_64__)",
-     .vocabulary = "simd_avx512.in"},
+     .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
+     .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",
+     .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, YMM, ZMM},
+     .vocabulary = "simd_avx512.in", .code = {{0, 27, 8.3}, {122.1, 140, 4.8}}},
+    {.name = "neon", .id = 5, .lanes = 4, .registers = 26, .fma_ports = 2, .prefetches = true,
+     .l1d_bytes = 64 * KIB, .l2_bytes = 512 * KIB,
+     .guard = "defined(__AARCH64EL__) && defined(__ARM_NEON)", .header = "arm_neon.h",
+     .runs_on = "every AArch64",
+     .vocabulary = "simd_neon.in"},
+    {.name = "wasm_simd128", .id = 6, .lanes = 4, .registers = 14, .fma_ports = 2, .optional = true,
+     .l1d_bytes = 32 * KIB, .l2_bytes = 256 * KIB,
+     .guard = "defined(__wasm_simd128__)", .header = "wasm_simd128.h",
+     .runs_on = "WebAssembly with SIMD, compiled with -msimd128",
+     .vocabulary = "simd_wasm_simd128.in"},
+    {.name = "rvv", .id = 7, .lanes = 4, .registers = 28, .fma_ports = 1, .optional = true,
+     .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
+     .guard = "defined(__riscv_v) && defined(__riscv_v_intrinsic) && __riscv_v_intrinsic >= 11000",
+     .header = "riscv_vector.h",
+     .runs_on = "RISC-V with V 1.0, compiled for it",
+     .vocabulary = "simd_rvv.in"},
 };
 const size_t isa_count = sizeof isa_table / sizeof isa_table[0];
+_Static_assert(sizeof isa_table / sizeof isa_table[0] <= PLAN_ISAS, "a plan has room for every row");
 
 /* The row whose name is the `length` bytes at `name`; isa_count if there is none. */
 static size_t row_of(const char *name, size_t length)
@@ -47,19 +102,34 @@ const struct isa *isa_find(const char *name)
     return row < isa_count ? &isa_table[row] : NULL;
 }
 
-/* "scalar, avx2, avx512" */
-static void list_names(char *text, size_t size)
+void isa_list_names(char *text, size_t size, unsigned isas, const char *separator)
 {
     size_t used = 0;
     text[0] = '\0';
     for (size_t row = 0; row < isa_count && used < size; row++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", row > 0 ? ", " : "", isa_table[row].name);
+        if ((isas >> row & 1u) != 0)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? separator : "", isa_table[row].name);
+}
+
+unsigned isa_all(void)
+{
+    return (1u << isa_count) - 1;
+}
+
+unsigned isa_default(void)
+{
+    unsigned isas = 0;
+    for (size_t row = 0; row < isa_count; row++)
+        isas |= isa_table[row].optional ? 0 : 1u << row;
+    return isas;
 }
 
 unsigned isa_parse_list(const char *text, struct diag *diag)
 {
     char known[200];
-    list_names(known, sizeof known);
+    isa_list_names(known, sizeof known, isa_all(), ", ");
+    if (strcmp(text, "all") == 0)
+        return isa_all();
 
     const unsigned scalar = 1u << row_of("scalar", strlen("scalar"));
     unsigned asked = 0;
@@ -69,9 +139,10 @@ unsigned isa_parse_list(const char *text, struct diag *diag)
         const int shown = length < 60 ? (int)length : 60;
         const size_t row = row_of(text, length);
         if (length == 0)
-            diag_error(diag, "--isa", "an empty name in the list; write any of %s, joined by commas", known);
+            diag_error(diag, "--isa", "an empty name in the list; write all, or any of %s, joined by commas", known);
         else if (row == isa_count)
-            diag_error(diag, "--isa", "unknown instruction set '%.*s'; known are %s", shown, text, known);
+            diag_error(diag, "--isa", "unknown instruction set '%.*s'; known are %s; all alone means every one", shown,
+                       text, known);
         else if ((asked >> row & 1u) != 0)
             diag_error(diag, "--isa", "'%.*s' is given twice; write each of %s at most once", shown, text, known);
         else

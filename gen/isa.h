@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of instruction sets: what the plan and the templates need to know of each.
  *
  * Left out on purpose: asking the machine. These are constants, so that the emitted file is the same on
@@ -8,12 +9,34 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct diag;
 
+/* Where the emitted file looks for a need: registers of x86's CPUID, and XCR0, in whose bits the operating system says
+ * which vector registers it saves. */
+enum isa_register { ISA_LEAF_1_ECX, ISA_LEAF_7_EBX, ISA_XCR0 };
+
+/* Bits that all have to be set. */
+struct isa_need {
+    const char *name; /* as the emitted file names them; NULL ends a row's list */
+    enum isa_register where;
+    uint32_t bits;
+};
+#define ISA_NEEDS 12
+#define ISA_COMPILERS 2
+extern const char *const isa_compilers[ISA_COMPILERS]; /* "gcc 12 -O2", …: whose code was measured */
+
+/* Machine code for the text of an instruction set's section, fitted to what a compiler made of the examples: bytes for
+ * each loop, for each transposition, and for each statement. bench/size/rates.py fits them anew. All 0: not measured,
+ * and the banner gives no figure. */
+struct isa_code {
+    double loop, transpose, statement;
+};
+
 struct isa {
     const char *name;       /* as in --isa, and as NAME_isa_name() gives it */
-    int id;                 /* NAME_ISA_… of the emitted interface; part of it, never renumbered */
+    int id;                 /* NAME_ISA_… of the emitted interface; part of it, never renumbered; below 32 */
     int lanes;              /* floats in one vector */
     int registers;          /* vector registers that a compiler may use */
     bool prefetches;        /* has an instruction that asks for a cache line ahead of its use */
@@ -22,7 +45,12 @@ struct isa {
     size_t l2_bytes;
     const char *target;     /* text of __attribute__((target("…"))), NULL: no attribute */
     const char *guard;      /* preprocessor condition under which the code can be compiled, NULL: always */
+    const char *header;     /* of the compiler's intrinsics, NULL: none */
+    const char *runs_on;    /* for the reader of the emitted file */
+    struct isa_need needs[ISA_NEEDS]; /* of the machine; none: what can be compiled (guard) can be run */
+    bool optional;          /* emitted only where --isa asks for it */
     const char *vocabulary; /* template that spells the SIMD words */
+    struct isa_code code[ISA_COMPILERS];
 };
 
 /* Scalar first, then rising: a later row is preferred where the machine has it. */
@@ -32,8 +60,15 @@ extern const size_t isa_count;
 /* NULL for a name that is not in the table. */
 const struct isa *isa_find(const char *name);
 
-/* "avx2,avx512" → bit i is row i of isa_table; scalar is always in. An empty, unknown or repeated name is
- * an error at "--isa"; the mask is then of the names that were understood. */
+/* "scalar, avx2, …", with `separator` between them; of the rows in `isas`. */
+void isa_list_names(char *text, size_t size, unsigned isas, const char *separator);
+
+/* Sets of rows: bit i is row i of isa_table. */
+unsigned isa_all(void);
+unsigned isa_default(void);
+
+/* "avx2,avx512" → the rows; scalar is always in, "all" is every row. An empty, unknown or repeated name is
+ * an error at "--isa"; the set is then of the names that were understood. */
 unsigned isa_parse_list(const char *text, struct diag *diag);
 
 #endif

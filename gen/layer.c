@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads a spec: bytes → lines → values by key → rules → struct layer; then what follows from a layer.
  *
  *   read_file    the bytes, whole
@@ -275,6 +276,14 @@ static bool is_plan_key(const char *key)
     return true;
 }
 
+bool layer_knows_key(const char *key)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        if (strcmp(key, keys[i].name) == 0)
+            return true;
+    return is_plan_key(key);
+}
+
 static void unknown_key(struct spec *spec, const char *place, const char *key)
 {
     const char *nearest = nearest_key(key);
@@ -475,8 +484,7 @@ static bool is_library_name(const char *name)
     return is_in(stem, library_names, COUNT_OF(library_names));
 }
 
-/* Why this cannot be a layer's name; NULL if it can. */
-static const char *name_fault(const char *name)
+const char *layer_name_fault(const char *name)
 {
     const size_t length = strlen(name);
     for (size_t i = 0; i < length; i++)
@@ -520,7 +528,7 @@ static void suggest_name(const char *bad, char good[NAME_MOST + 1])
     good[used] = '\0';
     if (used == 0)
         strcpy(good, "my_layer");
-    else if (name_fault(good) != NULL)
+    else if (layer_name_fault(good) != NULL)
         strcpy(good + used, "_layer");
 }
 
@@ -538,7 +546,7 @@ static void check_name(struct spec *spec)
     char good[NAME_MOST + 1];
     if (is_given(spec, KEY_NAME)) {
         const char *name = spec->given[KEY_NAME].value;
-        const char *fault = name_fault(name);
+        const char *fault = layer_name_fault(name);
         if (fault == NULL || name[0] == '\0')
             return;
         suggest_name(name, good);
@@ -551,7 +559,7 @@ static void check_name(struct spec *spec)
         out_of_memory(spec);
         return;
     }
-    const char *fault = name_fault(stem);
+    const char *fault = layer_name_fault(stem);
     if (fault != NULL) {
         suggest_name(stem, good);
         diag_error(spec->diag, spec->path, "there is no name, and the file's stem '%s' %s; write for example name = %s",
@@ -948,12 +956,43 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->scale = is_given(spec, KEY_SCALE) ? spec->scale : 1.0 / sqrt((double)layer->d_k);
 }
 
-/* Name and plan options: what needs memory. */
+static int by_key(const void *a, const void *b)
+{
+    return strcmp((*(const struct entry *const *)a)->key, (*(const struct entry *const *)b)->key);
+}
+
+/* The keys that were given, one a line; NULL without memory. */
+static char *given_text(const struct layer *layer, const struct spec *spec)
+{
+    const struct entry *plan[PLAN_KEYS_MOST];
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return NULL;
+    fprintf(out, "name = %s\n", layer->name);
+    for (size_t i = KEY_NAME + 1; i < KEY_COUNT; i++)
+        if (is_given(spec, i))
+            fprintf(out, "%s = %s\n", keys[i].name, spec->given[i].value);
+    for (size_t i = 0; i < spec->plan_count; i++)
+        plan[i] = &spec->plan[i];
+    qsort(plan, spec->plan_count, sizeof *plan, by_key);
+    for (size_t i = 0; i < spec->plan_count; i++)
+        fprintf(out, "%s = %s\n", plan[i]->key, plan[i]->value);
+    if (fclose(out) != 0) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+/* Name, text and plan options: what needs memory. */
 static bool fill_texts(struct layer *layer, const struct spec *spec)
 {
     const struct entry *name = &spec->given[KEY_NAME];
     layer->name = name->key != NULL ? copy_text(name->value, strlen(name->value)) : stem_of(spec->path);
-    if (layer->name == NULL)
+    layer->text = layer->name != NULL ? given_text(layer, spec) : NULL;
+    if (layer->text == NULL)
         return false;
     if (spec->plan_count == 0)
         return true;
@@ -1089,11 +1128,22 @@ void layer_free(struct layer *layer)
         free(layer->options[i].place);
     }
     free(layer->options);
+    free(layer->text);
     free(layer->name);
     free(layer);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------------------- */
+
+void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT])
+{
+    size_t used = 0;
+    for (int i = 0; words_mask[i] != NULL; i++)
+        if (mask >> i & 1)
+            used += (size_t)snprintf(text + used, LAYER_MASK_TEXT - used, "%s%s", used > 0 ? "+" : "", words_mask[i]);
+    if (used == 0)
+        snprintf(text, LAYER_MASK_TEXT, "none");
+}
 
 const char *layer_tensor_name(enum layer_tensor tensor)
 {

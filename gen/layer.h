@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One attention layer: what a spec file says, checked, with every default filled in.
  *
  * The generator and the runtime both read specs through this file and share nothing else (besides diag.h).
@@ -54,6 +55,9 @@ struct layer {
     struct layer_option *options;
     size_t options_count;
 
+    char *text; /* every key given, --set applied: "key = value" a line, the name first, plan.* last and in their own
+                 * order. A layer of the same text is the same layer. */
+
     /* derived */
     int64_t d_in_q;  /* columns of x that one head reads: d_model, or d_model/h under split */
     int64_t d_in_kv; /* columns of source that one head reads */
@@ -70,12 +74,22 @@ enum layer_tensor {
 /* Name on disk and in the interface: "x", "source", "lengths", "mask_bool", … */
 const char *layer_tensor_name(enum layer_tensor tensor);
 
+/* Why this cannot be the name of a layer, which becomes one of C and C++; NULL if it can. */
+const char *layer_name_fault(const char *name);
+
+/* The masks of these bits as a spec names them: "causal+padding", "none". */
+#define LAYER_MASK_TEXT 64
+void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT]);
+
 /* Whether this layer has the tensor at all (w_k: not when tied; attn: only with scores; …). */
 bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor);
 
 /* Shape of a weight or bias tensor as it lies on disk, weight_layout applied (out_in swaps the last two
  * axes). Writes at most 4 extents, returns their number; 0 for a tensor that the layer does not have. */
 int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4]);
+
+/* Whether a spec may have this key; "plan.*" are not told apart here. */
+bool layer_knows_key(const char *key);
 
 /* Reads and checks a spec file; `set` holds `set_count` "key=value" texts that override it.
  * Collects every error in `diag` ("file:line: error: what is wrong; what would be right").

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* attngen: from a layer's spec to the C file that computes it. main() is the table of contents.
  *
  * Left out on purpose: every decision. layer.c knows the spec, plan.c decides, the templates spell, emit.c writes.
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "diag.h"
@@ -17,40 +19,53 @@
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
+#include "planfile.h"
 #include "version.h"
 
 static const char usage_line[] =
-    "usage: attngen [-o DIR] [--isa LIST] [--set KEY=VALUE]... [--explain] [--batch B] [--deps FILE] [--templates DIR] SPEC\n";
+    "usage: attngen [-o DIR] [--isa LIST] [--size SIZE] [--set KEY=VALUE]... [--explain] [--batch B]\n"
+    "               [--plan FILE [--any-cpu]] [--deps FILE] [--templates DIR] SPEC...\n";
 
 static const char help_text[] =
     "\n"
-    "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h.\n"
+    "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. Of several specs each\n"
+    "gives its pair, the same as alone; where one is bad, nothing is written.\n"
     "\n"
     "  -o, --output DIR    write into DIR, made if it is missing (default: here)\n"
-    "  --isa LIST          the instruction sets to emit, any of %s (default: all; scalar is always in)\n"
-    "  --set KEY=VALUE     set a key of the spec, over what the file says; as often as wanted\n"
+    "  --isa LIST          the instruction sets to emit: all, or any of %s\n"
+    "                      (default: %s; scalar is always in)\n"
+    "  --size SIZE         fast (default), or small: less code, slower; the same as --set plan.size=SIZE\n"
+    "  --set KEY=VALUE     set a key of each spec, over what the file says; as often as wanted\n"
     "  --explain           print the layer step by step and the plan with its reasons; write only if -o is given\n"
     "  --batch B           sequences in a call, for the speed that --explain expects (default: 1)\n"
-    "  --deps FILE         write a Make rule that says what the pair was made from\n"
+    "  --plan FILE         build as the plan file says that attnrun tune wrote for this layer\n"
+    "  --any-cpu           no warning where that was measured on another CPU than this one\n"
+    "  --deps FILE         write a Make rule for each pair that says what it was made from\n"
     "  --templates DIR     read the templates from DIR instead of the built-in ones\n"
     "  --help, --version\n"
     "\n"
     "Exit codes: 0 good, 2 wrong usage or spec or template, 3 the machine failed (no memory, unwritable file).\n";
 
 struct options {
-    const char *spec;
+    char *const *specs;
+    size_t spec_count;
     const char *folder; /* NULL: not given */
     const char *isas;
     const char *deps;
     const char *templates;
+    const char *plan;
     const char *batch;
+    const char *size;
     const char **set; /* KEY=VALUE texts */
     size_t set_count;
-    bool explain, help, version;
+    bool explain, any_cpu, help, version;
 };
 
-/* The pair: paths and texts of NAME.c and NAME.h. */
-struct product {
+/* One spec and what becomes of it: paths and texts of NAME.c and NAME.h. */
+struct pair {
+    const char *spec;
+    struct layer *layer;
+    struct plan *plan;
     char *path[2], *text[2];
     size_t length[2];
 };
@@ -62,16 +77,22 @@ static const struct { const char *template_name, *suffix; } outlines[2] = {
 
 /* ---- options ---- */
 
-enum { OPT_ISA = 256, OPT_SET, OPT_EXPLAIN, OPT_BATCH, OPT_DEPS, OPT_TEMPLATES, OPT_HELP, OPT_VERSION };
+enum {
+    OPT_ISA = 256, OPT_SIZE, OPT_SET, OPT_EXPLAIN, OPT_BATCH, OPT_DEPS, OPT_TEMPLATES, OPT_PLAN, OPT_ANY_CPU, OPT_HELP,
+    OPT_VERSION
+};
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
     {"isa", required_argument, NULL, OPT_ISA},
+    {"size", required_argument, NULL, OPT_SIZE},
     {"set", required_argument, NULL, OPT_SET},
     {"explain", no_argument, NULL, OPT_EXPLAIN},
     {"batch", required_argument, NULL, OPT_BATCH},
     {"deps", required_argument, NULL, OPT_DEPS},
     {"templates", required_argument, NULL, OPT_TEMPLATES},
+    {"plan", required_argument, NULL, OPT_PLAN},
+    {"any-cpu", no_argument, NULL, OPT_ANY_CPU},
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
@@ -96,6 +117,8 @@ static bool take_option(struct options *options, int option, const char *value)
             return false;
         options->isas = value; /* an empty list is isa_parse_list()'s to refuse */
         return true;
+    case OPT_SIZE:
+        return once(&options->size, value);
     case OPT_SET:
         options->set[options->set_count++] = value;
         return true;
@@ -105,6 +128,10 @@ static bool take_option(struct options *options, int option, const char *value)
         return once(&options->deps, value);
     case OPT_TEMPLATES:
         return once(&options->templates, value);
+    case OPT_PLAN:
+        return once(&options->plan, value);
+    case OPT_ANY_CPU:
+        return options->any_cpu = true;
     case OPT_EXPLAIN:
         return options->explain = true;
     case OPT_HELP:
@@ -126,6 +153,16 @@ static int64_t read_batch(const char *text)
         number = 10 * number + (*c - '0');
     }
     return number > INT32_MAX ? 0 : number;
+}
+
+/* --size is a short way to write a --set; NULL: no such size */
+static const char *set_of_size(const char *size)
+{
+    static const char *const sets[] = {"plan.size=fast", "plan.size=small"};
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
+        if (strcmp(strchr(sets[i], '=') + 1, size) == 0)
+            return sets[i];
+    return NULL;
 }
 
 static void wrong_usage(struct diag *diag, const char *what, const char *argument)
@@ -158,27 +195,31 @@ static void read_options(struct options *options, int argc, char **argv, struct 
             return;
     }
     if (optind == argc)
-        wrong_usage(diag, "no spec is given; name one file", NULL);
-    else if (optind + 1 < argc)
-        wrong_usage(diag, "one spec at a time; this is one too many:", argv[optind + 1]);
+        wrong_usage(diag, "no spec is given; name a file", NULL);
     else if (options->explain && !options->folder && options->deps)
         wrong_usage(diag, "--deps with --explain needs -o, or nothing is written", NULL);
+    else if (options->any_cpu && !options->plan)
+        wrong_usage(diag, "--any-cpu is for --plan; without a plan no CPU is asked", NULL);
     else if (options->batch && !options->explain)
         wrong_usage(diag, "--batch is for --explain; a kernel takes any batch", NULL);
     else if (options->batch && read_batch(options->batch) == 0)
         wrong_usage(diag, "--batch wants a number from 1 to 2147483647, not", options->batch);
-    else
-        options->spec = argv[optind];
+    else if (options->size && !set_of_size(options->size))
+        wrong_usage(diag, "--size wants fast or small, not", options->size);
+    if (options->size && !diag->errors)
+        options->set[options->set_count++] = set_of_size(options->size);
+    options->specs = argv + optind;
+    options->spec_count = (size_t)(argc - optind);
 }
 
 static void print_help(void)
 {
-    char names[256] = "";
+    char names[200], by_default[200];
 
-    for (size_t i = 0; i < isa_count; i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "," : "", isa_table[i].name);
+    isa_list_names(names, sizeof names, isa_all(), ",");
+    isa_list_names(by_default, sizeof by_default, isa_default(), ",");
     fputs(usage_line, stdout);
-    printf(help_text, names);
+    printf(help_text, names, by_default);
 }
 
 /* ---- the command line that the product names ---- */
@@ -208,20 +249,18 @@ static void print_word(FILE *out, const char *word)
 
 static void print_isas(FILE *out, unsigned isas)
 {
-    const char *separator = " --isa ";
+    const unsigned scalar = 1; /* row 0, which goes without saying beside others */
+    char names[200];
 
-    if (isas == (1u << isa_count) - 1)
+    if (isas == isa_default())
         return;
-    for (size_t i = 0; i < isa_count; i++) {
-        if (!(isas >> i & 1) || (i == 0 && isas != 1)) /* scalar goes without saying */
-            continue;
-        fprintf(out, "%s%s", separator, isa_table[i].name);
-        separator = ",";
-    }
+    isa_list_names(names, sizeof names, isas == scalar ? scalar : isas & ~scalar, ",");
+    fprintf(out, " --isa %s", isas == isa_all() ? "all" : names);
 }
 
-/* The same for every folder and every order of the ISAs: no -o, no path. The caller frees it. */
-static char *canonical_command(const struct options *options, unsigned isas)
+/* The same for every folder, every order of the ISAs and in any company: no -o, no path, no other spec. The caller
+ * frees it. */
+static char *canonical_command(const struct options *options, const char *spec, unsigned isas)
 {
     char *text = NULL;
     size_t length;
@@ -235,7 +274,11 @@ static char *canonical_command(const struct options *options, unsigned isas)
         fputs(" --set", out);
         print_word(out, options->set[i]);
     }
-    print_word(out, base_name(options->spec));
+    if (options->plan) {
+        fputs(" --plan", out);
+        print_word(out, base_name(options->plan));
+    }
+    print_word(out, base_name(spec));
     if (fclose(out) != 0) {
         free(text);
         return NULL;
@@ -245,19 +288,71 @@ static char *canonical_command(const struct options *options, unsigned isas)
 
 /* ---- the phases ---- */
 
-static void explain(const struct layer *layer, const struct plan *plan, int64_t batch, struct diag *diag)
+/* The plan's choices are made from the layer and, where there is one, the plan file; the machine is asked only whether
+ * the file speaks of it, for a warning. */
+static struct plan *decide(const struct options *options, const struct layer *layer, unsigned isas, struct diag *diag)
 {
-    explain_layer(layer, stdout);
-    plan_explain(plan, layer, stdout);
-    expect_explain(plan, layer, batch, stdout);
+    struct plan_file file;
+    char cpu[PLAN_TEXT];
+
+    if (!options->plan)
+        return plan_make(layer, isas, diag);
+    if (!plan_file_read(&file, options->plan, layer, diag))
+        return NULL;
+    if (!options->any_cpu) {
+        plan_this_cpu(cpu);
+        plan_file_warn(&file, isas, cpu, NULL, stderr);
+    }
+    return plan_make_from(layer, isas, &file, diag);
+}
+
+/* Reads every spec, and plans it where all are good. */
+static void read_specs(struct pair *pairs, const struct options *options, unsigned isas, struct diag *diag)
+{
+    for (size_t i = 0; i < options->spec_count; i++) {
+        pairs[i].spec = options->specs[i];
+        pairs[i].layer = layer_read(pairs[i].spec, options->set, options->set_count, diag);
+    }
+    for (size_t i = 0; i < options->spec_count && !diag->errors; i++)
+        pairs[i].plan = decide(options, pairs[i].layer, isas, diag);
+}
+
+/* Two pairs in one folder, or one program: no name may occur twice. Macros have it in capitals. */
+static void check_names(const struct pair *pairs, size_t count, struct diag *diag)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const char *name = pairs[i].layer ? pairs[i].layer->name : NULL;
+            const char *other = pairs[j].layer ? pairs[j].layer->name : NULL;
+            if (!name || !other || strcasecmp(name, other) != 0)
+                continue;
+            diag_error(diag, pairs[i].spec,
+                       strcmp(name, other) == 0
+                           ? "the name '%s' is also that of %s ('%s'); give each layer a name of its own"
+                           : "the name '%s' is in capitals also that of %s ('%s'), whose macros it would share; give "
+                             "each layer a name of its own",
+                       name, pairs[j].spec, other);
+            break;
+        }
+}
+
+static void explain(const struct pair *pairs, size_t count, int64_t batch, struct diag *diag)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            putchar('\n');
+        explain_layer(pairs[i].layer, stdout);
+        plan_explain(pairs[i].plan, pairs[i].layer, stdout);
+        expect_explain(pairs[i].plan, pairs[i].layer, batch, stdout);
+    }
     if (fflush(stdout) != 0 || ferror(stdout))
         diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
 }
 
-static bool fill_context(struct emit *emit, const struct options *options, const struct layer *layer,
-                         const struct plan *plan, unsigned isas, struct diag *diag)
+static bool fill_context(struct emit *emit, const struct options *options, const struct pair *pair, unsigned isas,
+                         struct diag *diag)
 {
-    char *command = canonical_command(options, isas);
+    char *command = canonical_command(options, pair->spec, isas);
 
     if (!command) {
         diag_environment(diag, NULL, "no memory for the command line");
@@ -265,16 +360,16 @@ static bool fill_context(struct emit *emit, const struct options *options, const
     }
     emit_set_string(emit, "COMMAND", command);
     emit_set_string(emit, "VERSION", ATTNGEN_VERSION);
-    plan_context(plan, layer, emit);
+    plan_context(pair->plan, pair->layer, emit);
     free(command);
     return true;
 }
 
-static bool expand(struct product *product, struct emit *emit, struct diag *diag)
+static bool expand(struct pair *pair, struct emit *emit, struct diag *diag)
 {
     for (int i = 0; i < 2; i++) {
-        product->text[i] = emit_expand(emit, outlines[i].template_name, &product->length[i], diag);
-        if (!product->text[i])
+        pair->text[i] = emit_expand(emit, outlines[i].template_name, &pair->length[i], diag);
+        if (!pair->text[i])
             return false;
     }
     return true;
@@ -304,24 +399,26 @@ static bool make_folder(const char *folder, struct diag *diag)
 }
 
 /* DIR/NAME.c and DIR/NAME.h, without the DIR where none was given. */
-static bool set_paths(struct product *product, const char *folder, const char *name, struct diag *diag)
+static bool set_paths(struct pair *pair, const char *folder, struct diag *diag)
 {
-    const char *slash = folder && folder[strlen(folder) - 1] != '/' ? "/" : "";
+    const char *slash = folder && folder[strlen(folder) - 1] != '/' ? "/" : "", *name = pair->layer->name;
 
     for (int i = 0; i < 2; i++)
-        if (asprintf(&product->path[i], "%s%s%s%s", folder ? folder : "", slash, name, outlines[i].suffix) < 0) {
-            product->path[i] = NULL;
+        if (asprintf(&pair->path[i], "%s%s%s%s", folder ? folder : "", slash, name, outlines[i].suffix) < 0) {
+            pair->path[i] = NULL;
             diag_environment(diag, NULL, "no memory for the paths");
             return false;
         }
     return true;
 }
 
-/* Writes a path as Make reads it. */
+/* Writes a path as Make, Ninja and CMake read it: backslashes count double, but only before what one of them quotes. */
 static void print_make_path(FILE *out, const char *path)
 {
     for (const char *c = path; *c; c++) {
-        if (*c == ' ' || *c == '#' || *c == '\t')
+        const size_t backslashes = strspn(c, "\\");
+        const char *quoted = strchr(" \t#:", c[backslashes]);
+        if (*c == '\\' ? quoted != NULL : quoted && *quoted)
             putc('\\', out);
         else if (*c == '$')
             putc('$', out);
@@ -329,22 +426,21 @@ static void print_make_path(FILE *out, const char *path)
     }
 }
 
-/* "NAME.c NAME.h: SPEC TEMPLATE…", and an empty rule for each template, so that one may vanish. */
-static char *deps_text(const struct product *product, const struct options *options, const struct emit *emit,
-                       size_t *length)
+/* "NAME.c NAME.h: SPEC PLAN TEMPLATE…", and an empty rule for each template, so that one may vanish. */
+static void print_rule(FILE *out, const struct pair *pair, const char *plan, const struct emit *emit)
 {
     size_t count;
     const char *const *templates = emit_files_read(emit, &count);
-    char *text = NULL;
-    FILE *out = open_memstream(&text, length);
 
-    if (!out)
-        return NULL;
-    print_make_path(out, product->path[0]);
+    print_make_path(out, pair->path[0]);
     putc(' ', out);
-    print_make_path(out, product->path[1]);
+    print_make_path(out, pair->path[1]);
     fputs(": ", out);
-    print_make_path(out, options->spec);
+    print_make_path(out, pair->spec);
+    if (plan) {
+        putc(' ', out);
+        print_make_path(out, plan);
+    }
     for (size_t i = 0; i < count; i++) {
         fputs(" \\\n ", out);
         print_make_path(out, templates[i]);
@@ -354,57 +450,62 @@ static char *deps_text(const struct product *product, const struct options *opti
         print_make_path(out, templates[i]);
         fputs(":\n", out);
     }
-    if (fclose(out) != 0) {
-        free(text);
-        text = NULL;
-    }
-    return text;
 }
 
-static void write_product(struct product *product, const struct options *options, const struct emit *emit,
-                          const char *name, struct diag *diag)
+/* The pair's texts, and its rule behind those before it. */
+static bool make_texts(struct pair *pair, FILE *rules, const struct options *options, unsigned isas, struct diag *diag)
 {
-    struct emit_file files[3];
-    size_t count = 2;
-    char *deps = NULL;
-
-    if (options->folder && !make_folder(options->folder, diag))
-        return;
-    if (!set_paths(product, options->folder, name, diag))
-        return;
-    for (int i = 0; i < 2; i++)
-        files[i] = (struct emit_file){product->path[i], product->text[i], product->length[i]};
-    if (options->deps) {
-        deps = deps_text(product, options, emit, &files[2].length);
-        files[2].path = options->deps;
-        files[2].text = deps;
-        count = 3;
-    }
-    if (options->deps && !deps)
-        diag_environment(diag, options->deps, "no memory for the rule");
-    else
-        emit_write(files, count, diag);
-    free(deps);
-}
-
-static void generate(const struct options *options, const struct layer *layer, const struct plan *plan, unsigned isas,
-                     struct diag *diag)
-{
-    struct product product = {0};
     struct emit *emit = emit_open(options->templates, diag);
+    const bool good = emit && fill_context(emit, options, pair, isas, diag) && expand(pair, emit, diag) &&
+                      set_paths(pair, options->folder, diag);
 
-    if (emit && fill_context(emit, options, layer, plan, isas, diag) && expand(&product, emit, diag))
-        write_product(&product, options, emit, layer->name, diag);
-    for (int i = 0; i < 2; i++) {
-        free(product.path[i]);
-        free(product.text[i]);
-    }
+    if (good)
+        print_rule(rules, pair, options->plan, emit);
     emit_close(emit);
+    return good;
+}
+
+/* All pairs, and the rules where they are asked for; all files or, with an error, none. */
+static void write_texts(const struct pair *pairs, const struct options *options, const struct emit_file *rules,
+                        struct diag *diag)
+{
+    struct emit_file *files = calloc(2 * options->spec_count + 1, sizeof *files);
+    size_t count = 0;
+
+    for (size_t p = 0; files && p < options->spec_count; p++)
+        for (int i = 0; i < 2; i++)
+            files[count++] = (struct emit_file){pairs[p].path[i], pairs[p].text[i], pairs[p].length[i]};
+    if (files && options->deps)
+        files[count++] = *rules;
+    if (!files)
+        diag_environment(diag, NULL, "no memory for the list of files");
+    else if (!options->folder || make_folder(options->folder, diag))
+        emit_write(files, count, diag);
+    free(files);
+}
+
+static void generate(struct pair *pairs, const struct options *options, unsigned isas, struct diag *diag)
+{
+    char *text = NULL;
+    struct emit_file rules = {options->deps, NULL, 0};
+    FILE *out = open_memstream(&text, &rules.length);
+    bool good = out != NULL;
+
+    for (size_t i = 0; good && i < options->spec_count; i++)
+        good = make_texts(&pairs[i], out, options, isas, diag);
+    if (!out || fclose(out) != 0) {
+        diag_environment(diag, NULL, "no memory for the rules");
+        good = false;
+    }
+    rules.text = text;
+    if (good)
+        write_texts(pairs, options, &rules, diag);
+    free(text);
 }
 
 static unsigned chosen_isas(const struct options *options, struct diag *diag)
 {
-    return options->isas ? isa_parse_list(options->isas, diag) : (1u << isa_count) - 1;
+    return options->isas ? isa_parse_list(options->isas, diag) : isa_default();
 }
 
 static int print_and_leave(void (*print)(void))
@@ -418,18 +519,35 @@ static void print_version(void)
     puts("attngen " ATTNGEN_VERSION);
 }
 
+static void free_pairs(struct pair *pairs, size_t count)
+{
+    for (size_t i = 0; pairs && i < count; i++) {
+        plan_free(pairs[i].plan);
+        layer_free(pairs[i].layer);
+        for (int k = 0; k < 2; k++) {
+            free(pairs[i].path[k]);
+            free(pairs[i].text[k]);
+        }
+    }
+    free(pairs);
+}
+
 static void phases(const struct options *options, struct diag *diag)
 {
     const unsigned isas = chosen_isas(options, diag);
-    struct layer *layer = layer_read(options->spec, options->set, options->set_count, diag);
-    struct plan *plan = layer && !diag->errors ? plan_make(layer, isas, diag) : NULL;
+    struct pair *pairs = calloc(options->spec_count, sizeof *pairs);
 
-    if (plan && options->explain)
-        explain(layer, plan, options->batch ? read_batch(options->batch) : 1, diag);
-    if (plan && !diag->errors && (!options->explain || options->folder))
-        generate(options, layer, plan, isas, diag);
-    plan_free(plan);
-    layer_free(layer);
+    if (!pairs) {
+        diag_environment(diag, NULL, "no memory for the specs");
+        return;
+    }
+    read_specs(pairs, options, isas, diag);
+    check_names(pairs, options->spec_count, diag);
+    if (!diag->errors && options->explain)
+        explain(pairs, options->spec_count, options->batch ? read_batch(options->batch) : 1, diag);
+    if (!diag->errors && (!options->explain || options->folder))
+        generate(pairs, options, isas, diag);
+    free_pairs(pairs, options->spec_count);
 }
 
 int main(int argc, char **argv)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The analytic model: from a layer and an ISA's row to tiles, blocks, strides, offsets and parts.
  *
  * Every choice that could have been another one leaves a reason behind, in the reader's units. Left out on
@@ -11,9 +12,9 @@
 #include <string.h>
 
 #include "diag.h"
-#include "emit.h"
 #include "isa.h"
 #include "layer.h"
+#include "planfile.h"
 
 #define D64 "%" PRId64
 #define ALIGN_FLOATS 16         /* 64 bytes: packed weights and every array of the scratch start there */
@@ -28,15 +29,9 @@
 #define VALUE_BLOCKS_LEAST 256   /* measured: features from which values are read faster along the tokens */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
+#define FMA_LATENCY 4            /* cycles, from Skylake on */
+#define SMALL_ROWS_STEP 4        /* in small code: 16, 4 and 1 rows instead of 16, 8, 4, 2 and 1 */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
-
-struct request {
-    int64_t unroll; /* 0 full, -1 auto */
-    int64_t query_vecs, key_block, group_rows; /* -1 auto */
-    int64_t depth_slab; /* -1 auto */
-    int64_t fold, prefetch; /* 0 off, 1 on, -1 auto */
-    int64_t value_layout; /* 0 rows, 1 blocks, -1 auto */
-};
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
@@ -47,7 +42,7 @@ static double most_of(double a, double b) { return a > b ? a : b; }
 static void reason(struct plan_isa *p, const char *format, ...) DIAG_PRINTF(2, 3);
 static void reason(struct plan_isa *p, const char *format, ...)
 {
-    char text[400];
+    char text[800];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -56,66 +51,46 @@ static void reason(struct plan_isa *p, const char *format, ...)
         p->reasons[p->reason_count++] = strdup(text); /* NULL is caught by plan_make */
 }
 
-/* ---- the requests of the spec ---- */
+/* ---- what is asked ---- */
 
-struct request_key {
-    const char *key;
-    size_t offset;
-    int64_t low, high;
-    const char *legal;
-};
-static const struct request_key request_keys[] = {
-    {"plan.unroll", offsetof(struct request, unroll), 1, 4096, "auto, full or 1 ... 4096 steps"},
-    {"plan.query_vecs", offsetof(struct request, query_vecs), 1, 4, "auto or 1 ... 4 vectors"},
-    {"plan.key_block", offsetof(struct request, key_block), 1, 65536, "auto or 1 ... 65536 keys"},
-    {"plan.depth_slab", offsetof(struct request, depth_slab), 1, 1 << 20, "auto or 1 ... 1048576 features"},
-    {"plan.fold", offsetof(struct request, fold), 1, 0, "auto, on or off"},
-    {"plan.prefetch", offsetof(struct request, prefetch), 1, 0, "auto, on or off"},
-    {"plan.value_layout", offsetof(struct request, value_layout), 1, 0, "auto, rows or blocks"},
-    {"plan.group_rows", offsetof(struct request, group_rows), 1, 1 << 20, "auto or 1 ... 1048576 rows"},
-};
-#define REQUEST_KEYS (sizeof request_keys / sizeof request_keys[0])
-
-/* Words that a key takes besides auto and numbers. */
-static const struct request_word {
-    const char *key, *word;
-    int64_t value;
-} request_words[] = {
-    {"plan.unroll", "full", 0},       {"plan.fold", "off", 0},          {"plan.fold", "on", 1},
-    {"plan.prefetch", "off", 0},      {"plan.prefetch", "on", 1},
-    {"plan.value_layout", "rows", 0}, {"plan.value_layout", "blocks", 1},
-};
-#define REQUEST_WORDS (sizeof request_words / sizeof request_words[0])
-
-static void read_request(struct request *request, const struct layer_option *option, struct diag *diag)
+static bool is_asked(const struct plan_request *request, enum plan_key key)
 {
-    const struct request_key *row = request_keys;
-    while (row < request_keys + REQUEST_KEYS && strcmp(row->key, option->key) != 0)
-        row++;
-    if (row == request_keys + REQUEST_KEYS) {
-        char known[400] = "";
-        for (size_t i = 0; i < REQUEST_KEYS; i++) {
-            strcat(known, i > 0 ? ", " : "");
-            strcat(known, request_keys[i].key);
-        }
-        diag_error(diag, option->place, "unknown key '%s'; the plan knows %s", option->key, known);
-        return;
-    }
-    int64_t *field = (int64_t *)(void *)((char *)request + row->offset);
-    if (strcmp(option->value, "auto") == 0)
-        return;
-    for (const struct request_word *w = request_words; w < request_words + REQUEST_WORDS; w++)
-        if (strcmp(option->key, w->key) == 0 && strcmp(option->value, w->word) == 0) {
-            *field = w->value;
-            return;
-        }
-    char *end = option->value;
-    const long long number = strtoll(option->value, &end, 10);
-    if (option->value[0] < '0' || option->value[0] > '9' || *end != '\0' || number < row->low || number > row->high)
-        diag_error(diag, option->place, "%s = %s is not a legal value; write %s", option->key, option->value,
-                   row->legal);
-    else
-        *field = number;
+    return request->value[key] != PLAN_AUTO;
+}
+
+/* What is asked for, or else what the model says. */
+static int64_t asked_or(const struct plan_request *request, enum plan_key key, int64_t otherwise)
+{
+    return is_asked(request, key) ? request->value[key] : otherwise;
+}
+
+/* The same for something of which no more than `fit` is possible. */
+static int64_t asked_within(const struct plan_request *request, enum plan_key key, int64_t fit)
+{
+    return least(asked_or(request, key, fit), fit);
+}
+
+/* Why something is as it is: asked for, or the model's own words. */
+static const char *why(const struct plan_request *request, enum plan_key key, const char *otherwise)
+{
+    return is_asked(request, key) ? "as asked" : otherwise;
+}
+
+static bool small(const struct plan_request *request)
+{
+    return request->value[PLAN_SIZE] == PLAN_SMALL;
+}
+
+/* plan.size = small is a set of other choices: each of these holds where the spec and the plan file leave that key to
+ * the plan. What has no key of its own is decided where it stands, by asking `small`. */
+static void make_small(struct plan_request *request)
+{
+    struct plan_request choices = plan_request_none();
+    choices.value[PLAN_UNROLL] = 1;
+    choices.value[PLAN_QUERY_VECS] = 1;
+    choices.value[PLAN_PREFETCH] = PLAN_OFF;
+    choices.value[PLAN_VALUE_LAYOUT] = PLAN_VALUE_ROW_LAYOUT;
+    plan_request_add(request, &choices);
 }
 
 /* ---- folding ---- */
@@ -123,7 +98,7 @@ static void read_request(struct request *request, const struct layer_option *opt
 /* A score is x W_Q (s W_K)^T = (x W_Q W_K^T) s^T, and what a head adds to y is A (s W_V) W_O = (A s)(W_V W_O). Weights are
  * known when they are packed, so their product costs nothing in a call: keys, or values, are then the input itself, and a
  * projection is gone. What folding costs is that the input is wider than a head. */
-static struct plan_fold plan_fold(const struct layer *l, const struct request *request)
+static struct plan_fold plan_fold(const struct layer *l, const struct plan_request *request)
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
     const double queries = (double)l->seq_len * (double)l->h, in = (double)l->d_in_kv;
@@ -132,8 +107,8 @@ static struct plan_fold plan_fold(const struct layer *l, const struct request *r
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
     f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
     f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
-    f.scores = request->fold < 0 ? f.saved_scores > 0 : request->fold;
-    f.values = l->w_o != W_O_NONE && !l->identity && (request->fold < 0 ? f.saved_values > 0 : request->fold);
+    f.scores = asked_or(request, PLAN_FOLD, f.saved_scores > 0);
+    f.values = l->w_o != W_O_NONE && !l->identity && asked_or(request, PLAN_FOLD, f.saved_values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;
     f.q_is_k = l->tied && !l->cross && !f.scores;
@@ -153,6 +128,14 @@ static int64_t tile_rows(const struct isa *isa, int64_t vecs)
     return most(1, least(16, (isa->registers - vecs - 1) / vecs));
 }
 
+/* The same for scores, sums and queries. In small code strips along a mask's edge are LANES keys long: tiles that
+ * divide them need no rest. */
+static int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int64_t vecs)
+{
+    const int64_t rows = tile_rows(isa, vecs);
+    return small(request) && rows > isa->lanes ? rows / isa->lanes * isa->lanes : rows;
+}
+
 /* Cache lines that one step of such a tile takes from L2, its operands being too large for L1: the vectors, and the
  * broadcast operand's rows, which lie side by side and cross into a second line where they do not divide a line. */
 static double tile_lines(const struct isa *isa, int64_t rows, int64_t vecs)
@@ -163,12 +146,12 @@ static double tile_lines(const struct isa *isa, int64_t rows, int64_t vecs)
 
 /* Cost of one vector multiply-add in such a tile, in FMA slots: half a slot for each load that it shares
  * with the others, an eighth more for the streamed operand, and what holds it longest: the stall of fewer accumulators
- * than the latency of 4 cycles on both ports wants, or `lines` from L2 for each step. */
+ * than the latency on all ports wants, or `lines` from L2 for each step. */
 static double tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, double lines)
 {
     const double tiles = (double)(rows * vecs);
     const double loads = 0.5 * (double)(rows + vecs) / tiles + 0.125 * (double)vecs / tiles;
-    const double wanted = most_of(4.0, lines * LINE_CYCLES) * isa->fma_ports;
+    const double wanted = most_of(FMA_LATENCY, lines * LINE_CYCLES) * isa->fma_ports;
     return loads + (tiles < wanted ? wanted / tiles : 1.0);
 }
 
@@ -195,6 +178,16 @@ static int64_t near_equal(int64_t total, int64_t most)
     return ceil_div(total, ceil_div(total, most));
 }
 
+/* The height of tiles for `total` rows where one height has to serve them all: the largest divisor from half of `most`
+ * to `most`; near-equal parts where there is none. */
+static int64_t one_height(int64_t total, int64_t most)
+{
+    for (int64_t height = most; 2 * height >= most && height > 0; height--)
+        if (total % height == 0)
+            return height;
+    return near_equal(total, most);
+}
+
 /* The same where the operands come from L2, unless a panel of that depth stays in L1. */
 static double panel_tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, int64_t depth)
 {
@@ -202,14 +195,21 @@ static double panel_tile_cost(const struct isa *isa, int64_t rows, int64_t vecs,
     return tile_cost(isa, rows, vecs, stays ? 0 : tile_lines(isa, rows, vecs));
 }
 
+/* Rows of a panel's tiles: near-equal parts of a query block. */
+static int64_t panel_rows(const struct plan_request *request, const struct isa *isa, int64_t vecs, int64_t block)
+{
+    return near_equal(block, asked_within(request, PLAN_PANEL_ROWS, tile_rows(isa, vecs)));
+}
+
 /* Vectors in a panel of `columns` columns: full panels, then a narrower one that keeps their tile's height. */
-static int64_t choose_panel_vecs(const struct isa *isa, int64_t columns, int64_t depth, int64_t block)
+static int64_t choose_panel_vecs(const struct plan_request *request, const struct isa *isa, int64_t columns,
+                                 int64_t depth, int64_t block)
 {
     const int64_t total = ceil_div(columns, isa->lanes);
     int64_t best = 1;
     double best_cost = 0;
     for (int64_t vecs = 1; vecs <= least(4, total); vecs++) {
-        const int64_t rows = near_equal(block, tile_rows(isa, vecs)), tail = total % vecs;
+        const int64_t rows = panel_rows(request, isa, vecs, block), tail = total % vecs;
         double cost = (double)(total - tail) * panel_tile_cost(isa, rows, vecs, depth);
         if (tail > 0)
             cost += (double)tail * panel_tile_cost(isa, rows, tail, depth);
@@ -221,18 +221,24 @@ static int64_t choose_panel_vecs(const struct isa *isa, int64_t columns, int64_t
     return best;
 }
 
-static int64_t choose_unroll(const struct request *request, int64_t depth)
+/* In small code: one shape, of the fewest vectors that give it enough accumulators. */
+static int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t block)
 {
-    return request->unroll < 0 ? UNROLL_AUTO : request->unroll == 0 ? depth : request->unroll;
+    return least(ceil_div(columns, isa->lanes), ceil_div(FMA_LATENCY * isa->fma_ports, block));
+}
+
+static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
+{
+    const int64_t unroll = asked_or(request, PLAN_UNROLL, UNROLL_AUTO);
+    return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
 /* Rows of a row group: as many as three quarters of L2 hold, at `depth` floats of operand a row. */
-static int64_t choose_group_rows(const struct request *request, const struct plan_isa *p, int64_t depth, int64_t rows)
+static int64_t choose_group_rows(const struct plan_request *request, const struct plan_isa *p, int64_t depth,
+                                 int64_t rows)
 {
-    int64_t fit = (int64_t)(p->isa->l2_bytes * 3 / 4 / sizeof(float)) / depth;
-    if (request->group_rows > 0)
-        fit = request->group_rows;
-    fit = least(fit, GROUP_ROWS_MOST);
+    const int64_t model = (int64_t)(p->isa->l2_bytes * 3 / 4 / sizeof(float)) / depth;
+    const int64_t fit = least(asked_or(request, PLAN_GROUP_ROWS, model), GROUP_ROWS_MOST);
     /* near-equal groups: the last one is never a handful of rows */
     const int64_t group = most(p->block, fit / p->block * p->block);
     const int64_t blocks = ceil_div(rows, p->block);
@@ -240,11 +246,18 @@ static int64_t choose_group_rows(const struct request *request, const struct pla
     return most(1, ceil_div(blocks, groups)) * p->block;
 }
 
-static void plan_panels(struct plan_panels *g, const struct request *request, const struct plan_isa *p, int64_t rows)
+static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
+                        int64_t rows)
 {
     g->exists = true;
-    g->vecs = choose_panel_vecs(p->isa, g->columns, least(g->depth, DEPTH_MOST), p->block);
-    g->rows = near_equal(p->block, tile_rows(p->isa, g->vecs));
+    const int64_t depth_most = asked_or(request, PLAN_PANEL_DEPTH, small(request) ? g->depth : DEPTH_MOST);
+    if (is_asked(request, PLAN_PANEL_VECS))
+        g->vecs = asked_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
+    else if (small(request))
+        g->vecs = small_panel_vecs(p->isa, g->columns, p->block);
+    else
+        g->vecs = choose_panel_vecs(request, p->isa, g->columns, least(g->depth, depth_most), p->block);
+    g->rows = panel_rows(request, p->isa, g->vecs, p->block);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
     const int64_t width = g->vecs * p->lanes;
     g->panels = ceil_div(g->columns, width);
@@ -254,26 +267,26 @@ static void plan_panels(struct plan_panels *g, const struct request *request, co
     g->tail_lanes = g->columns % p->lanes;
     g->panel_size = g->taps * g->depth * width;
     g->group_size = g->taps * g->depth * round_up(g->columns, p->lanes);
-    const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, DEPTH_MOST);
+    const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, depth_most);
     g->k_block = least(g->depth, round_up(ceil_div(g->depth, blocks), 8));
     g->group_rows = choose_group_rows(request, p, blocks > 1 ? g->k_block : g->a_block / p->block, rows);
     const double panel = (double)least(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = least(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
 }
 
-static void plan_lanes(struct plan_lanes *g, const struct request *request, const struct plan_isa *p, int64_t columns,
-                       int64_t queries)
+static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
+                       int64_t columns, int64_t queries)
 {
-    g->rows = p->rows;
+    g->rows = asked_within(request, PLAN_LANE_ROWS, rows_fit(request, p->isa, p->vecs));
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
-    const int64_t tiles = ceil_div(g->columns, g->rows);
+    const int64_t tiles = ceil_div(g->columns, small(request) ? one_height(g->columns, g->rows) : g->rows);
     g->height[0] = ceil_div(g->columns, tiles);
     g->height[1] = g->height[0] - 1;
     g->count[1] = g->height[0] * tiles - g->columns;
     g->count[0] = tiles - g->count[1];
     g->group_rows = choose_group_rows(request, p, columns, queries);
     const double tile = (double)least(g->group_rows, queries) * (double)(g->depth * g->height[0]);
-    g->single = g->height[0] <= p->isa->lanes;
+    g->single = !small(request) && g->height[0] <= p->isa->lanes;
     /* a multiple of four: single tokens take four tiles at once, single vectors of tokens two */
     g->part_tiles = least(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, 4));
 }
@@ -287,7 +300,7 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
 /* Keys or values. Heads that read all of the input are one matrix, and its panels run over their borders. Tokens lie
  * [head][key][d] where a vector never holds parts of two heads (or where a head reads its own columns), which
  * attention reads faster, else [key][head][d]. */
-static void plan_key_value(struct plan_panels *g, const struct layer *layer, const struct request *request,
+static void plan_key_value(struct plan_panels *g, const struct layer *layer, const struct plan_request *request,
                            const struct plan_isa *p, int64_t d, int64_t *row, int64_t *head)
 {
     const bool by_head = layer->split || d % p->lanes == 0;
@@ -313,7 +326,7 @@ static int64_t arrays(const struct plan_panels *g, const struct layer *layer)
     return g->c_group > 0 ? layer->h_kv : 1;
 }
 
-static void plan_output(struct plan_panels *g, const struct layer *layer, const struct request *request,
+static void plan_output(struct plan_panels *g, const struct layer *layer, const struct plan_request *request,
                         const struct plan_isa *p)
 {
     const int64_t z_columns = layer->h * p->fold->d_z;
@@ -344,11 +357,12 @@ static int64_t prefetch_lines(int64_t ahead, int64_t tiles, int64_t block_tiles,
     return lines;
 }
 
-static void prefetch_panels(struct plan_panels *g, const struct request *request, const struct plan_isa *p, int64_t rows)
+static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
+                            int64_t rows)
 {
     if (!g->exists || g->k_block < 2 * UNROLL_PREFETCH)
         return;
-    if (request->unroll < 0)
+    if (!is_asked(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
     const int64_t block_tiles = ceil_div(p->block, g->rows);
     if (g->k_block / least(g->unroll, g->k_block) < 2)
@@ -357,11 +371,12 @@ static void prefetch_panels(struct plan_panels *g, const struct request *request
                                  block_tiles, g->k_block / least(g->unroll, g->k_block));
 }
 
-static void prefetch_lanes(struct plan_lanes *g, const struct request *request, const struct plan_isa *p, int64_t tokens)
+static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
+                           int64_t tokens)
 {
     if (g->depth < 2 * UNROLL_PREFETCH || p->vecs == 1) /* blocks of several vectors ask, single vectors never do */
         return;
-    if (request->unroll < 0)
+    if (!is_asked(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
     if (g->depth / least(g->unroll, g->depth) < 2)
         return;
@@ -371,14 +386,16 @@ static void prefetch_lanes(struct plan_lanes *g, const struct request *request, 
 
 /* Weights that L2 does not keep from call to call are asked for while the panel before them is at work, and so is what
  * attention reads next. */
-static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct request *request)
+static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const bool stays = p->packed_size * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes / 2;
-    if (!p->isa->prefetches || request->prefetch == 0 || (request->prefetch < 0 && stays))
+    if (!p->isa->prefetches || asked_or(request, PLAN_PREFETCH, !stays) == PLAN_OFF)
         return;
+    const bool asked = is_asked(request, PLAN_PREFETCH);
     const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + layer->d_v)
                         + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
-    if ((request->prefetch > 0 || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->k.exists && (p->v.exists || p->v_t.depth > 0))
+    if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->k.exists &&
+        (p->v.exists || p->v_t.depth > 0))
         p->ahead = ceil_div(p->rows, p->query_blocks);
     prefetch_lanes(&p->q, request, p, layer->seq_len);
     prefetch_lanes(&p->v_t, request, p, layer->source_len);
@@ -454,6 +471,43 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->worker_size = own;
 }
 
+/* ---- the stack ---- */
+
+/* Scalars, pointers, saved registers and the odd spill of all frames from forward to the innermost tile, alignment
+ * included, in fast and in small code. Measured with gcc 11 and 12, clang 14 and 19: up to 2000 and up to 1300 bytes.
+ */
+#define STACK_FRAMES 2560
+#define STACK_FRAMES_SMALL 1536
+#define STACK_ROWS 8   /* of a query block: m, l, start, over and bad of a tile; maximum and alpha; one spare */
+#define STACK_SQUARES 2 /* LANES x LANES: a partial transposition holds two; of masks and weights, in one more copy */
+/* Vectors on the stack for each accumulator of a tile where no variable has a register: clang 14, the dearer one, keeps
+ * every operand of every word: 33 for an unrolled tile of scores (2 steps), and 15 more for its exponentials. */
+#define STACK_PLAIN_TILE 40
+#define STACK_PLAIN_STEP 12
+
+static int64_t longest_unroll(const struct plan_isa *p)
+{
+    const struct plan_panels *const panels[] = {&p->k, &p->v, &p->o};
+    int64_t unroll = most(least(p->unroll_scores, p->depth_slab), p->unroll_values);
+    for (size_t i = 0; i < sizeof panels / sizeof panels[0]; i++)
+        if (panels[i]->exists)
+            unroll = most(unroll, least(most(panels[i]->unroll, panels[i]->unroll_rest), panels[i]->k_block));
+    unroll = most(unroll, least(p->q.unroll, p->q.depth));
+    return most(unroll, least(p->v_t.unroll, p->v_t.depth));
+}
+
+/* What is on the stack, level by level, is known but for spills: at most one tile's accumulators. */
+static void bound_stack(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t f = (int64_t)sizeof(float);
+    const int64_t tile = most(p->rows * p->vecs, p->rows_single) * p->lanes * f;
+    const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
+    const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;
+    const int64_t squares = partial || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
+    p->stack = round_up(frames + STACK_ROWS * p->block * f + squares * p->lanes * p->lanes * f + tile, 64);
+    p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
+}
+
 /* ---- reasons ---- */
 
 static const char *plural(int64_t count)
@@ -515,9 +569,10 @@ static void explain_panels(struct plan_isa *p, const char *name, const struct pl
     reason(p, "%s: tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64
            " deep (%s)%s", name, g->rows, g->vecs * p->lanes, g->rows * g->vecs, g->vecs * p->lanes, g->depth,
            bytes_text(size, g->panel_size), cut);
-    reason(p, "%s: row groups of " D64 ", whose operand fills at most 3/4 of L2 while the panels pass; " D64
-           " step%s unrolled; " D64 " panel%s a part%s", name, g->group_rows, unroll, plural(unroll), g->part_panels,
-           plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
+    reason(p, "%s: row groups of " D64 ", %s; " D64
+           " step%s unrolled; " D64 " panel%s a part%s", name, g->group_rows,
+           why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
+           plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
 }
 
 static void explain_layout(struct plan_isa *p, const struct layer *layer, const char *name, const struct plan_panels *g,
@@ -532,18 +587,21 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
                layer->split ? "each head is projected from columns of its own" : "a head's width fills whole vectors");
 }
 
-static void explain_choices(struct plan_isa *p, const struct layer *layer)
+static void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
 {
     const struct isa *isa = p->isa;
     const int64_t left = ceil_div(layer->seq_len, p->lanes) % p->vecs;
     char size[32], rest[80] = "";
     reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
+    if (is_small)
+        reason(p, "small code: one shape a product, few heights, rolled loops; no batches, no slabs, nothing asked for "
+               "ahead");
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
     explain_fold(p, layer);
-    reason(p, "query block " D64 ": " D64 " vector%s, the cheapest tiles for seq_len " D64 "%s", p->block, p->vecs,
-           plural(p->vecs), layer->seq_len, rest);
+    reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s", p->block, p->vecs, plural(p->vecs),
+           why(&p->request, PLAN_QUERY_VECS, is_small ? "the least code" : "the cheapest tiles"), layer->seq_len, rest);
     reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
            "registers; single vectors " D64 " x " D64, p->rows, p->block, p->rows * p->vecs, p->vecs,
            plural(p->vecs), isa->registers, p->rows_single, p->lanes);
@@ -551,9 +609,13 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer)
            p->value_rows, p->block, p->value_rows_single, p->lanes);
     reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, %s", p->key_block, p->key_block, p->block,
            bytes_text(size, p->key_block * p->block),
-           p->value_blocks ? "one block of values" : "at most half of L1, in near-equal blocks of source_len");
+           why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
+                                            : "at most half of L1, in near-equal blocks of source_len"));
+    if (p->two_pass)
+        reason(p, "softmax in two passes: the largest score of each query first, then the weights and their sums");
     if (p->depth_slab < p->fold->d_score)
-        reason(p, "scores are summed in slabs of " D64 " features, so that a slab of the queries stays in L1", p->depth_slab);
+        reason(p, "scores are summed in slabs of " D64 " features, %s", p->depth_slab,
+               why(&p->request, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
     if (!p->fold->q_is_k)
         explain_lanes(p, "queries", &p->q);
     explain_panels(p, "keys", &p->k);
@@ -575,7 +637,7 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer)
 
 /* ---- all of it ---- */
 
-static void plan_values(struct plan_isa *p, const struct layer *layer, const struct request *request)
+static void plan_values(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const bool input = layer->identity || p->fold->values;
     p->v_feature = 1;
@@ -638,44 +700,51 @@ static double weights_size(const struct plan_isa *p, const struct layer *layer)
  * is worth fetching; else as many as fill the vectors. Never so many that the longer input, queries or keys, exceeds that by
  * more than one sequence. Not possible where a sequence must begin with a block of its own
  * (values in blocks), has zeros before it (convolution), or has memory behind it that may not be read. */
-static void choose_batch(struct plan_isa *p, const struct layer *layer)
+static void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)))
         return;
     const bool stays = weights_size(p, layer) * sizeof(float) <= (double)p->isa->l2_bytes;
     const bool fills = round_up(layer->seq_len, p->lanes) * 20 <= layer->seq_len * 21;
-    const int64_t wanted = !stays ? BATCH_ROWS : !fills ? 8 * p->lanes : 1;
+    const int64_t wanted = asked_or(request, PLAN_BATCH_ROWS, !stays ? BATCH_ROWS : !fills ? 8 * p->lanes : 1);
     const int64_t sequences = least(ceil_div(wanted, layer->seq_len), ceil_div(wanted, layer->source_len));
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = sequences * layer->source_len;
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
-                     const struct request *request)
+                     const struct plan_request *request)
 {
     p->isa = isa;
     p->lanes = isa->lanes;
-    p->vecs = request->query_vecs > 0 ? request->query_vecs : choose_query_vecs(isa, layer->seq_len);
+    p->vecs = asked_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len));
     p->block = p->vecs * p->lanes;
-    p->rows = tile_rows(isa, p->vecs);
-    p->rows_single = tile_rows(isa, 1);
-    p->value_rows = near_equal(p->fold->d_value, p->rows);
-    p->value_rows_single = near_equal(p->fold->d_value, p->rows_single);
-    p->value_blocks = request->value_layout < 0 ? values_by_blocks(p, layer) : request->value_layout;
+    /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
+    const int64_t rows = rows_fit(request, isa, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
+    p->rows = asked_within(request, PLAN_SCORE_ROWS, rows);
+    p->rows_single = p->vecs == 1 ? p->rows : rows_single;
+    p->rows_step = small(request) ? SMALL_ROWS_STEP : 2;
+    p->at_once = !small(request);
+    int64_t (*const part)(int64_t, int64_t) = small(request) ? one_height : near_equal;
+    p->value_rows = part(p->fold->d_value, asked_within(request, PLAN_VALUE_ROWS, rows));
+    p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
+    p->value_blocks = asked_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_VALUE_BLOCK_LAYOUT;
+    p->two_pass = asked_or(request, PLAN_SOFTMAX, PLAN_ONE_PASS) == PLAN_TWO_PASS;
 
-    choose_batch(p, layer);
+    if (!small(request) || is_asked(request, PLAN_BATCH_ROWS))
+        choose_batch(p, layer, request);
     p->query_blocks = ceil_div(most(layer->seq_len, p->batch_rows), p->block);
     p->source_blocks = ceil_div(most(layer->source_len, p->batch_sources), p->block);
 
     const int64_t fit = most(p->rows, (int64_t)(isa->l1d_bytes / 2 / sizeof(float)) / p->block);
-    p->key_block = request->key_block > 0 ? request->key_block
+    p->key_block = is_asked(request, PLAN_KEY_BLOCK) ? request->value[PLAN_KEY_BLOCK]
                  : p->value_blocks ? p->block
                  : round_up(ceil_div(layer->source_len, ceil_div(layer->source_len, fit)), p->rows);
-    const int64_t slab = request->depth_slab > 0 ? request->depth_slab
-                       : most(1, (int64_t)(isa->l1d_bytes * 2 / 3 / sizeof(float)) / p->block);
+    const int64_t slab_fit = most(1, (int64_t)(isa->l1d_bytes * 2 / 3 / sizeof(float)) / p->block);
+    const int64_t slab = asked_or(request, PLAN_DEPTH_SLAB, small(request) ? p->fold->d_score : slab_fit);
     p->depth_slab = near_equal(p->fold->d_score, slab);
     p->unroll_scores = choose_unroll(request, p->depth_slab);
-    p->unroll_values = request->unroll == 0 ? UNROLL_KEYS_FULL : choose_unroll(request, UNROLL_KEYS_FULL);
+    p->unroll_values = choose_unroll(request, UNROLL_KEYS_FULL);
     const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
     p->part_blocks = least(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
@@ -699,7 +768,45 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     place_scratch(p, layer);
-    explain_choices(p, layer);
+    bound_stack(p, layer);
+    explain_choices(p, layer, small(request));
+}
+
+/* "from the spec: plan.unroll = 4" */
+static void explain_request(struct plan_isa *p, const char *from, const struct plan_request *request)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL) {
+        p->reasons[p->reason_count++] = NULL; /* caught by plan_make */
+        return;
+    }
+    plan_request_print(request, out);
+    if (fclose(out) == 0 && length > 0)
+        reason(p, "from the %s: %s", from, text);
+    free(text);
+}
+
+/* What the spec asks for goes before what the plan file does. */
+static void plan_isa(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
+                     const struct plan_request *spec, const struct plan_file *file)
+{
+    struct plan_request request = *spec, rest = plan_request_none();
+    explain_request(p, "spec", spec);
+    if (file != NULL) {
+        rest = file->isa[isa - isa_table].request;
+        plan_request_add(&rest, &file->common);
+        for (int key = 0; key < PLAN_KEYS; key++)
+            if (is_asked(spec, (enum plan_key)key))
+                rest.value[key] = PLAN_AUTO;
+        explain_request(p, "plan file", &rest);
+    }
+    plan_request_add(&request, &rest);
+    p->request = request;
+    if (small(&request))
+        make_small(&request);
+    plan_one(p, isa, layer, &request);
 }
 
 /* An upper bound of every sum of sizes that plan_one forms, in floats, so that it can work in int64_t. */
@@ -735,13 +842,16 @@ static bool complete(const struct plan *plan)
     return true;
 }
 
-struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag)
+struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
-    struct request request = {.unroll = -1, .query_vecs = -1, .key_block = -1, .group_rows = -1, .depth_slab = -1, .fold = -1,
-                              .prefetch = -1, .value_layout = -1};
+    struct plan_request spec = plan_request_none();
     const size_t before = diag->errors;
-    for (size_t i = 0; i < layer->options_count; i++)
-        read_request(&request, &layer->options[i], diag);
+    for (size_t i = 0; i < layer->options_count; i++) {
+        const struct layer_option *option = &layer->options[i];
+        const enum plan_key key = plan_key_find(option->key, option->place, diag);
+        if (key < PLAN_KEYS)
+            plan_value_read(&spec, key, option->value, option->place, diag);
+    }
     if (size_bound(layer) * sizeof(float) > (double)(PTRDIFF_MAX / 4))
         diag_error(diag, layer->name, "packed weights or scratch would not fit a C array; make the layer smaller");
     if (diag->errors > before)
@@ -752,13 +862,16 @@ struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *di
         diag_environment(diag, NULL, "out of memory");
         return NULL;
     }
-    plan->fold = plan_fold(layer, &request);
+    struct plan_request common = spec;
+    if (file != NULL)
+        plan_request_add(&common, &file->common);
+    plan->fold = plan_fold(layer, &common);
     for (size_t i = 0; i < isa_count; i++) {
         if ((isas >> i & 1u) == 0)
             continue;
         struct plan_isa *p = &plan->isas[plan->count++];
         p->fold = &plan->fold;
-        plan_one(p, &isa_table[i], layer, &request);
+        plan_isa(p, &isa_table[i], layer, &spec, file);
         plan->packed_bytes = most(plan->packed_bytes, p->packed_size * (int64_t)sizeof(float));
         plan->shared_bytes = most(plan->shared_bytes, p->shared_size * (int64_t)sizeof(float));
         plan->worker_bytes = most(plan->worker_bytes, p->worker_size * (int64_t)sizeof(float));
@@ -771,6 +884,11 @@ struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *di
     return plan;
 }
 
+struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag)
+{
+    return plan_make_from(layer, isas, NULL, diag);
+}
+
 void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
 {
     fprintf(out, "\nThe plan for %s\n", layer->name);
@@ -781,152 +899,4 @@ void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
         for (int r = 0; r < p->reason_count; r++)
             fprintf(out, "    %s\n", p->reasons[r]);
     }
-}
-
-/* ---- the template context ---- */
-
-struct field {
-    const char *name;
-    size_t offset;
-};
-#define FIELD(type, name) {#name, offsetof(struct type, name)}
-
-static void push_fields(struct emit *emit, const void *base, const struct field *fields, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        int64_t value;
-        memcpy(&value, (const char *)base + fields[i].offset, sizeof value);
-        emit_set_integer(emit, fields[i].name, value);
-    }
-}
-#define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
-
-static const struct field panels_fields[] = {
-    FIELD(plan_panels, depth), FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
-    FIELD(plan_panels, columns),
-    FIELD(plan_panels, vecs), FIELD(plan_panels, rows), FIELD(plan_panels, unroll), FIELD(plan_panels, unroll_rest), FIELD(plan_panels, panels),
-    FIELD(plan_panels, tail_vecs), FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size),
-    FIELD(plan_panels, group_size), FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group),
-    FIELD(plan_panels, a_tap), FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
-    FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, part_panels), FIELD(plan_panels, w), FIELD(plan_panels, b),
-};
-
-static const struct field lanes_fields[] = {
-    FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, a_group), FIELD(plan_lanes, columns), FIELD(plan_lanes, rows),
-    FIELD(plan_lanes, unroll), FIELD(plan_lanes, unroll_rest), {"height_0", offsetof(struct plan_lanes, height[0])},
-    {"height_1", offsetof(struct plan_lanes, height[1])}, {"count_0", offsetof(struct plan_lanes, count[0])},
-    {"count_1", offsetof(struct plan_lanes, count[1])}, FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, single), FIELD(plan_lanes, part_tiles),
-    FIELD(plan_lanes, w), FIELD(plan_lanes, b),
-};
-
-static const struct field isa_fields[] = {
-    FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead), FIELD(plan_isa, unroll_scores),
-    FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows), FIELD(plan_isa, value_rows_single),
-    FIELD(plan_isa, part_blocks), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head), FIELD(plan_isa, v_row),
-    FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block), FIELD(plan_isa, depth_slab), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t), FIELD(plan_isa, keys),
-    FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z),
-    FIELD(plan_isa, z_front), FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible),
-    FIELD(plan_isa, added), FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows),
-    FIELD(plan_isa, batch_sources),
-};
-
-static void push_panels(struct emit *emit, const char *name, const struct plan_panels *g)
-{
-    if (!g->exists)
-        return;
-    emit_begin_table(emit, name);
-    PUSH_FIELDS(emit, g, panels_fields);
-    emit_set_boolean(emit, "shares_tiles", g->shares_tiles);
-    emit_end(emit);
-}
-
-static bool alike(const struct plan_lanes *a, const struct plan_lanes *b)
-{
-    return a->depth == b->depth && a->unroll == b->unroll && a->prefetch == b->prefetch && a->height[0] == b->height[0] &&
-           (a->count[1] > 0) == (b->count[1] > 0);
-}
-
-static void push_lanes(struct emit *emit, const char *name, const struct plan_lanes *g, const struct plan_lanes *queries)
-{
-    if (g->depth == 0)
-        return;
-    emit_begin_table(emit, name);
-    PUSH_FIELDS(emit, g, lanes_fields);
-    emit_set_boolean(emit, "shares_tiles", alike(g, queries));
-    emit_end(emit);
-}
-
-static void push_isa(struct emit *emit, const struct plan_isa *p)
-{
-    emit_begin_item(emit);
-    emit_set_string(emit, "isa", p->isa->name);
-    emit_set_integer(emit, "id", p->isa->id);
-    emit_set_string(emit, "target", p->isa->target != NULL ? p->isa->target : "");
-    emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
-    emit_set_string(emit, "vocabulary", p->isa->vocabulary);
-    PUSH_FIELDS(emit, p, isa_fields);
-    push_lanes(emit, "q", &p->q, &p->q);
-    push_lanes(emit, "v_t", &p->v_t, &p->q);
-    emit_set_boolean(emit, "value_blocks", p->value_blocks);
-    push_panels(emit, "k", &p->k);
-    push_panels(emit, "v", &p->v);
-    push_panels(emit, "o", &p->o);
-    emit_begin_table(emit, "reasons");
-    for (int r = 0; r < p->reason_count; r++) {
-        emit_begin_item(emit);
-        emit_set_string(emit, "text", p->reasons[r]);
-        emit_end(emit);
-    }
-    emit_end(emit);
-    emit_end(emit);
-}
-
-static const struct field layer_fields[] = {
-    {"D_MODEL", offsetof(struct layer, d_model)}, {"H", offsetof(struct layer, h)},
-    {"H_KV", offsetof(struct layer, h_kv)}, {"D_K", offsetof(struct layer, d_k)},
-    {"D_V", offsetof(struct layer, d_v)}, {"D_SOURCE", offsetof(struct layer, d_source)},
-    {"SEQ_LEN", offsetof(struct layer, seq_len)}, {"SOURCE_LEN", offsetof(struct layer, source_len)},
-    {"CONV_WIDTH", offsetof(struct layer, conv_width)}, {"WINDOW_LEFT", offsetof(struct layer, window_left)},
-    {"WINDOW_RIGHT", offsetof(struct layer, window_right)}, {"D_IN_Q", offsetof(struct layer, d_in_q)},
-    {"D_IN_KV", offsetof(struct layer, d_in_kv)}, {"D_OUT", offsetof(struct layer, d_out)},
-};
-
-static void push_layer(struct emit *emit, const struct layer *layer)
-{
-    emit_set_string(emit, "NAME", layer->name);
-    PUSH_FIELDS(emit, layer, layer_fields);
-    const struct { const char *name; bool value; } flags[] = {
-        {"SPLIT", layer->split}, {"CROSS", layer->cross}, {"TIED", layer->tied}, {"IDENTITY", layer->identity},
-        {"BIAS", layer->bias}, {"SCORES", layer->scores}, {"OUT_IN", layer->out_in},
-        {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
-        {"CAUSAL", (layer->mask & MASK_CAUSAL) != 0}, {"PADDING", (layer->mask & MASK_PADDING) != 0},
-        {"NO_SELF", (layer->mask & MASK_NO_SELF) != 0}, {"WINDOW", (layer->mask & MASK_WINDOW) != 0},
-        {"MASK_BOOL", (layer->mask & MASK_BOOL) != 0}, {"MASK_ADD", (layer->mask & MASK_ADDITIVE) != 0},
-    };
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
-        emit_set_boolean(emit, flags[i].name, flags[i].value);
-    emit_set_number(emit, "SCALE", layer->scale);
-    const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);
-    emit_set_number(emit, "MULTIPLY_ADDS", cost.total);
-    emit_set_integer(emit, "PARAMETERS", layer_parameters(layer).total);
-}
-
-void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit)
-{
-    push_layer(emit, layer);
-    emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
-    emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);
-    emit_set_boolean(emit, "VALUES_ARE_INPUT", plan->fold.values || layer->identity);
-    emit_set_boolean(emit, "Q_IS_K", plan->fold.q_is_k);
-    emit_set_integer(emit, "D_SCORE", plan->fold.d_score);
-    emit_set_integer(emit, "D_VALUE", plan->fold.d_value);
-    emit_set_integer(emit, "D_Z", plan->fold.d_z);
-    emit_set_integer(emit, "PACKED_BYTES", plan->packed_bytes);
-    emit_set_integer(emit, "SHARED_BYTES", plan->shared_bytes);
-    emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);
-    emit_begin_table(emit, "plans");
-    for (int64_t i = 0; i < plan->count; i++)
-        push_isa(emit, &plan->isas[i]);
-    emit_end(emit);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The plan: how a layer is computed on one instruction set. Every number that the templates need to place,
  * tile, unroll or cut is decided here, from the layer and the ISA's row, never from the host, and carries
  * its reason for --explain and the banner.
@@ -15,10 +16,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "request.h"
+
 struct layer;
 struct diag;
 struct emit;
 struct isa;
+struct plan_file;
 
 #define PLAN_ISAS 8
 #define PLAN_REASONS 32
@@ -79,11 +83,14 @@ struct plan_fold {
 struct plan_isa {
     const struct isa *isa;
     const struct plan_fold *fold;
+    struct plan_request request; /* of the spec and the plan file */
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
     int64_t block;       /* queries in a query block */
     int64_t rows;        /* most rows of a tile that is `vecs` wide */
     int64_t rows_single; /* most rows of a tile that is one vector wide */
+    int64_t rows_step;   /* heights for what is left over of a tile: each that many times lower than the one before */
+    bool at_once;        /* scores become weights in their registers; else in a pass of its own over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t key_block;   /* most keys scored before their values are read */
     int64_t ahead;       /* keys of the next head that are asked for with each tile of scores, 0: none */
@@ -94,6 +101,7 @@ struct plan_isa {
     struct plan_lanes q;
     struct plan_lanes v_t; /* values with tokens along the lanes, where value_blocks */
     struct plan_panels k, v, o;
+    bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
     int64_t k_row, k_head;  /* strides of keys between tokens and heads */
@@ -106,6 +114,7 @@ struct plan_isa {
     int64_t scores, visible, added, tile, queries, worker_size;
 
     int64_t packed_size; /* floats, header included */
+    int64_t stack, stack_plain; /* most bytes that a call takes of the stack: compiled at -O1 and above, and at -O0 */
 
     char *reasons[PLAN_REASONS];
     int reason_count;
@@ -120,6 +129,8 @@ struct plan {
 
 /* Decides everything. NULL, with errors in diag, on a bad plan.* key or sizes that cannot be C objects. */
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
+/* The same with what a plan file asks for where the spec does not; NULL: no file. */
+struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag);
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit);
 void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out);
 void plan_free(struct plan *plan);

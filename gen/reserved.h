@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Words that a layer may not be called by: keywords of C and C++, and names of the C library. Included by
  * layer.c only.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The version of attngen and attnrun. It stands in every emitted file. */
 #ifndef ATTNGEN_VERSION_H
 #define ATTNGEN_VERSION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program with a vendored attention layer: it needs tiny.c and tiny.h beside it and nothing else.
  *
  * Packs drawn weights, runs the layer once and prints its first row. Left out on purpose: real weights, threads.

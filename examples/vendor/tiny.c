@@ -12,6 +12,8 @@
  *
  * The plan:
  *   scalar
+ *     code: about 37200 bytes by gcc 12 -O2, 41300 bytes by clang 14 -O2
+ *     stack: at most 3136 bytes at -O1 and above, 15424 at -O0
  *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 8: 2 vectors, the cheapest tiles for seq_len 32
  *     scores: tile 5 x 8, 10 accumulators + 2 operands + 1 broadcast of 14 registers; single vectors 12 x 4
@@ -32,6 +34,8 @@
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 4 query blocks
  *   avx2
+ *     code: about 30900 bytes by gcc 12 -O2, 38700 bytes by clang 14 -O2
+ *     stack: at most 4032 bytes at -O1 and above, 32704 at -O0
  *     8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 16: 2 vectors, the cheapest tiles for seq_len 32
  *     scores: tile 6 x 16, 12 accumulators + 2 operands + 1 broadcast of 16 registers; single vectors 14 x 8
@@ -52,6 +56,8 @@
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
  *   avx512
+ *     code: about 31600 bytes by gcc 12 -O2, 35400 bytes by clang 14 -O2
+ *     stack: at most 7424 bytes at -O1 and above, 122112 at -O0
  *     16 lanes, 32 registers, 2 FMA ports; L1 48 KiB, L2 1024 KiB assumed
  *     query block 32: 2 vectors, the cheapest tiles for seq_len 32
  *     scores: tile 14 x 32, 28 accumulators + 2 operands + 1 broadcast of 32 registers; single vectors 16 x 16
@@ -71,26 +77,99 @@
  *     keys lie [head][key][d_k]: a head's width fills whole vectors
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 1 query block
+ *   neon
+ *     stack: at most 3520 bytes at -O1 and above, 24000 at -O0
+ *     4 lanes, 26 registers, 2 FMA ports; L1 64 KiB, L2 512 KiB assumed
+ *     query block 16: 4 vectors, the cheapest tiles for seq_len 32
+ *     scores: tile 5 x 16, 20 accumulators + 4 operands + 1 broadcast of 26 registers; single vectors 16 x 4
+ *     weighted sums: tile 4 x 16, single vectors 16 x 4: d_v in near-equal parts
+ *     key block 35: scores of 35 x 16 take 2240 bytes, at most half of L1, in near-equal blocks of source_len
+ *     queries: tile 5 x 16, tokens along the lanes, weights packed [tile][64][5], row groups of 32; 2 steps
+ *     unrolled; 13 tiles a part
+ *     keys: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4
+ *     panels a part
+ *     values: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     4 panels a part
+ *     output: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     4 panels a part
+ *     keys lie [head][key][d_k]: a head's width fills whole vectors
+ *     values lie [head][key][d_v]: a head's width fills whole vectors
+ *     one part of attend: 1 head x 2 query blocks
+ *
+ * All sets share about 3000 bytes of code more. Compilers may differ from these estimates, for x86-64, by a quarter.
  *
  * To check it against a double-precision reference: attnrun check SPEC.
- * Needs a C11 compiler and, on x86-64, gcc or clang for more than the scalar code; no flags, no library.
+ * Needs a C11 compiler, no flags and no library; instruction sets beyond the scalar code: gcc or clang. Which of those
+ * above are compiled depends on the target, which of these runs on what CPU and operating system offer.
+ * -DTINY_ONLY_ISA=TINY_ISA_NEON, say, compiles that one alone; what the file lacks or the target cannot have is an error.
  * Compile it without -ffast-math: what masks hide and what is not finite is told apart by IEEE arithmetic.
  *
  * SPDX-License-Identifier: 0BSD. This file belongs to whoever generated it, without conditions.
  */
 #include "tiny.h"
 
+#if defined(__STDC_HOSTED__) && __STDC_HOSTED__
 #include <string.h>
+#else /* bare metal: a compiler's own headers only, and these two from the firmware */
+void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
+void *memset(void *to, int value, size_t bytes);
+#define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would ask for stdlib.h */
+#endif
 
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#if defined(_MSC_VER)
+#error "tiny.c is not written for MSVC and clang-cl: compile it with gcc, clang (on Windows for a GNU target) or tcc"
+#endif
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
+    (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0) /* what gcc 11 tells of -fassociative-math alone */
 #error "tiny.c needs IEEE arithmetic: compile it without -ffast-math and its parts"
 #endif
-#if defined(__x86_64__)
-#if defined(__clang__)
-#pragma float_control(precise, on) /* parts of -ffast-math that clang does not tell of by a macro */
+
+/* What is compiled: every instruction set that the target can have, or that one alone which TINY_ONLY_ISA names. */
+#if defined(TINY_PACK_ONLY)
+#define WANTS(number) 0
+#elif defined(TINY_ONLY_ISA)
+#define NUMBER_OF_TINY_ISA_SCALAR 1
+#define NUMBER_OF_TINY_ISA_AVX2 2
+#define NUMBER_OF_TINY_ISA_AVX512 3
+#define NUMBER_OF_TINY_ISA_NEON 5
+#define NUMBER_OF_(isa) NUMBER_OF_##isa
+#define NUMBER_OF(isa) NUMBER_OF_(isa)
+#define WANTS(number) (NUMBER_OF(TINY_ONLY_ISA) == (number))
+#else
+#define WANTS(number) 1
 #endif
+#define COMPILES_SCALAR WANTS(1)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__TINYC__) && (defined(__clang__) || !defined(_WIN32))
+#define COMPILES_AVX2 WANTS(2)
+#define COMPILES_AVX512 WANTS(3)
+#else
+#define COMPILES_AVX2 0
+#define COMPILES_AVX512 0
+#endif
+#if defined(__AARCH64EL__) && defined(__ARM_NEON)
+#define COMPILES_NEON WANTS(5)
+#else
+#define COMPILES_NEON 0
+#endif
+#if !(COMPILES_SCALAR || COMPILES_AVX2 || COMPILES_AVX512 || COMPILES_NEON || defined(TINY_PACK_ONLY))
+#error "TINY_ONLY_ISA is none of TINY_ISA_SCALAR ... that tiny.c has and this target can compile"
+#endif
+#if defined(__clang__) /* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
+#if defined(__x86_64__)
+#pragma float_control(precise, on)
+#else
+#pragma clang fp reassociate(off)
+#endif
+#endif
+#if COMPILES_AVX2 || COMPILES_AVX512
 #include <cpuid.h>
 #include <immintrin.h>
+#endif
+#if COMPILES_NEON
+#include <arm_neon.h>
 #endif
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF /* gcc: no f32 product below feeds a sum but through vec_fma */
@@ -121,6 +200,254 @@ static inline size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* ==== packing: plain C for every instruction set, so that one machine may pack for another ==== */
+
+struct packed_header {
+    uint32_t magic, isa;
+    uint64_t layer;
+};
+#define PACKED_MAGIC 0x6e747461u /* "attn" */
+
+/* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
+ * the pointer behind the panel, or NULL when a weight is not finite. */
+static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride, size_t c_stride,
+                         float scale)
+{
+    float check = 0.0f;
+    for (size_t k = 0; k < depth; k++)
+        for (size_t c = 0; c < width; c++) {
+            const float value = c < columns ? w[k * k_stride + c * c_stride] * scale : 0.0f;
+            check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
+            *p++ = value;
+        }
+    return check == 0.0f ? p : NULL;
+}
+
+#if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
+/* Weights into panels, as the tiles of scalar read them. Returns 0 when one is not finite. */
+static int pack_scalar(float *packed, const tiny_weights *weights)
+{
+    /* queries: [head or all][tile][depth][features of the tile] */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 16 + head * 4096;
+        for (size_t i = 0; i < 12; i++) {
+            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 5) * 1, 64, 5, 5, 64, 1, QUERY_SCALE);
+            if (!p)
+                return 0;
+        }
+        for (size_t i = 0; i < 1; i++) {
+            p = pack_panel(p, weights->w_q + head * 4096 + (60 + i * 4) * 1, 64, 4, 4, 64, 1, QUERY_SCALE);
+            if (!p)
+                return 0;
+        }
+    }
+    /* keys */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 4112 + head * 4096;
+        for (size_t column = 0; column < 64; column += 8) {
+            const size_t columns = least(8, 64 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    /* values */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 8208 + head * 4096;
+        for (size_t column = 0; column < 64; column += 8) {
+            const size_t columns = least(8, 64 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    /* output */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 12304 + head * 4096;
+        for (size_t column = 0; column < 64; column += 8) {
+            const size_t columns = least(8, 64 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    return 1;
+}
+
+#endif
+
+#if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
+/* Weights into panels, as the tiles of avx2 read them. Returns 0 when one is not finite. */
+static int pack_avx2(float *packed, const tiny_weights *weights)
+{
+    /* queries: [head or all][tile][depth][features of the tile] */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 16 + head * 4096;
+        for (size_t i = 0; i < 9; i++) {
+            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 6) * 1, 64, 6, 6, 64, 1, QUERY_SCALE);
+            if (!p)
+                return 0;
+        }
+        for (size_t i = 0; i < 2; i++) {
+            p = pack_panel(p, weights->w_q + head * 4096 + (54 + i * 5) * 1, 64, 5, 5, 64, 1, QUERY_SCALE);
+            if (!p)
+                return 0;
+        }
+    }
+    /* keys */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 4112 + head * 4096;
+        for (size_t column = 0; column < 64; column += 24) {
+            const size_t columns = least(24, 64 - column);
+            const size_t width = (columns + 7) / 8 * 8;
+            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    /* values */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 8208 + head * 4096;
+        for (size_t column = 0; column < 64; column += 24) {
+            const size_t columns = least(24, 64 - column);
+            const size_t width = (columns + 7) / 8 * 8;
+            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    /* output */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 12304 + head * 4096;
+        for (size_t column = 0; column < 64; column += 24) {
+            const size_t columns = least(24, 64 - column);
+            const size_t width = (columns + 7) / 8 * 8;
+            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    return 1;
+}
+
+#endif
+
+#if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
+/* Weights into panels, as the tiles of avx512 read them. Returns 0 when one is not finite. */
+static int pack_avx512(float *packed, const tiny_weights *weights)
+{
+    /* queries: [head or all][tile][depth][features of the tile] */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 16 + head * 4096;
+        for (size_t i = 0; i < 4; i++) {
+            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 13) * 1, 64, 13, 13, 64, 1, QUERY_SCALE);
+            if (!p)
+                return 0;
+        }
+        for (size_t i = 0; i < 1; i++) {
+            p = pack_panel(p, weights->w_q + head * 4096 + (52 + i * 12) * 1, 64, 12, 12, 64, 1, QUERY_SCALE);
+            if (!p)
+                return 0;
+        }
+    }
+    /* keys */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 4112 + head * 4096;
+        for (size_t column = 0; column < 64; column += 64) {
+            const size_t columns = least(64, 64 - column);
+            const size_t width = (columns + 15) / 16 * 16;
+            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    /* values */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 8208 + head * 4096;
+        for (size_t column = 0; column < 64; column += 64) {
+            const size_t columns = least(64, 64 - column);
+            const size_t width = (columns + 15) / 16 * 16;
+            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    /* output */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 12304 + head * 4096;
+        for (size_t column = 0; column < 64; column += 64) {
+            const size_t columns = least(64, 64 - column);
+            const size_t width = (columns + 15) / 16 * 16;
+            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    return 1;
+}
+
+#endif
+
+#if COMPILES_NEON || defined(TINY_PACK_ONLY)
+/* Weights into panels, as the tiles of neon read them. Returns 0 when one is not finite. */
+static int pack_neon(float *packed, const tiny_weights *weights)
+{
+    /* queries: [head or all][tile][depth][features of the tile] */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 16 + head * 4096;
+        for (size_t i = 0; i < 12; i++) {
+            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 5) * 1, 64, 5, 5, 64, 1, QUERY_SCALE);
+            if (!p)
+                return 0;
+        }
+        for (size_t i = 0; i < 1; i++) {
+            p = pack_panel(p, weights->w_q + head * 4096 + (60 + i * 4) * 1, 64, 4, 4, 64, 1, QUERY_SCALE);
+            if (!p)
+                return 0;
+        }
+    }
+    /* keys */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 4112 + head * 4096;
+        for (size_t column = 0; column < 64; column += 16) {
+            const size_t columns = least(16, 64 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    /* values */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 8208 + head * 4096;
+        for (size_t column = 0; column < 64; column += 16) {
+            const size_t columns = least(16, 64 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    /* output */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 12304 + head * 4096;
+        for (size_t column = 0; column < 64; column += 16) {
+            const size_t columns = least(16, 64 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    return 1;
+}
+
+#endif
+
+#ifndef TINY_PACK_ONLY
 /* One sequence of a call: where its tensors begin, and how much of them counts. */
 struct sequence {
     const float *x, *source;
@@ -162,29 +489,9 @@ enum pass {
     FIND_MAXIMUM /* nothing but the largest score of each query */
 };
 
-struct packed_header {
-    uint32_t magic, isa;
-    uint64_t layer; /* tells blocks of different layers, plans and versions apart */
-};
-#define PACKED_MAGIC 0x6e747461u /* "attn" */
-#define PACKED_LAYER 0xe87c402cb2a8cd4du
-
-/* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
- * the pointer behind the panel, or NULL when a weight is not finite. */
-static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride, size_t c_stride,
-                         float scale)
-{
-    float check = 0.0f;
-    for (size_t k = 0; k < depth; k++)
-        for (size_t c = 0; c < width; c++) {
-            const float value = c < columns ? w[k * k_stride + c * c_stride] * scale : 0.0f;
-            check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
-            *p++ = value;
-        }
-    return check == 0.0f ? p : NULL;
-}
-
 /* ==== scalar ==== */
+
+#if COMPILES_SCALAR
 
 #define LANES 4
 #define VECS 2
@@ -275,11 +582,18 @@ static inline vec_scalar div_scalar(vec_scalar a, vec_scalar b)
 }
 #define vec_div(a, b) div_scalar(a, b)
 
+/* b where one of them is NaN */
 static inline vec_scalar max_scalar(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1], a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}};
 }
 #define vec_max(a, b) max_scalar(a, b)
+
+static inline vec_scalar min_scalar(vec_scalar a, vec_scalar b)
+{
+    return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1], a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}};
+}
+#define vec_min(a, b) min_scalar(a, b)
 
 /* masks are vectors, all ones where true */
 static inline uint32_t bits_scalar(float x)
@@ -295,6 +609,12 @@ static inline float from_bits_scalar(uint32_t bits)
     return x;
 }
 #define flag_scalar(condition) from_bits_scalar((condition) ? 0xffffffffu : 0u)
+
+static inline vec_scalar and_scalar(vec_scalar a, vec_scalar b)
+{
+    return (vec_scalar){{from_bits_scalar(bits_scalar(a.v[0]) & bits_scalar(b.v[0])), from_bits_scalar(bits_scalar(a.v[1]) & bits_scalar(b.v[1])), from_bits_scalar(bits_scalar(a.v[2]) & bits_scalar(b.v[2])), from_bits_scalar(bits_scalar(a.v[3]) & bits_scalar(b.v[3]))}};
+}
+#define vec_and(a, b) and_scalar(a, b)
 
 static inline vec_scalar eq_scalar(vec_scalar a, vec_scalar b)
 {
@@ -327,28 +647,38 @@ static inline int any_eq_scalar(vec_scalar a, vec_scalar b)
 }
 #define vec_any_eq(a, b) any_eq_scalar(a, b)
 
+static inline vec_scalar not_less_scalar(vec_scalar a, vec_scalar b)
+{
+    return (vec_scalar){{flag_scalar(!(a.v[0] < b.v[0])), flag_scalar(!(a.v[1] < b.v[1])), flag_scalar(!(a.v[2] < b.v[2])), flag_scalar(!(a.v[3] < b.v[3]))}};
+}
+#define vec_not_less(a, b) not_less_scalar(a, b)
+
+/* 2^i, from the low bits i + 127 */
+static inline vec_scalar power_scalar(vec_scalar u)
+{
+    return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23), from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}};
+}
+#define vec_power(u) power_scalar(u)
+
 /* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
  * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
  * its rounding. */
-static inline float exp2_scalar(float t)
+TARGET static inline vec exp2_scalar(vec t)
 {
-    const float magic = 12583039.0f;
-    const float bounded = t > 128.0f ? 128.0f : t;
-    const float u = bounded + magic;
-    const float f = bounded - (u - magic);
-    float p = 0.0013276472f;
-    p = fma_scalar(p, f, 0.009675541f);
-    p = fma_scalar(p, f, 0.05550713f);
-    p = fma_scalar(p, f, 0.2402212f);
-    p = fma_scalar(p, f, 0.69314694f);
-    p = fma_scalar(p, f, 1.0000001f);
-    return t < -126.0f ? 0.0f : p * from_bits_scalar(bits_scalar(u) << 23);
+    const vec magic = vec_splat(12583039.0f);
+    const vec bounded = vec_min(vec_splat(128.0f), t);
+    const vec u = vec_add(bounded, magic);
+    const vec f = vec_sub(bounded, vec_sub(u, magic));
+    vec p = vec_splat(0.0013276472f);
+    p = vec_fma(p, f, vec_splat(0.009675541f));
+    p = vec_fma(p, f, vec_splat(0.05550713f));
+    p = vec_fma(p, f, vec_splat(0.2402212f));
+    p = vec_fma(p, f, vec_splat(0.69314694f));
+    p = vec_fma(p, f, vec_splat(1.0000001f));
+    p = vec_mul(p, vec_power(u));
+    return vec_and(p, vec_not_less(t, vec_splat(-126.0f)));
 }
-static inline vec_scalar vector_exp2_scalar(vec_scalar t)
-{
-    return (vec_scalar){{exp2_scalar(t.v[0]), exp2_scalar(t.v[1]), exp2_scalar(t.v[2]), exp2_scalar(t.v[3])}};
-}
-#define vec_exp2(t) vector_exp2_scalar(t)
+#define vec_exp2(t) exp2_scalar(t)
 
 static inline void transpose_4x4_scalar(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
@@ -2292,59 +2622,6 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
     }
 }
 
-/* Weights into panels, as this ISA's tiles read them. Returns 0 when one is not finite. */
-static int pack_scalar(float *packed, const tiny_weights *weights)
-{
-    /* queries: [head or all][tile][depth][features of the tile] */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 16 + head * 4096;
-        for (size_t i = 0; i < 12; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 5) * 1, 64, 5, 5, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-        for (size_t i = 0; i < 1; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (60 + i * 4) * 1, 64, 4, 4, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-    }
-    /* keys */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 4112 + head * 4096;
-        for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = least(8, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    /* values */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 8208 + head * 4096;
-        for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = least(8, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    /* output */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 12304 + head * 4096;
-        for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = least(8, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    return 1;
-}
-
 #undef LANES
 #undef VECS
 #undef QUERY_BLOCK
@@ -2369,18 +2646,24 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 #undef vec_mul
 #undef vec_div
 #undef vec_max
+#undef vec_min
 #undef flag_scalar
+#undef vec_and
 #undef vec_eq
 #undef vec_ge
 #undef vec_select
 #undef vec_any_ne
 #undef vec_any_eq
+#undef vec_not_less
+#undef vec_power
 #undef vec_exp2
 #undef vec_transpose
 
+#endif
+
 /* ==== avx2 ==== */
 
-#if defined(__x86_64__)
+#if COMPILES_AVX2
 
 #define LANES 8
 #define VECS 2
@@ -2420,12 +2703,19 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 
 #define vec_div(a, b) _mm256_div_ps(a, b)
 
+/* b where one of them is NaN */
 #define vec_max(a, b) _mm256_max_ps(a, b)
+
+#define vec_min(a, b) _mm256_min_ps(a, b)
+
+#define vec_and(a, b) _mm256_and_ps(a, b)
 
 /* masks are vectors, all ones where true */
 #define vec_eq(a, b) _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
 
 #define vec_ge(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
+
+#define vec_not_less(a, b) _mm256_cmp_ps(a, b, _CMP_NLT_UQ)
 
 /* mask ? a : b */
 #define vec_select(mask, a, b) _mm256_blendv_ps(b, a, mask)
@@ -2434,23 +2724,26 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 
 #define vec_any_eq(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) != 0)
 
+/* 2^i, from the low bits i + 127 */
+#define vec_power(u) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(u), 23))
+
 /* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
  * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
  * its rounding. */
-TARGET static inline __m256 exp2_avx2(__m256 t)
+TARGET static inline vec exp2_avx2(vec t)
 {
-    const __m256 magic = _mm256_set1_ps(12583039.0f);
-    const __m256 bounded = _mm256_min_ps(_mm256_set1_ps(128.0f), t); /* in this order NaN stays */
-    const __m256 u = _mm256_add_ps(bounded, magic);
-    const __m256 f = _mm256_sub_ps(bounded, _mm256_sub_ps(u, magic));
-    __m256 p = _mm256_set1_ps(0.0013276472f);
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.009675541f));
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.05550713f));
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.2402212f));
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.69314694f));
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0000001f));
-    p = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(u), 23)));
-    return _mm256_and_ps(p, _mm256_cmp_ps(t, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ)); /* true for NaN, which stays */
+    const vec magic = vec_splat(12583039.0f);
+    const vec bounded = vec_min(vec_splat(128.0f), t);
+    const vec u = vec_add(bounded, magic);
+    const vec f = vec_sub(bounded, vec_sub(u, magic));
+    vec p = vec_splat(0.0013276472f);
+    p = vec_fma(p, f, vec_splat(0.009675541f));
+    p = vec_fma(p, f, vec_splat(0.05550713f));
+    p = vec_fma(p, f, vec_splat(0.2402212f));
+    p = vec_fma(p, f, vec_splat(0.69314694f));
+    p = vec_fma(p, f, vec_splat(1.0000001f));
+    p = vec_mul(p, vec_power(u));
+    return vec_and(p, vec_not_less(t, vec_splat(-126.0f)));
 }
 #define vec_exp2(t) exp2_avx2(t)
 
@@ -4861,59 +5154,6 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
     }
 }
 
-/* Weights into panels, as this ISA's tiles read them. Returns 0 when one is not finite. */
-static int pack_avx2(float *packed, const tiny_weights *weights)
-{
-    /* queries: [head or all][tile][depth][features of the tile] */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 16 + head * 4096;
-        for (size_t i = 0; i < 9; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 6) * 1, 64, 6, 6, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-        for (size_t i = 0; i < 2; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (54 + i * 5) * 1, 64, 5, 5, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-    }
-    /* keys */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 4112 + head * 4096;
-        for (size_t column = 0; column < 64; column += 24) {
-            const size_t columns = least(24, 64 - column);
-            const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    /* values */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 8208 + head * 4096;
-        for (size_t column = 0; column < 64; column += 24) {
-            const size_t columns = least(24, 64 - column);
-            const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    /* output */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 12304 + head * 4096;
-        for (size_t column = 0; column < 64; column += 24) {
-            const size_t columns = least(24, 64 - column);
-            const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    return 1;
-}
-
 #undef LANES
 #undef VECS
 #undef QUERY_BLOCK
@@ -4938,11 +5178,15 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 #undef vec_mul
 #undef vec_div
 #undef vec_max
+#undef vec_min
+#undef vec_and
 #undef vec_eq
 #undef vec_ge
+#undef vec_not_less
 #undef vec_select
 #undef vec_any_ne
 #undef vec_any_eq
+#undef vec_power
 #undef vec_exp2
 #undef vec_transpose
 
@@ -4950,7 +5194,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 
 /* ==== avx512 ==== */
 
-#if defined(__x86_64__)
+#if COMPILES_AVX512
 
 #define LANES 16
 #define VECS 2
@@ -4990,6 +5234,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 
 #define vec_div(a, b) _mm512_div_ps(a, b)
 
+/* b where one of them is NaN */
 #define vec_max(a, b) _mm512_max_ps(a, b)
 
 /* masks are vectors, all ones where true */
@@ -7747,59 +7992,6 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
     }
 }
 
-/* Weights into panels, as this ISA's tiles read them. Returns 0 when one is not finite. */
-static int pack_avx512(float *packed, const tiny_weights *weights)
-{
-    /* queries: [head or all][tile][depth][features of the tile] */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 16 + head * 4096;
-        for (size_t i = 0; i < 4; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 13) * 1, 64, 13, 13, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-        for (size_t i = 0; i < 1; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (52 + i * 12) * 1, 64, 12, 12, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-    }
-    /* keys */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 4112 + head * 4096;
-        for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = least(64, 64 - column);
-            const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    /* values */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 8208 + head * 4096;
-        for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = least(64, 64 - column);
-            const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    /* output */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 12304 + head * 4096;
-        for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = least(64, 64 - column);
-            const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    return 1;
-}
-
 #undef LANES
 #undef VECS
 #undef QUERY_BLOCK
@@ -7835,83 +8027,2495 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
 
 #endif
 
+/* ==== neon ==== */
+
+#if COMPILES_NEON
+
+#define LANES 4
+#define VECS 4
+#define QUERY_BLOCK 16
+#define KEY_BLOCK 35
+#define K_ROW 16 /* floats from key to key */
+#define K_HEAD ((size_t)512) /* from head to head */
+#define V_ROW 16
+#define V_FEATURE 1 /* from feature to feature */
+#define V_HEAD ((size_t)512)
+#define TARGET
+
+#define vec float32x4_t
+
+#define vec_load(p) vld1q_f32(p)
+
+#define vec_store(p, a) vst1q_f32(p, a)
+
+/* the first n lanes (0 ... LANES): the others load as zero, and are not written */
+TARGET static inline float32x4_t load_first_neon(const float *p, size_t n)
+{
+    if (n >= 4)
+        return vld1q_f32(p);
+    const float32x4_t pair = n >= 2 ? vcombine_f32(vld1_f32(p), vdup_n_f32(0)) : vdupq_n_f32(0);
+    if (n == 3)
+        return vld1q_lane_f32(p + 2, pair, 2);
+    return n == 1 ? vld1q_lane_f32(p, pair, 0) : pair;
+}
+#define vec_load_first(p, n) load_first_neon(p, n)
+
+TARGET static inline void store_first_neon(float *p, size_t n, float32x4_t a)
+{
+    if (n >= 4) {
+        vst1q_f32(p, a);
+        return;
+    }
+    if (n >= 2)
+        vst1_f32(p, vget_low_f32(a));
+    if (n == 3)
+        vst1q_lane_f32(p + 2, a, 2);
+    else if (n == 1)
+        vst1q_lane_f32(p, a, 0);
+}
+#define vec_store_first(p, n, a) store_first_neon(p, n, a)
+
+#define vec_zero() vdupq_n_f32(0)
+
+#define vec_splat(x) vdupq_n_f32(x)
+
+#define vec_fma(a, b, c) vfmaq_f32(c, a, b)
+
+#define vec_add(a, b) vaddq_f32(a, b)
+
+#define vec_sub(a, b) vsubq_f32(a, b)
+
+#define vec_mul(a, b) vmulq_f32(a, b)
+
+#define vec_div(a, b) vdivq_f32(a, b)
+
+/* b where one of them is NaN */
+TARGET static inline float32x4_t max_neon(float32x4_t a, float32x4_t b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+#define vec_max(a, b) max_neon(a, b)
+
+/* NaN where one of them is */
+#define vec_min(a, b) vminq_f32(a, b)
+
+/* masks are vectors, all ones where true */
+#define mask_neon(m) vreinterpretq_f32_u32(m)
+#define bits_neon(a) vreinterpretq_u32_f32(a)
+
+#define vec_and(a, b) mask_neon(vandq_u32(bits_neon(a), bits_neon(b)))
+
+#define vec_eq(a, b) mask_neon(vceqq_f32(a, b))
+
+#define vec_ge(a, b) mask_neon(vcgeq_f32(a, b))
+
+#define vec_not_less(a, b) mask_neon(vmvnq_u32(vcltq_f32(a, b)))
+
+/* mask ? a : b */
+#define vec_select(mask, a, b) vbslq_f32(bits_neon(mask), a, b)
+
+#define vec_any_ne(a, b) (vminvq_u32(vceqq_f32(a, b)) == 0)
+
+#define vec_any_eq(a, b) (vmaxvq_u32(vceqq_f32(a, b)) != 0)
+
+/* 2^i, from the low bits i + 127 */
+#define vec_power(u) mask_neon(vshlq_n_u32(bits_neon(u), 23))
+
+/* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
+ * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
+ * its rounding. */
+TARGET static inline vec exp2_neon(vec t)
+{
+    const vec magic = vec_splat(12583039.0f);
+    const vec bounded = vec_min(vec_splat(128.0f), t);
+    const vec u = vec_add(bounded, magic);
+    const vec f = vec_sub(bounded, vec_sub(u, magic));
+    vec p = vec_splat(0.0013276472f);
+    p = vec_fma(p, f, vec_splat(0.009675541f));
+    p = vec_fma(p, f, vec_splat(0.05550713f));
+    p = vec_fma(p, f, vec_splat(0.2402212f));
+    p = vec_fma(p, f, vec_splat(0.69314694f));
+    p = vec_fma(p, f, vec_splat(1.0000001f));
+    p = vec_mul(p, vec_power(u));
+    return vec_and(p, vec_not_less(t, vec_splat(-126.0f)));
+}
+#define vec_exp2(t) exp2_neon(t)
+
+/* dst[c][r] = src[r][c], 4 x 4: pairs, then quadruples */
+TARGET static inline void transpose_4x4_neon(const float *src, size_t src_row, float *dst, size_t dst_row)
+{
+    const float32x4_t r0 = vld1q_f32(src + 0 * src_row);
+    const float32x4_t r1 = vld1q_f32(src + 1 * src_row);
+    const float32x4_t r2 = vld1q_f32(src + 2 * src_row);
+    const float32x4_t r3 = vld1q_f32(src + 3 * src_row);
+    const float32x4x2_t p = vzipq_f32(r0, r2), q = vzipq_f32(r1, r3);
+    const float32x4x2_t low = vzipq_f32(p.val[0], q.val[0]), high = vzipq_f32(p.val[1], q.val[1]);
+    vst1q_f32(dst, low.val[0]);
+    vst1q_f32(dst + dst_row, low.val[1]);
+    vst1q_f32(dst + 2 * dst_row, high.val[0]);
+    vst1q_f32(dst + 3 * dst_row, high.val[1]);
+}
+#define vec_transpose(src, src_row, dst, dst_row) transpose_4x4_neon(src, src_row, dst, dst_row)
+
+/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns (both at most LANES); each row of dst is written
+ * `width` wide, with zeros behind `rows` -- */
+TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
+                                  size_t dst_row, size_t width)
+{
+    if (rows == LANES && columns == LANES) {
+        vec_transpose(src, src_row, dst, dst_row);
+        return;
+    }
+    float in[LANES * LANES], out[LANES * LANES];
+    for (size_t r = 0; r < LANES; r++)
+        vec_store(in + r * LANES, r < rows ? vec_load_first(src + r * src_row, columns) : vec_zero());
+    vec_transpose(in, LANES, out, LANES);
+    for (size_t c = 0; c < columns; c++)
+        vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
+}
+
+/* t[block][column][lane] = x[row][column] for the blocks first ... first + QUERY_BLOCK - 1; lanes past rows are zero */
+TARGET static void transpose_block_neon(const float *x, size_t columns, size_t rows, size_t first, float *t)
+{
+    float *block = t + first * columns;
+    for (size_t lane = 0; lane < QUERY_BLOCK && first + lane < rows; lane += LANES)
+        for (size_t column = 0; column < columns; column += LANES)
+            transpose_neon(x + (first + lane) * columns + column, columns, least(LANES, rows - first - lane),
+                            least(LANES, columns - column), block + column * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
+}
+
+/* -- queries: q_t[block][feature][lane] = b_q + sum_k w_q[k][feature] x_t[block][k][lane], scale log2(e) folded in -- */
+
+/* 5 features x 16 tokens, 64 deep */
+TARGET static void queries_5_4x_neon(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        a += 10;
+        b += 32;
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
+    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
+    vec_store(c + 64, c_4_0); vec_store(c + 68, c_4_1); vec_store(c + 72, c_4_2); vec_store(c + 76, c_4_3);
+}
+
+/* 4 features x 16 tokens, 64 deep */
+TARGET static void queries_4_4x_neon(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a += 8;
+        b += 32;
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
+    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
+}
+
+/* 5 features x 4 tokens, 64 deep */
+TARGET static void queries_5_1x_neon(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a += 10;
+        b += 32;
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+}
+
+/* two of them at once */
+TARGET static void queries_2x5_1x_neon(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[321]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[322]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[323]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[324]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[325]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[326]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[327]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[328]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[329]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a += 10;
+        b += 32;
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+}
+
+/* 4 features x 4 tokens, 64 deep */
+TARGET static void queries_4_1x_neon(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a += 8;
+        b += 32;
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+}
+
+/* two of them at once */
+TARGET static void queries_2x4_1x_neon(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[257]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[258]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[259]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[260]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[261]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[262]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[263]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a += 8;
+        b += 32;
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+}
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 13 tile(s) */
+static size_t queries_parts_neon(size_t rows)
+{
+    return (rows + 31) / 32 * 1;
+}
+
+TARGET static void queries_part_neon(const float *packed, const float *a_t, float *c_t, size_t rows, size_t part)
+{
+    const size_t first = part / 1 * 32;
+    const size_t end = least(rows, first + 32);
+    const size_t tile_0 = part % 1 * 13, tile_end = least(tile_0 + 13, 13);
+    const size_t wide = first + (end - first + LANES - 1) / QUERY_BLOCK * QUERY_BLOCK; /* full blocks end here, single vectors follow */
+    for (size_t tile = tile_0, tiles; tile < tile_end; tile += tiles) {
+        const size_t i = tile;
+        tiles = tile + 1 < tile_end && i + 1 != 12 && i + 1 < 13 ? 2 : 1; /* of one head and height */
+        const size_t feature = i < 12 ? i * 5 : 60 + (i - 12) * 4;
+        const size_t height = i < 12 ? 5 : 4;
+        const float *w = packed + 16 + feature * 64;
+        const float *a = a_t;
+        float *c = c_t + feature * QUERY_BLOCK;
+        for (size_t t = 0; t < tiles; t++) {
+            for (size_t row = first; row < wide; row += QUERY_BLOCK)
+            {
+                if (height == 5)
+                    queries_5_4x_neon(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
+                else
+                    queries_4_4x_neon(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
+            }
+        }
+        for (size_t row = wide; row < end; row += LANES) {
+            if (tiles == 2)
+            {
+                if (height == 5)
+                    queries_2x5_1x_neon(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+                else
+                    queries_2x4_1x_neon(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+            }
+            else
+            {
+                if (height == 5)
+                    queries_5_1x_neon(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+                else
+                    queries_4_1x_neon(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
+            }
+        }
+    }
+}
+
+/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
+
+/* 4 tokens x 16 features, 64 deep */
+TARGET static void keys_4_neon(const float *a, const float *b, float *c, const size_t *at)
+{
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    float *const c_3 = c + at[3];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2); vec_store(c_3 + 32, c_2_3);
+    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2); vec_store(c_3 + 48, c_3_3);
+}
+
+/* 2 tokens x 16 features, 64 deep */
+TARGET static void keys_2_neon(const float *a, const float *b, float *c, const size_t *at)
+{
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    float *const c_3 = c + at[3];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
+}
+
+/* 1 tokens x 16 features, 64 deep */
+TARGET static void keys_1_neon(const float *a, const float *b, float *c, const size_t *at)
+{
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    float *const c_2 = c + at[2];
+    float *const c_3 = c + at[3];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
+}
+
+/* one panel over up to 16 tokens */
+TARGET static void keys_neon(const float *a, const float *w, float *c, const size_t *at, size_t count)
+{
+    for (; count >= 4; count -= 4, a += 4, c += 64)
+        keys_4_neon(a, w, c, at);
+    for (; count >= 2; count -= 2, a += 2, c += 32)
+        keys_2_neon(a, w, c, at);
+    for (; count >= 1; count -= 1, a += 1, c += 16)
+        keys_1_neon(a, w, c, at);
+}
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+static size_t keys_parts_neon(size_t rows)
+{
+    return (rows + 31) / 32 * 1;
+}
+
+TARGET static void keys_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
+{
+    const size_t first = part / 1 * 32;
+    const size_t end = least(rows, first + 32);
+    const size_t panel_0 = part % 1 * 4;
+    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+        const float *w = packed + 4112 + panel * 1024;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[4]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 4; i++) {
+            const size_t column = panel * 16 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
+        for (size_t row = first; row < end; row += QUERY_BLOCK)
+            keys_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+    }
+}
+
+/* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+static size_t inputs_parts_neon(size_t rows)
+{
+    return (rows + 31) / 32 * 1;
+}
+
+TARGET static void inputs_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
+{
+    const size_t first = part / 1 * 32;
+    const size_t end = least(rows, first + 32);
+    const size_t panel_0 = part % 1 * 4;
+    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+        const float *w = packed + 8208 + panel * 1024;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[4]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 4; i++) {
+            const size_t column = panel * 16 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
+        for (size_t row = first; row < end; row += QUERY_BLOCK)
+            keys_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+    }
+}
+
+/* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
+
+/* A tile of queries on its way through the keys */
+struct tile_neon {
+    const struct sequence *sequence;
+    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
+    float *worker;
+    size_t head, t;           /* t: position of the first query */
+    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
+    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
+    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
+    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+};
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+
+/* 5 keys x 16 queries, 16  deep; raises the maximum of each lane */
+TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        a += 2;
+        b += 32;
+    }
+    {
+        vec most_0 = vec_load(maximum);
+        vec most_1 = vec_load(maximum + 4);
+        vec most_2 = vec_load(maximum + 8);
+        vec most_3 = vec_load(maximum + 12);
+        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1); most_2 = vec_max(most_2, c_0_2); most_3 = vec_max(most_3, c_0_3);
+        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1); most_2 = vec_max(most_2, c_1_2); most_3 = vec_max(most_3, c_1_3);
+        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1); most_2 = vec_max(most_2, c_2_2); most_3 = vec_max(most_3, c_2_3);
+        most_0 = vec_max(most_0, c_3_0); most_1 = vec_max(most_1, c_3_1); most_2 = vec_max(most_2, c_3_2); most_3 = vec_max(most_3, c_3_3);
+        most_0 = vec_max(most_0, c_4_0); most_1 = vec_max(most_1, c_4_1); most_2 = vec_max(most_2, c_4_2); most_3 = vec_max(most_3, c_4_3);
+        vec_store(maximum, most_0);
+        vec_store(maximum + 4, most_1);
+        vec_store(maximum + 8, most_2);
+        vec_store(maximum + 12, most_3);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
+    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
+    vec_store(c + 64, c_4_0); vec_store(c + 68, c_4_1); vec_store(c + 72, c_4_2); vec_store(c + 76, c_4_3);
+}
+
+/* 3 keys x 16 queries, 16  deep; raises the maximum of each lane */
+TARGET static void scores_3_4x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a += 2;
+        b += 32;
+    }
+    {
+        vec most_0 = vec_load(maximum);
+        vec most_1 = vec_load(maximum + 4);
+        vec most_2 = vec_load(maximum + 8);
+        vec most_3 = vec_load(maximum + 12);
+        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1); most_2 = vec_max(most_2, c_0_2); most_3 = vec_max(most_3, c_0_3);
+        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1); most_2 = vec_max(most_2, c_1_2); most_3 = vec_max(most_3, c_1_3);
+        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1); most_2 = vec_max(most_2, c_2_2); most_3 = vec_max(most_3, c_2_3);
+        vec_store(maximum, most_0);
+        vec_store(maximum + 4, most_1);
+        vec_store(maximum + 8, most_2);
+        vec_store(maximum + 12, most_3);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
+}
+
+/* 2 keys x 16 queries, 16  deep; raises the maximum of each lane */
+TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a += 2;
+        b += 32;
+    }
+    {
+        vec most_0 = vec_load(maximum);
+        vec most_1 = vec_load(maximum + 4);
+        vec most_2 = vec_load(maximum + 8);
+        vec most_3 = vec_load(maximum + 12);
+        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1); most_2 = vec_max(most_2, c_0_2); most_3 = vec_max(most_3, c_0_3);
+        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1); most_2 = vec_max(most_2, c_1_2); most_3 = vec_max(most_3, c_1_3);
+        vec_store(maximum, most_0);
+        vec_store(maximum + 4, most_1);
+        vec_store(maximum + 8, most_2);
+        vec_store(maximum + 12, most_3);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+}
+
+/* 1 keys x 16 queries, 16  deep; raises the maximum of each lane */
+TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a += 2;
+        b += 32;
+    }
+    {
+        vec most_0 = vec_load(maximum);
+        vec most_1 = vec_load(maximum + 4);
+        vec most_2 = vec_load(maximum + 8);
+        vec most_3 = vec_load(maximum + 12);
+        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1); most_2 = vec_max(most_2, c_0_2); most_3 = vec_max(most_3, c_0_3);
+        vec_store(maximum, most_0);
+        vec_store(maximum + 4, most_1);
+        vec_store(maximum + 8, most_2);
+        vec_store(maximum + 12, most_3);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+}
+
+TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+{
+    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
+        scores_5_4x_neon(k, q_t, s, maximum);
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
+        scores_3_4x_neon(k, q_t, s, maximum);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        scores_2_4x_neon(k, q_t, s, maximum);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        scores_1_4x_neon(k, q_t, s, maximum);
+}
+
+/* 5 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
+TARGET static void weights_5_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8);
+        vec l_2 = vec_load(l + 8);
+        const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3)); l_3 = vec_add(l_3, c_1_3);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1); c_2_2 = vec_exp2(vec_sub(c_2_2, m_2)); l_2 = vec_add(l_2, c_2_2); c_2_3 = vec_exp2(vec_sub(c_2_3, m_3)); l_3 = vec_add(l_3, c_2_3);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1); c_3_2 = vec_exp2(vec_sub(c_3_2, m_2)); l_2 = vec_add(l_2, c_3_2); c_3_3 = vec_exp2(vec_sub(c_3_3, m_3)); l_3 = vec_add(l_3, c_3_3);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1); c_4_2 = vec_exp2(vec_sub(c_4_2, m_2)); l_2 = vec_add(l_2, c_4_2); c_4_3 = vec_exp2(vec_sub(c_4_3, m_3)); l_3 = vec_add(l_3, c_4_3);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+        vec_store(l + 8, l_2);
+        vec_store(l + 12, l_3);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
+    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
+    vec_store(c + 64, c_4_0); vec_store(c + 68, c_4_1); vec_store(c + 72, c_4_2); vec_store(c + 76, c_4_3);
+}
+
+/* 3 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
+TARGET static void weights_3_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8);
+        vec l_2 = vec_load(l + 8);
+        const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3)); l_3 = vec_add(l_3, c_1_3);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1); c_2_2 = vec_exp2(vec_sub(c_2_2, m_2)); l_2 = vec_add(l_2, c_2_2); c_2_3 = vec_exp2(vec_sub(c_2_3, m_3)); l_3 = vec_add(l_3, c_2_3);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+        vec_store(l + 8, l_2);
+        vec_store(l + 12, l_3);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
+}
+
+/* 2 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
+TARGET static void weights_2_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8);
+        vec l_2 = vec_load(l + 8);
+        const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3)); l_3 = vec_add(l_3, c_1_3);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+        vec_store(l + 8, l_2);
+        vec_store(l + 12, l_3);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+}
+
+/* 1 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
+TARGET static void weights_1_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8);
+        vec l_2 = vec_load(l + 8);
+        const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+        vec_store(l + 8, l_2);
+        vec_store(l + 12, l_3);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+}
+
+/* the same for the very first 5 keys: their largest score becomes m */
+TARGET static int first_5_4x_neon(const float *a, const float *b, float *c, float *m, float *l)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        a += 2;
+        b += 32;
+    }
+    int open = 0;
+    {
+        vec m_0 = vec_load(m);
+        {
+            vec most = c_0_0;
+            most = vec_max(most, c_1_0);
+            most = vec_max(most, c_2_0);
+            most = vec_max(most, c_3_0);
+            most = vec_max(most, c_4_0);
+            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
+            vec_store(m, m_0);
+            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
+        }
+        vec l_0 = vec_load(l);
+        vec m_1 = vec_load(m + 4);
+        {
+            vec most = c_0_1;
+            most = vec_max(most, c_1_1);
+            most = vec_max(most, c_2_1);
+            most = vec_max(most, c_3_1);
+            most = vec_max(most, c_4_1);
+            m_1 = vec_select(vec_eq(m_1, vec_splat(-INFINITY_F)), most, m_1);
+            vec_store(m + 4, m_1);
+            open |= vec_any_eq(m_1, vec_splat(-INFINITY_F));
+        }
+        vec l_1 = vec_load(l + 4);
+        vec m_2 = vec_load(m + 8);
+        {
+            vec most = c_0_2;
+            most = vec_max(most, c_1_2);
+            most = vec_max(most, c_2_2);
+            most = vec_max(most, c_3_2);
+            most = vec_max(most, c_4_2);
+            m_2 = vec_select(vec_eq(m_2, vec_splat(-INFINITY_F)), most, m_2);
+            vec_store(m + 8, m_2);
+            open |= vec_any_eq(m_2, vec_splat(-INFINITY_F));
+        }
+        vec l_2 = vec_load(l + 8);
+        vec m_3 = vec_load(m + 12);
+        {
+            vec most = c_0_3;
+            most = vec_max(most, c_1_3);
+            most = vec_max(most, c_2_3);
+            most = vec_max(most, c_3_3);
+            most = vec_max(most, c_4_3);
+            m_3 = vec_select(vec_eq(m_3, vec_splat(-INFINITY_F)), most, m_3);
+            vec_store(m + 12, m_3);
+            open |= vec_any_eq(m_3, vec_splat(-INFINITY_F));
+        }
+        vec l_3 = vec_load(l + 12);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3)); l_3 = vec_add(l_3, c_1_3);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1); c_2_2 = vec_exp2(vec_sub(c_2_2, m_2)); l_2 = vec_add(l_2, c_2_2); c_2_3 = vec_exp2(vec_sub(c_2_3, m_3)); l_3 = vec_add(l_3, c_2_3);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1); c_3_2 = vec_exp2(vec_sub(c_3_2, m_2)); l_2 = vec_add(l_2, c_3_2); c_3_3 = vec_exp2(vec_sub(c_3_3, m_3)); l_3 = vec_add(l_3, c_3_3);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1); c_4_2 = vec_exp2(vec_sub(c_4_2, m_2)); l_2 = vec_add(l_2, c_4_2); c_4_3 = vec_exp2(vec_sub(c_4_3, m_3)); l_3 = vec_add(l_3, c_4_3);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+        vec_store(l + 8, l_2);
+        vec_store(l + 12, l_3);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
+    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
+    vec_store(c + 64, c_4_0); vec_store(c + 68, c_4_1); vec_store(c + 72, c_4_2); vec_store(c + 76, c_4_3);
+    return open;
+}
+
+TARGET static int first_4x_neon(const float *k, const float *q_t, float *s, float *m, float *l)
+{
+    return first_5_4x_neon(k, q_t, s, m, l);
+}
+
+TARGET static void weights_4x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+{
+    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
+        weights_5_4x_neon(k, q_t, s, m, l);
+    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
+        weights_3_4x_neon(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        weights_2_4x_neon(k, q_t, s, m, l);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        weights_1_4x_neon(k, q_t, s, m, l);
+}
+
+/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_4x_neon(float *s, const float *maximum, float *m, float *l,
+                                  size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
+    vec m_1 = vec_load(m + 4), l_1 = vec_load(l + 4);
+    {
+        const vec old = m_1, most = vec_load(maximum + 4);
+        m_1 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 4, m_1);
+        state |= vec_any_eq(m_1, open);
+    }
+    vec m_2 = vec_load(m + 8), l_2 = vec_load(l + 8);
+    {
+        const vec old = m_2, most = vec_load(maximum + 8);
+        m_2 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 8, m_2);
+        state |= vec_any_eq(m_2, open);
+    }
+    vec m_3 = vec_load(m + 12), l_3 = vec_load(l + 12);
+    {
+        const vec old = m_3, most = vec_load(maximum + 12);
+        m_3 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 12, m_3);
+        state |= vec_any_eq(m_3, open);
+    }
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
+        const vec p_1 = vec_exp2(vec_sub(vec_load(s + 4), m_1));
+        const vec p_2 = vec_exp2(vec_sub(vec_load(s + 8), m_2));
+        const vec p_3 = vec_exp2(vec_sub(vec_load(s + 12), m_3));
+        vec_store(s + 0, p_0);
+        l_0 = vec_add(l_0, p_0);
+        vec_store(s + 4, p_1);
+        l_1 = vec_add(l_1, p_1);
+        vec_store(s + 8, p_2);
+        l_2 = vec_add(l_2, p_2);
+        vec_store(s + 12, p_3);
+        l_3 = vec_add(l_3, p_3);
+    }
+    vec_store(l + 0, l_0);
+    vec_store(l + 4, l_1);
+    vec_store(l + 8, l_2);
+    vec_store(l + 12, l_3);
+    return state;
+}
+
+/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
+
+/* 4 features x 16 queries over a block of keys */
+TARGET static void values_4_4x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
+{
+    vec c_0_0, c_0_1, c_0_2, c_0_3;
+    vec c_1_0, c_1_1, c_1_2, c_1_3;
+    vec c_2_0, c_2_1, c_2_2, c_2_3;
+    vec c_3_0, c_3_1, c_3_2, c_3_3;
+    if (resume) {
+        c_0_0 = vec_load(c); c_0_1 = vec_load(c + 4); c_0_2 = vec_load(c + 8); c_0_3 = vec_load(c + 12);
+        c_1_0 = vec_load(c + 16); c_1_1 = vec_load(c + 20); c_1_2 = vec_load(c + 24); c_1_3 = vec_load(c + 28);
+        c_2_0 = vec_load(c + 32); c_2_1 = vec_load(c + 36); c_2_2 = vec_load(c + 40); c_2_3 = vec_load(c + 44);
+        c_3_0 = vec_load(c + 48); c_3_1 = vec_load(c + 52); c_3_2 = vec_load(c + 56); c_3_3 = vec_load(c + 60);
+    } else {
+        c_0_0 = vec_zero(); c_0_1 = vec_zero(); c_0_2 = vec_zero(); c_0_3 = vec_zero();
+        c_1_0 = vec_zero(); c_1_1 = vec_zero(); c_1_2 = vec_zero(); c_1_3 = vec_zero();
+        c_2_0 = vec_zero(); c_2_1 = vec_zero(); c_2_2 = vec_zero(); c_2_3 = vec_zero();
+        c_3_0 = vec_zero(); c_3_1 = vec_zero(); c_3_2 = vec_zero(); c_3_3 = vec_zero();
+    }
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (; depth >= 2; depth -= 2) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a += 32;
+        b += 32;
+    }
+    for (; depth > 0; depth--) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a += 16;
+        b += 16;
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
+    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
+}
+
+TARGET static void values_4x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
+{
+    for (size_t i = 0; i < 4; i++, v += 4 * V_FEATURE, o += 4 * QUERY_BLOCK)
+        values_4_4x_neon(v, p, o, resume, keys);
+}
+
+/* `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
+TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+{
+    const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
+    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
+    size_t done = 0; /* keys whose weights stand in s */
+    if (pass != FIND_MAXIMUM && *some_open && keys >= 5) {
+        *some_open = first_4x_neon(k, q_t, s, m, l);
+        done = 5;
+    } else if (pass == FIND_MAXIMUM || *some_open) {
+        /* one register tile of scores is enough to find an m, unless something is hidden */
+        done = pass == FIND_MAXIMUM ? keys : least(keys, 5);
+        float maximum[16];
+        for (size_t i = 0; i < 16; i += LANES)
+            vec_store(maximum + i, vec_splat(-INFINITY_F));
+        scores_4x_neon(k, q_t, s, maximum, done);
+        if (pass == FIND_MAXIMUM) {
+            for (size_t i = 0; i < 16; i += LANES)
+                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            return;
+        }
+        *some_open = softmax_4x_neon(s, maximum, m, l, done);
+    }
+    weights_4x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    const float *v = tile->v + key * V_ROW;
+    float *o = tile->worker + 560 + lane;
+    values_4x_neon(v, s, o, *resume, keys);
+    for (size_t i = 0; i < VECS; i++)
+        tile->resume[i] = 1;
+    for (size_t i = 1; i < VECS; i++)
+        tile->some_open[i] = *some_open;
+}
+
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+
+/* 16 keys x 4 queries, 16  deep; raises the maximum of each lane */
+TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero();
+    vec c_13_0 = vec_zero();
+    vec c_14_0 = vec_zero();
+    vec c_15_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        vec most_0 = vec_load(maximum);
+        most_0 = vec_max(most_0, c_0_0);
+        most_0 = vec_max(most_0, c_1_0);
+        most_0 = vec_max(most_0, c_2_0);
+        most_0 = vec_max(most_0, c_3_0);
+        most_0 = vec_max(most_0, c_4_0);
+        most_0 = vec_max(most_0, c_5_0);
+        most_0 = vec_max(most_0, c_6_0);
+        most_0 = vec_max(most_0, c_7_0);
+        most_0 = vec_max(most_0, c_8_0);
+        most_0 = vec_max(most_0, c_9_0);
+        most_0 = vec_max(most_0, c_10_0);
+        most_0 = vec_max(most_0, c_11_0);
+        most_0 = vec_max(most_0, c_12_0);
+        most_0 = vec_max(most_0, c_13_0);
+        most_0 = vec_max(most_0, c_14_0);
+        most_0 = vec_max(most_0, c_15_0);
+        vec_store(maximum, most_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+    vec_store(c + 160, c_10_0);
+    vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0);
+    vec_store(c + 208, c_13_0);
+    vec_store(c + 224, c_14_0);
+    vec_store(c + 240, c_15_0);
+}
+
+/* 8 keys x 4 queries, 16  deep; raises the maximum of each lane */
+TARGET static void scores_8_1x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        vec most_0 = vec_load(maximum);
+        most_0 = vec_max(most_0, c_0_0);
+        most_0 = vec_max(most_0, c_1_0);
+        most_0 = vec_max(most_0, c_2_0);
+        most_0 = vec_max(most_0, c_3_0);
+        most_0 = vec_max(most_0, c_4_0);
+        most_0 = vec_max(most_0, c_5_0);
+        most_0 = vec_max(most_0, c_6_0);
+        most_0 = vec_max(most_0, c_7_0);
+        vec_store(maximum, most_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+}
+
+/* 4 keys x 4 queries, 16  deep; raises the maximum of each lane */
+TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        vec most_0 = vec_load(maximum);
+        most_0 = vec_max(most_0, c_0_0);
+        most_0 = vec_max(most_0, c_1_0);
+        most_0 = vec_max(most_0, c_2_0);
+        most_0 = vec_max(most_0, c_3_0);
+        vec_store(maximum, most_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+}
+
+/* 2 keys x 4 queries, 16  deep; raises the maximum of each lane */
+TARGET static void scores_2_1x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        vec most_0 = vec_load(maximum);
+        most_0 = vec_max(most_0, c_0_0);
+        most_0 = vec_max(most_0, c_1_0);
+        vec_store(maximum, most_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+}
+
+/* 1 keys x 4 queries, 16  deep; raises the maximum of each lane */
+TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    vec c_0_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        vec most_0 = vec_load(maximum);
+        most_0 = vec_max(most_0, c_0_0);
+        vec_store(maximum, most_0);
+    }
+    vec_store(c, c_0_0);
+}
+
+TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+{
+    for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
+        scores_16_1x_neon(k, q_t, s, maximum);
+    for (; keys >= 8; keys -= 8, k += 8 * K_ROW, s += 8 * QUERY_BLOCK)
+        scores_8_1x_neon(k, q_t, s, maximum);
+    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
+        scores_4_1x_neon(k, q_t, s, maximum);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        scores_2_1x_neon(k, q_t, s, maximum);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        scores_1_1x_neon(k, q_t, s, maximum);
+}
+
+/* 16 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
+TARGET static void weights_16_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero();
+    vec c_13_0 = vec_zero();
+    vec c_14_0 = vec_zero();
+    vec c_15_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
+        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
+        c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
+        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+    vec_store(c + 160, c_10_0);
+    vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0);
+    vec_store(c + 208, c_13_0);
+    vec_store(c + 224, c_14_0);
+    vec_store(c + 240, c_15_0);
+}
+
+/* 8 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
+TARGET static void weights_8_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+}
+
+/* 4 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
+TARGET static void weights_4_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+}
+
+/* 2 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
+TARGET static void weights_2_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+}
+
+/* 1 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
+TARGET static void weights_1_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a += 2;
+        b += 32;
+    }
+    {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+}
+
+/* the same for the very first 16 keys: their largest score becomes m */
+TARGET static int first_16_1x_neon(const float *a, const float *b, float *c, float *m, float *l)
+{
+    vec c_0_0 = vec_zero();
+    vec c_1_0 = vec_zero();
+    vec c_2_0 = vec_zero();
+    vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero();
+    vec c_5_0 = vec_zero();
+    vec c_6_0 = vec_zero();
+    vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero();
+    vec c_9_0 = vec_zero();
+    vec c_10_0 = vec_zero();
+    vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero();
+    vec c_13_0 = vec_zero();
+    vec c_14_0 = vec_zero();
+    vec c_15_0 = vec_zero();
+    vec a_k, b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a += 2;
+        b += 32;
+    }
+    int open = 0;
+    {
+        vec m_0 = vec_load(m);
+        {
+            vec most = c_0_0;
+            most = vec_max(most, c_1_0);
+            most = vec_max(most, c_2_0);
+            most = vec_max(most, c_3_0);
+            most = vec_max(most, c_4_0);
+            most = vec_max(most, c_5_0);
+            most = vec_max(most, c_6_0);
+            most = vec_max(most, c_7_0);
+            most = vec_max(most, c_8_0);
+            most = vec_max(most, c_9_0);
+            most = vec_max(most, c_10_0);
+            most = vec_max(most, c_11_0);
+            most = vec_max(most, c_12_0);
+            most = vec_max(most, c_13_0);
+            most = vec_max(most, c_14_0);
+            most = vec_max(most, c_15_0);
+            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
+            vec_store(m, m_0);
+            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
+        }
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
+        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
+        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
+        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
+        c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
+        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+    vec_store(c + 160, c_10_0);
+    vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0);
+    vec_store(c + 208, c_13_0);
+    vec_store(c + 224, c_14_0);
+    vec_store(c + 240, c_15_0);
+    return open;
+}
+
+TARGET static int first_1x_neon(const float *k, const float *q_t, float *s, float *m, float *l)
+{
+    return first_16_1x_neon(k, q_t, s, m, l);
+}
+
+TARGET static void weights_1x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+{
+    for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
+        weights_16_1x_neon(k, q_t, s, m, l);
+    for (; keys >= 8; keys -= 8, k += 8 * K_ROW, s += 8 * QUERY_BLOCK)
+        weights_8_1x_neon(k, q_t, s, m, l);
+    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
+        weights_4_1x_neon(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        weights_2_1x_neon(k, q_t, s, m, l);
+    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+        weights_1_1x_neon(k, q_t, s, m, l);
+}
+
+/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
+ * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+TARGET static int softmax_1x_neon(float *s, const float *maximum, float *m, float *l,
+                                  size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F);
+    int state = 0;
+    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    {
+        const vec old = m_0, most = vec_load(maximum + 0);
+        m_0 = vec_select(vec_eq(old, open), most, old);
+        vec_store(m + 0, m_0);
+        state |= vec_any_eq(m_0, open);
+    }
+    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
+        vec_store(s + 0, p_0);
+        l_0 = vec_add(l_0, p_0);
+    }
+    vec_store(l + 0, l_0);
+    return state;
+}
+
+/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
+
+/* 16 features x 4 queries over a block of keys */
+TARGET static void values_16_1x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
+{
+    vec c_0_0;
+    vec c_1_0;
+    vec c_2_0;
+    vec c_3_0;
+    vec c_4_0;
+    vec c_5_0;
+    vec c_6_0;
+    vec c_7_0;
+    vec c_8_0;
+    vec c_9_0;
+    vec c_10_0;
+    vec c_11_0;
+    vec c_12_0;
+    vec c_13_0;
+    vec c_14_0;
+    vec c_15_0;
+    if (resume) {
+        c_0_0 = vec_load(c);
+        c_1_0 = vec_load(c + 16);
+        c_2_0 = vec_load(c + 32);
+        c_3_0 = vec_load(c + 48);
+        c_4_0 = vec_load(c + 64);
+        c_5_0 = vec_load(c + 80);
+        c_6_0 = vec_load(c + 96);
+        c_7_0 = vec_load(c + 112);
+        c_8_0 = vec_load(c + 128);
+        c_9_0 = vec_load(c + 144);
+        c_10_0 = vec_load(c + 160);
+        c_11_0 = vec_load(c + 176);
+        c_12_0 = vec_load(c + 192);
+        c_13_0 = vec_load(c + 208);
+        c_14_0 = vec_load(c + 224);
+        c_15_0 = vec_load(c + 240);
+    } else {
+        c_0_0 = vec_zero();
+        c_1_0 = vec_zero();
+        c_2_0 = vec_zero();
+        c_3_0 = vec_zero();
+        c_4_0 = vec_zero();
+        c_5_0 = vec_zero();
+        c_6_0 = vec_zero();
+        c_7_0 = vec_zero();
+        c_8_0 = vec_zero();
+        c_9_0 = vec_zero();
+        c_10_0 = vec_zero();
+        c_11_0 = vec_zero();
+        c_12_0 = vec_zero();
+        c_13_0 = vec_zero();
+        c_14_0 = vec_zero();
+        c_15_0 = vec_zero();
+    }
+    vec a_k, b_0;
+    for (; depth >= 2; depth -= 2) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[12]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[13]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        b_0 = vec_load(b + 16);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[24]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[25]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[26]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[27]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[28]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[29]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[30]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[31]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a += 32;
+        b += 32;
+    }
+    for (; depth > 0; depth--) {
+        b_0 = vec_load(b + 0);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
+        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
+        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
+        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
+        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
+        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
+        a_k = vec_splat(a[12]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
+        a_k = vec_splat(a[13]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
+        a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        a += 16;
+        b += 16;
+    }
+    vec_store(c, c_0_0);
+    vec_store(c + 16, c_1_0);
+    vec_store(c + 32, c_2_0);
+    vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0);
+    vec_store(c + 80, c_5_0);
+    vec_store(c + 96, c_6_0);
+    vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0);
+    vec_store(c + 144, c_9_0);
+    vec_store(c + 160, c_10_0);
+    vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0);
+    vec_store(c + 208, c_13_0);
+    vec_store(c + 224, c_14_0);
+    vec_store(c + 240, c_15_0);
+}
+
+TARGET static void values_1x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
+{
+    for (size_t i = 0; i < 1; i++, v += 16 * V_FEATURE, o += 16 * QUERY_BLOCK)
+        values_16_1x_neon(v, p, o, resume, keys);
+}
+
+/* `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+{
+    const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
+    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
+    size_t done = 0; /* keys whose weights stand in s */
+    if (pass != FIND_MAXIMUM && *some_open && keys >= 16) {
+        *some_open = first_1x_neon(k, q_t, s, m, l);
+        done = 16;
+    } else if (pass == FIND_MAXIMUM || *some_open) {
+        /* one register tile of scores is enough to find an m, unless something is hidden */
+        done = pass == FIND_MAXIMUM ? keys : least(keys, 16);
+        float maximum[4];
+        for (size_t i = 0; i < 4; i += LANES)
+            vec_store(maximum + i, vec_splat(-INFINITY_F));
+        scores_1x_neon(k, q_t, s, maximum, done);
+        if (pass == FIND_MAXIMUM) {
+            for (size_t i = 0; i < 4; i += LANES)
+                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            return;
+        }
+        *some_open = softmax_1x_neon(s, maximum, m, l, done);
+    }
+    weights_1x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    const float *v = tile->v + key * V_ROW;
+    float *o = tile->worker + 560 + lane;
+    values_1x_neon(v, s, o, *resume, keys);
+    *resume = 1;
+}
+
+/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+static size_t block_keys_neon(size_t key, size_t end)
+{
+    const size_t keys = end - key;
+    if (keys <= KEY_BLOCK)
+        return keys;
+    const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
+    const size_t even = (keys + blocks - 1) / blocks;
+    return least(KEY_BLOCK, (even + 4) / 5 * 5);
+}
+
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
+ * of queries at a time. */
+TARGET static void walk_neon(struct tile_neon *tile, enum pass pass, size_t vectors)
+{
+    size_t first = 0, end = 0; /* of the full-width keys */
+    if (vectors == VECS) {
+        end = tile->sequence->keys;
+        for (size_t key = first, keys; key < end; key += keys) {
+            keys = block_keys_neon(key, end);
+            block_4x_neon(tile, pass, 0, key, keys);
+        }
+    }
+    for (size_t i = 0; i < vectors; i++) {
+        size_t key = 0;
+        const size_t last = tile->sequence->keys;
+        while (key < last) {
+            size_t stop = last;
+            if (key >= first && key < end) {
+                key = end;
+                continue;
+            }
+            if (key < first && first < end)
+                stop = least(stop, first);
+            const size_t keys = block_keys_neon(key, stop);
+            block_1x_neon(tile, pass, i * LANES, key, keys);
+            key += keys;
+        }
+        if (!tile->resume[i] && pass != FIND_MAXIMUM)
+            for (size_t d = 0; d < D_VALUE; d++)
+                vec_store(tile->worker + 560 + d * QUERY_BLOCK + i * LANES, vec_zero());
+    }
+}
+
+/* Before a pass: no sums yet */
+TARGET static void restart_neon(struct tile_neon *tile)
+{
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
+}
+
+/* The flagged queries shall start from the largest of all their scores. */
+TARGET static void raise_neon(struct tile_neon *tile, const float *flags, size_t vectors)
+{
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->m + lane, vec_splat(-INFINITY_F));
+    walk_neon(tile, FIND_MAXIMUM, vectors);
+    for (size_t lane = 0; lane < vectors * LANES; lane++)
+        if (flags[lane] != 0.0f)
+            tile->start[lane] = tile->m[lane];
+}
+
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
+ * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
+ * than an exponential can hold), plus 2 if some z is not finite. */
+TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
+{
+    const float *o = tile->worker + 560;
+    int failed = 0;
+    for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
+        const vec l = vec_load(tile->l + lane);
+        const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
+        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        vec check = vec_zero();
+        for (size_t d = 0; d < D_VALUE; d++) {
+            const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
+            vec_store(z + d * QUERY_BLOCK + lane, sum);
+            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
+        }
+        vec_store(tile->l + lane, inverse);
+        vec_store(tile->over + lane, over);
+        vec_store(tile->bad + lane, check);
+        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
+    }
+    return failed;
+}
+
+/* One pass over the keys, and what came of it */
+TARGET static int pass_neon(struct tile_neon *tile, enum pass pass, size_t vectors, float *z)
+{
+    restart_neon(tile);
+    walk_neon(tile, pass, vectors);
+    return finish_neon(tile, vectors, z);
+}
+
+/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
+ * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
+ * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
+TARGET static void attend_neon(struct tile_neon *tile, float *z)
+{
+    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    float *out = z;
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
+        vec_store(tile->start + lane, vec_splat(-INFINITY_F));
+    int failed = pass_neon(tile, PLAIN, vectors, out);
+    if (failed & 1) {
+        raise_neon(tile, tile->over, vectors);
+        failed = pass_neon(tile, PLAIN, vectors, out);
+    }
+    if (failed) {
+        raise_neon(tile, tile->bad, vectors);
+        (void)pass_neon(tile, PLAIN, vectors, out);
+    }
+}
+
+/* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
+
+/* 4 tokens x 16 features, 64 deep */
+TARGET static void output_4_neon(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1); vec_store(c + 72, c_1_2); vec_store(c + 76, c_1_3);
+    vec_store(c + 128, c_2_0); vec_store(c + 132, c_2_1); vec_store(c + 136, c_2_2); vec_store(c + 140, c_2_3);
+    vec_store(c + 192, c_3_0); vec_store(c + 196, c_3_1); vec_store(c + 200, c_3_2); vec_store(c + 204, c_3_3);
+}
+
+/* 2 tokens x 16 features, 64 deep */
+TARGET static void output_2_neon(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1); vec_store(c + 72, c_1_2); vec_store(c + 76, c_1_3);
+}
+
+/* 1 tokens x 16 features, 64 deep */
+TARGET static void output_1_neon(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
+    vec a_k, b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+}
+
+/* one panel over up to 16 tokens */
+TARGET static void output_neon(const float *a, const float *w, float *c, size_t count)
+{
+    for (; count >= 4; count -= 4, a += 4, c += 256)
+        output_4_neon(a, w, c);
+    for (; count >= 2; count -= 2, a += 2, c += 128)
+        output_2_neon(a, w, c);
+    for (; count >= 1; count -= 1, a += 1, c += 64)
+        output_1_neon(a, w, c);
+}
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+static size_t output_parts_neon(size_t rows)
+{
+    return (rows + 31) / 32 * 1;
+}
+
+TARGET static void output_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
+{
+    const size_t first = part / 1 * 32;
+    const size_t end = least(rows, first + 32);
+    const size_t panel_0 = part % 1 * 4;
+    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+        const float *w = packed + 12304 + panel * 1024;
+        const float *a_head = a;
+        float *c_head = c + panel * 16;
+        for (size_t row = first; row < end; row += QUERY_BLOCK)
+            output_neon(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+    }
+}
+
+/* -- phases: what they do, and into how many parts they are cut -- */
+
+/* groups of 2 query block(s) in a sequence */
+static size_t attend_groups_neon(const struct group *g)
+{
+    return (g->args->n + 31) / 32;
+}
+
+static size_t parts_neon(const struct group *g, size_t phase)
+{
+    const size_t rows = g->count * g->args->n, blocks = (rows + QUERY_BLOCK - 1) / QUERY_BLOCK;
+    switch (phase) {
+    case PHASE_TRANSPOSE:
+        return blocks;
+    case PHASE_PROJECT:
+        return queries_parts_neon(rows) + keys_parts_neon(g->keys) + inputs_parts_neon(g->keys);
+    case PHASE_ATTEND:
+        return attend_groups_neon(g) * H * g->count;
+    default:
+        return output_parts_neon(rows);
+    }
+}
+
+TARGET static void transpose_part_neon(const struct group *g, float *scratch, size_t part)
+{
+    const size_t n = g->args->n, rows = g->count * n;
+    const float *x = g->args->x + g->first * n * D_MODEL;
+    transpose_block_neon(x, D_MODEL, rows, part * QUERY_BLOCK, scratch + 0);
+}
+
+TARGET static void project_part_neon(const float *packed, const struct group *g, float *scratch, size_t part)
+{
+    const size_t rows = g->count * g->args->n;
+    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
+    const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
+    const size_t group = least(part / 3, groups), at = part - group * 3;
+    if (group == groups || at < 1)
+        queries_part_neon(packed, scratch + 0, scratch + 2048, rows, group * 1 + at);
+    else if (at < 2)
+        keys_part_neon(packed, scratch + 0, scratch + 4096, g->keys, group * 1 + at - 1);
+    else
+        inputs_part_neon(packed, scratch + 0, scratch + 6144, g->keys, group * 1 + at - 2);
+}
+
+/* dst[feature][lane] = t[block][feature][row % QUERY_BLOCK] for `count` rows from `row` on, and zero behind them up to a
+ * whole vector; `step` from block to block of t */
+TARGET static void lanes_in_neon(const float *t, size_t step, size_t row, size_t count, size_t features, float *dst)
+{
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const float *src = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        vec_store(dst + (count - 1) / LANES * LANES, vec_zero());
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + i, least(LANES, here - i), vec_load_first(src + lane + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + i, least(LANES, count - i), vec_load_first(src + step + i - here, least(LANES, count - i)));
+    }
+}
+
+/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+TARGET static void lanes_out_neon(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
+{
+    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    float *dst = t + row / QUERY_BLOCK * step;
+    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
+        for (size_t i = 0; i < here; i += LANES)
+            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+        for (size_t i = here; i < count; i += LANES)
+            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+    }
+}
+
+/* one head of one sequence, 2 query block(s) */
+TARGET static void attend_part_neon(const struct group *g, float *scratch, float *worker, size_t part)
+{
+    const size_t groups = attend_groups_neon(g);
+    const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 32;
+    struct sequence sequence, *s = &sequence;
+    sequence_of(g->args, g->first + index, s);
+    const size_t row_0 = index * s->n; /* of the group's rows */
+    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
+    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
+    float *z = scratch + 0 + head * 256;
+    for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
+        struct tile_neon tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
+        const size_t row = row_0 + t;
+        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        /* the tile's queries fill vectors of their own, where q_t and z have them */
+        const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
+        if (!alone)
+            lanes_in_neon(scratch + 2048 + head * 256, 1024, row, queries, D_SCORE, worker + 816);
+        tile.q_t = alone ? scratch + 2048 + row * 64 + head * 256 : worker + 816;
+        attend_neon(&tile, alone ? z + row * 64 : worker + 560);
+        if (!alone)
+            lanes_out_neon(worker + 560, 1024, row, queries, D_Z, z);
+    }
+}
+
+TARGET static void run_neon(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
+{
+    switch (phase) {
+    case PHASE_TRANSPOSE:
+        transpose_part_neon(g, scratch, part);
+        break;
+    case PHASE_PROJECT:
+        project_part_neon(packed, g, scratch, part);
+        break;
+    case PHASE_ATTEND:
+        attend_part_neon(g, scratch, worker, part);
+        break;
+    default:
+        output_part_neon(packed, scratch + 0, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
+        break;
+    }
+}
+
+#undef LANES
+#undef VECS
+#undef QUERY_BLOCK
+#undef KEY_BLOCK
+#undef K_ROW
+#undef K_HEAD
+#undef V_ROW
+#undef V_FEATURE
+#undef V_HEAD
+#undef TARGET
+#undef vec
+#undef vec_load
+#undef vec_store
+#undef vec_load_first
+#undef vec_store_first
+#undef vec_zero
+#undef vec_splat
+#undef vec_fma
+#undef vec_add
+#undef vec_sub
+#undef vec_mul
+#undef vec_div
+#undef vec_max
+#undef vec_min
+#undef mask_neon
+#undef bits_neon
+#undef vec_and
+#undef vec_eq
+#undef vec_ge
+#undef vec_not_less
+#undef vec_select
+#undef vec_any_ne
+#undef vec_any_eq
+#undef vec_power
+#undef vec_exp2
+#undef vec_transpose
+
+#endif
+
+#endif
 /* ==== which instruction set ==== */
 
-#if defined(__x86_64__)
-/* Bits of XCR0 that the operating system has set: which registers it saves. */
-static uint32_t saved_registers(void)
+#ifndef TINY_PACK_ONLY
+/* What CPU and operating system offer: bits of two registers of CPUID, and of XCR0, in which the system says what vector
+ * registers it saves. Intel SDM volume 2A, CPUID, and volume 1, 13.1. */
+struct machine {
+    uint32_t leaf_1_ecx, leaf_7_ebx, xcr0;
+};
+#define NEEDS_FMA 0x1000u /* leaf_1_ecx */
+#define NEEDS_OSXSAVE 0x8000000u /* leaf_1_ecx */
+#define NEEDS_AVX 0x10000000u /* leaf_1_ecx */
+#define NEEDS_AVX2 0x20u /* leaf_7_ebx */
+#define NEEDS_AVX512F 0x10000u /* leaf_7_ebx */
+#define NEEDS_AVX512DQ 0x20000u /* leaf_7_ebx */
+#define NEEDS_AVX512BW 0x40000000u /* leaf_7_ebx */
+#define NEEDS_AVX512VL 0x80000000u /* leaf_7_ebx */
+#define NEEDS_YMM 0x6u /* xcr0 */
+#define NEEDS_ZMM 0xe0u /* xcr0 */
+
+#if COMPILES_AVX2 || COMPILES_AVX512
+__attribute__((target("xsave"))) static uint32_t saved_registers(void)
 {
-    uint32_t low, high;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return low;
+    return (uint32_t)_xgetbv(0);
 }
 
-/* Whether CPU and operating system can run the code for an ISA. Bits: Intel SDM volume 1, 14.3 and 15.2-15.4. */
-static int machine_has(tiny_isa_id isa)
+static struct machine this_machine(void)
 {
-    enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                           /* leaf 1, ecx */
-    enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30 };  /* leaf 7, ebx; VL is bit 31 */
-    enum { YMM = 0x6, ZMM = 0xe6 };                                                     /* XCR0 */
+    struct machine has = {0, 0, 0};
     unsigned eax, ebx, ecx, edx;
-    if (isa == TINY_ISA_SCALAR)
-        return 1;
-    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & FMA) == 0 || (ecx & OSXSAVE) == 0 || (ecx & AVX) == 0)
-        return 0;
-    const uint32_t saved = saved_registers();
-    if ((saved & YMM) != YMM || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (ebx & AVX2) == 0)
-        return 0;
-    if (isa == TINY_ISA_AVX2)
-        return 1;
-    return (saved & ZMM) == ZMM && (ebx & AVX512F) != 0 && (ebx & AVX512DQ) != 0 && (ebx & AVX512BW) != 0 && (ebx >> 31) != 0;
+    if (__get_cpuid_count(1, 0, &eax, &ebx, &ecx, &edx))
+        has.leaf_1_ecx = ecx;
+    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) /* if the CPU has that leaf */
+        has.leaf_7_ebx = ebx;
+    if ((has.leaf_1_ecx & NEEDS_OSXSAVE) != 0) /* else xgetbv is an illegal instruction */
+        has.xcr0 = saved_registers();
+    return has;
 }
 #else
-static int machine_has(tiny_isa_id isa)
+static struct machine this_machine(void)
 {
-    return isa == TINY_ISA_SCALAR;
+    return (struct machine){0, 0, 0}; /* what could be compiled needs nothing */
 }
 #endif
 
-/* What each compiled instruction set brings, best last. */
-static const struct kernel {
+#endif
+/* What packs for each instruction set, best last. */
+static const struct packer {
     tiny_isa_id id;
     const char *name;
+    uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
     int (*pack)(float *packed, const tiny_weights *weights);
+} packers[] = {
+#if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
+    {TINY_ISA_SCALAR, "scalar", 0x8c473ae4c3b2da3bu, pack_scalar},
+#endif
+#if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
+    {TINY_ISA_AVX2, "avx2", 0xc7739e470082634cu, pack_avx2},
+#endif
+#if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
+    {TINY_ISA_AVX512, "avx512", 0x9719846560fe0f42u, pack_avx512},
+#endif
+#if COMPILES_NEON || defined(TINY_PACK_ONLY)
+    {TINY_ISA_NEON, "neon", 0x7d0eae8ae1d118ffu, pack_neon},
+#endif
+};
+#define PACKERS (sizeof packers / sizeof packers[0])
+
+/* Who made a packed block; NULL for anything that is not one. */
+static const struct packer *packer_of(const void *packed)
+{
+    struct packed_header header;
+    if (packed == NULL || (uintptr_t)packed % TINY_ALIGNMENT != 0)
+        return NULL;
+    memcpy(&header, packed, sizeof header);
+    if (header.magic != PACKED_MAGIC)
+        return NULL;
+    for (size_t i = 0; i < PACKERS; i++)
+        if (header.isa == (uint32_t)packers[i].id && header.layer == packers[i].layer)
+            return &packers[i];
+    return NULL;
+}
+
+#ifdef TINY_PACK_ONLY
+/* Whatever this machine has: packing takes none of an instruction set's instructions. */
+static const struct packer *packer_for(tiny_isa_id isa)
+{
+    for (size_t i = 0; i < PACKERS; i++)
+        if (isa == packers[i].id)
+            return &packers[i];
+    return NULL;
+}
+#else
+/* What computes: a row for each of `packers`. */
+static const struct kernel {
+    struct machine needs; /* bits that must all be set */
     size_t (*parts)(const struct group *g, size_t phase);
     void (*run)(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part);
     size_t rows, sources; /* most queries and keys of sequences that are projected as one matrix */
 } kernels[] = {
-    {TINY_ISA_SCALAR, "scalar", pack_scalar, parts_scalar, run_scalar, 32, 32},
-#if defined(__x86_64__)
-    {TINY_ISA_AVX2, "avx2", pack_avx2, parts_avx2, run_avx2, 32, 32},
+#if COMPILES_SCALAR
+    {{0, 0, 0},
+     parts_scalar, run_scalar, 32, 32},
 #endif
-#if defined(__x86_64__)
-    {TINY_ISA_AVX512, "avx512", pack_avx512, parts_avx512, run_avx512, 32, 32},
+#if COMPILES_AVX2
+    {{NEEDS_FMA | NEEDS_OSXSAVE | NEEDS_AVX, NEEDS_AVX2, NEEDS_YMM},
+     parts_avx2, run_avx2, 32, 32},
+#endif
+#if COMPILES_AVX512
+    {{NEEDS_FMA | NEEDS_OSXSAVE | NEEDS_AVX, NEEDS_AVX2 | NEEDS_AVX512F | NEEDS_AVX512DQ | NEEDS_AVX512BW | NEEDS_AVX512VL, NEEDS_YMM | NEEDS_ZMM},
+     parts_avx512, run_avx512, 32, 32},
+#endif
+#if COMPILES_NEON
+    {{0, 0, 0},
+     parts_neon, run_neon, 32, 32},
 #endif
 };
-#define KERNELS (sizeof kernels / sizeof kernels[0])
+_Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "who packs can compute");
 
-static const struct kernel *kernel_for(tiny_isa_id isa)
+static int can_run(const struct kernel *kernel, const struct machine *has)
 {
-    for (size_t i = KERNELS; i-- > 0;)
-        if ((isa == TINY_ISA_AUTO || isa == kernels[i].id) && machine_has(kernels[i].id))
-            return &kernels[i];
+    const struct machine *needs = &kernel->needs;
+    return (has->leaf_1_ecx & needs->leaf_1_ecx) == needs->leaf_1_ecx &&
+           (has->leaf_7_ebx & needs->leaf_7_ebx) == needs->leaf_7_ebx && (has->xcr0 & needs->xcr0) == needs->xcr0;
+}
+
+static const struct packer *packer_for(tiny_isa_id isa)
+{
+    const struct machine has = this_machine();
+    for (size_t i = PACKERS; i-- > 0;)
+        if ((isa == TINY_ISA_AUTO || isa == packers[i].id) && can_run(&kernels[i], &has))
+            return &packers[i];
     return NULL;
 }
 
 /* The kernel that a packed block was made for; NULL for anything that is not one. */
 static const struct kernel *kernel_of(const void *packed)
 {
-    struct packed_header header;
-    if (packed == NULL || (uintptr_t)packed % TINY_ALIGNMENT != 0)
-        return NULL;
-    memcpy(&header, packed, sizeof header);
-    if (header.magic != PACKED_MAGIC || header.layer != PACKED_LAYER)
-        return NULL;
-    for (size_t i = 0; i < KERNELS; i++)
-        if (header.isa == (uint32_t)kernels[i].id)
-            return &kernels[i];
-    return NULL;
+    const struct packer *packer = packer_of(packed);
+    return packer != NULL ? &kernels[packer - packers] : NULL;
 }
+#endif
 
 /* ==== checks ==== */
 
@@ -7934,6 +10538,7 @@ static int check_weights(const tiny_weights *w)
     return TINY_OK;
 }
 
+#ifndef TINY_PACK_ONLY
 /* Everything about a call but its scratch: pointers and extents first, then the lengths. */
 static int check_args(const tiny_args *a)
 {
@@ -7967,6 +10572,7 @@ static int check_call(const void *packed, const tiny_args *args, const void *scr
         return TINY_ERROR_PACKED;
     return check_args(args);
 }
+#endif
 
 /* ==== the interface ==== */
 
@@ -7979,18 +10585,19 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa)
     const int error = check_weights(weights);
     if (error)
         return error;
-    const struct kernel *kernel = kernel_for(isa);
-    if (kernel == NULL)
+    const struct packer *packer = packer_for(isa);
+    if (packer == NULL)
         return TINY_ERROR_ISA;
-    struct packed_header header = {0, (uint32_t)kernel->id, PACKED_LAYER};
+    struct packed_header header = {0, (uint32_t)packer->id, packer->layer};
     memcpy(packed, &header, sizeof header); /* not usable until it is complete */
-    if (!kernel->pack(packed, weights))
+    if (!packer->pack(packed, weights))
         return TINY_ERROR_NONFINITE;
     header.magic = PACKED_MAGIC;
     memcpy(packed, &header, sizeof header);
     return TINY_OK;
 }
 
+#ifndef TINY_PACK_ONLY
 static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch, size_t phase,
                      size_t part, size_t worker)
 {
@@ -8069,18 +10676,19 @@ const char *tiny_phase_name(size_t phase)
     static const char *const names[] = {"transpose", "project", "attend", "output"};
     return names[phase % PHASES];
 }
+#endif
 
 tiny_isa_id tiny_isa(const void *packed)
 {
-    const struct kernel *kernel = kernel_of(packed);
-    return kernel != NULL ? kernel->id : TINY_ISA_AUTO;
+    const struct packer *packer = packer_of(packed);
+    return packer != NULL ? packer->id : TINY_ISA_AUTO;
 }
 
 const char *tiny_isa_name(tiny_isa_id isa)
 {
-    for (size_t i = 0; i < KERNELS; i++)
-        if (kernels[i].id == isa)
-            return kernels[i].name;
+    for (size_t i = 0; i < PACKERS; i++)
+        if (packers[i].id == isa)
+            return packers[i].name;
     return NULL;
 }
 

@@ -56,20 +56,26 @@ extern "C" {
 #define TINY_SOURCE_LEN 32 /* most keys */
 
 #define TINY_ALIGNMENT 64 /* of packed and scratch, in bytes; tensors need their natural alignment only */
-#define TINY_PACKED_BYTES ((size_t)65600)
+#define TINY_SIZE(bytes) (SIZE_MAX / SIZE_MAX * (bytes)) /* of type size_t, yet #if can evaluate it, unlike a cast */
+#define TINY_PACKED_BYTES TINY_SIZE(65600)
 #define TINY_SCRATCH_BYTES TINY_SCRATCH_BYTES_FOR(1)
 /* scratch for one call that `workers` threads share */
-#define TINY_SCRATCH_BYTES_FOR(workers) (((size_t)32768) + (size_t)(workers) * ((size_t)9472))
+#define TINY_SCRATCH_BYTES_FOR(workers) (TINY_SIZE(32768) + TINY_SIZE(workers) * 9472)
 
 /* Products of weights that packing takes (1) or not (0): W_Q W_K^T, so that keys are the input itself, and W_V W_O */
 enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 };
 
-/* Instruction sets. This file has scalar, avx2, avx512. */
+/* Instruction sets. Of them tiny.c has scalar, avx2, avx512, neon; those of the target are compiled,
+ * or with -DTINY_ONLY_ISA=TINY_ISA_..., for tiny.c, that one alone. */
 typedef enum tiny_isa_id {
-    TINY_ISA_AUTO = 0, /* the best one that CPU and operating system support */
-    TINY_ISA_SCALAR = 1,
-    TINY_ISA_AVX2 = 2,
-    TINY_ISA_AVX512 = 3
+    TINY_ISA_AUTO = 0, /* the best one that is compiled and that CPU and operating system support */
+    TINY_ISA_SCALAR = 1, /* every machine */
+    TINY_ISA_SSE4 = 4, /* x86-64 with SSE4.1 */
+    TINY_ISA_AVX2 = 2, /* x86-64 with AVX2 and FMA */
+    TINY_ISA_AVX512 = 3, /* x86-64 with AVX-512 F, DQ, BW and VL */
+    TINY_ISA_NEON = 5, /* every AArch64 */
+    TINY_ISA_WASM_SIMD128 = 6, /* WebAssembly with SIMD, compiled with -msimd128 */
+    TINY_ISA_RVV = 7 /* RISC-V with V 1.0, compiled for it */
 } tiny_isa_id;
 
 typedef enum tiny_error {
@@ -107,7 +113,11 @@ typedef struct tiny_args {
 /* Repacks the weights, once, into `packed` (TINY_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of
  * one ISA read, and records the ISA there. On an error the block is not usable. The weights are not needed afterwards;
  * any number of threads may share the block, and it may be copied, but not taken to a machine that lacks its ISA: calls
- * trust what was recorded. */
+ * trust what was recorded.
+ *
+ * To pack on another machine than the one that computes, say at build time: compiled with -DTINY_PACK_ONLY, the .c file is
+ * tiny_pack, tiny_isa, tiny_isa_name and tiny_strerror alone, on any machine, for every instruction set above but
+ * TINY_ISA_AUTO. The block's numbers are in the byte order of the machine that packs. */
 int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 
 /* The whole layer, on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for
@@ -116,11 +126,11 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 int tiny_forward(const void *packed, const tiny_args *args, void *scratch);
 
 /* The same for callers with threads: phases 0 ... tiny_phases()-1 in order; all parts of a phase in any order, on
- * any threads; then join. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of
- * TINY_SCRATCH_BYTES_FOR(workers). A batch is walked a few sequences at a time, each
- * through all phases: where they are many, it may be better that each thread calls tiny_forward on
- * sequences of its own. The result does not depend on who runs what. Both counts are 0 for a
- * bad call (tiny_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
+ * any threads; then join: a phase of a small layer takes microseconds, less than it takes to wake a thread. Each thread
+ * has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of TINY_SCRATCH_BYTES_FOR(workers).
+ * A batch is walked a few sequences at a time, each through all phases: where they are many, it may be better that
+ * each thread calls tiny_forward on sequences of its own. The result does not depend on who runs what. Both counts
+ * are 0 for a bad call (tiny_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
 size_t tiny_phases(const void *packed, const tiny_args *args);
 size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase);
 int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t phase, size_t part, size_t worker);

@@ -12,8 +12,11 @@
  *
  * The plan:
  *   scalar
+ *     code: about 20800 bytes by gcc 12 -O2, 20900 bytes by clang 14 -O2
+ *     stack: at most 3136 bytes at -O1 and above, 13120 at -O0
+ *     from the spec: plan.unroll = 1, plan.query_vecs = 1
  *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
- *     query block 4: 1 vector, the cheapest tiles for seq_len 8
+ *     query block 4: 1 vector, as asked for seq_len 8
  *     scores: tile 12 x 4, 12 accumulators + 1 operand + 1 broadcast of 14 registers; single vectors 12 x 4
  *     weighted sums: tile 4 x 4, single vectors 4 x 4: d_v in near-equal parts
  *     key block 12: scores of 12 x 4 take 192 bytes, at most half of L1, in near-equal blocks of source_len
@@ -32,18 +35,55 @@
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
  *
+ * All sets share about 3000 bytes of code more. Compilers may differ from these estimates, for x86-64, by a quarter.
+ *
  * To check it against a double-precision reference: attnrun check SPEC.
- * Needs a C11 compiler and, on x86-64, gcc or clang for more than the scalar code; no flags, no library.
+ * Needs a C11 compiler, no flags and no library; instruction sets beyond the scalar code: gcc or clang. Which of those
+ * above are compiled depends on the target, which of these runs on what CPU and operating system offer.
+ * -DGOLDEN_ONLY_ISA=GOLDEN_ISA_SCALAR, say, compiles that one alone; what the file lacks or the target cannot have is an error.
  * Compile it without -ffast-math: what masks hide and what is not finite is told apart by IEEE arithmetic.
  *
  * SPDX-License-Identifier: 0BSD. This file belongs to whoever generated it, without conditions.
  */
 #include "golden.h"
 
+#if defined(__STDC_HOSTED__) && __STDC_HOSTED__
 #include <string.h>
+#else /* bare metal: a compiler's own headers only, and these two from the firmware */
+void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
+void *memset(void *to, int value, size_t bytes);
+#define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would ask for stdlib.h */
+#endif
 
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#if defined(_MSC_VER)
+#error "golden.c is not written for MSVC and clang-cl: compile it with gcc, clang (on Windows for a GNU target) or tcc"
+#endif
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
+    (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0) /* what gcc 11 tells of -fassociative-math alone */
 #error "golden.c needs IEEE arithmetic: compile it without -ffast-math and its parts"
+#endif
+
+/* What is compiled: every instruction set that the target can have, or that one alone which GOLDEN_ONLY_ISA names. */
+#if defined(GOLDEN_PACK_ONLY)
+#define WANTS(number) 0
+#elif defined(GOLDEN_ONLY_ISA)
+#define NUMBER_OF_GOLDEN_ISA_SCALAR 1
+#define NUMBER_OF_(isa) NUMBER_OF_##isa
+#define NUMBER_OF(isa) NUMBER_OF_(isa)
+#define WANTS(number) (NUMBER_OF(GOLDEN_ONLY_ISA) == (number))
+#else
+#define WANTS(number) 1
+#endif
+#define COMPILES_SCALAR WANTS(1)
+#if !(COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY))
+#error "GOLDEN_ONLY_ISA is none of GOLDEN_ISA_SCALAR ... that golden.c has and this target can compile"
+#endif
+#if defined(__clang__) /* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
+#if defined(__x86_64__)
+#pragma float_control(precise, on)
+#else
+#pragma clang fp reassociate(off)
+#endif
 #endif
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF /* gcc: no f32 product below feeds a sum but through vec_fma */
@@ -74,6 +114,89 @@ static inline size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* ==== packing: plain C for every instruction set, so that one machine may pack for another ==== */
+
+struct packed_header {
+    uint32_t magic, isa;
+    uint64_t layer;
+};
+#define PACKED_MAGIC 0x6e747461u /* "attn" */
+
+/* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
+ * the pointer behind the panel, or NULL when a weight is not finite. */
+static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride, size_t c_stride,
+                         float scale)
+{
+    float check = 0.0f;
+    for (size_t k = 0; k < depth; k++)
+        for (size_t c = 0; c < width; c++) {
+            const float value = c < columns ? w[k * k_stride + c * c_stride] * scale : 0.0f;
+            check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
+            *p++ = value;
+        }
+    return check == 0.0f ? p : NULL;
+}
+
+#if COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY)
+/* Weights into panels, as the tiles of scalar read them. Returns 0 when one is not finite. */
+static int pack_scalar(float *packed, const golden_weights *weights)
+{
+    /* queries: [head or all][tile][depth][features of the tile] */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 16 + head * 64;
+        for (size_t i = 0; i < 1; i++) {
+            p = pack_panel(p, weights->w_q + head * 64 + (0 + i * 8) * 1, 8, 8, 8, 8, 1, QUERY_SCALE);
+            if (!p)
+                return 0;
+        }
+    }
+    if (!pack_panel(packed + 80, weights->b_q, 1, 8, 8, 0, 1, QUERY_SCALE))
+        return 0;
+    /* keys */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 96 + head * 64;
+        for (size_t column = 0; column < 8; column += 8) {
+            const size_t columns = least(8, 8 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_k + head * 8 + column * 1, 8, columns, width, 8, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    if (!pack_panel(packed + 160, weights->b_k, 1, 8, 8, 0, 1, 1.0f))
+        return 0;
+    /* values */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 176 + head * 64;
+        for (size_t column = 0; column < 8; column += 8) {
+            const size_t columns = least(8, 8 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_v + head * 8 + column * 1, 8, columns, width, 8, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    if (!pack_panel(packed + 240, weights->b_v, 1, 8, 8, 0, 1, 1.0f))
+        return 0;
+    /* output */
+    for (size_t head = 0; head < 1; head++) {
+        float *p = packed + 256 + head * 64;
+        for (size_t column = 0; column < 8; column += 8) {
+            const size_t columns = least(8, 8 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_o + head * 8 + column * 1, 8, columns, width, 8, 1, 1.0f);
+            if (!p)
+                return 0;
+        }
+    }
+    if (!pack_panel(packed + 320, weights->b_o, 1, 8, 8, 0, 1, 1.0f))
+        return 0;
+    return 1;
+}
+
+#endif
+
+#ifndef GOLDEN_PACK_ONLY
 /* One sequence of a call: where its tensors begin, and how much of them counts. */
 struct sequence {
     const float *x, *source;
@@ -145,29 +268,9 @@ enum pass {
     FIND_MAXIMUM /* nothing but the largest score of each query */
 };
 
-struct packed_header {
-    uint32_t magic, isa;
-    uint64_t layer; /* tells blocks of different layers, plans and versions apart */
-};
-#define PACKED_MAGIC 0x6e747461u /* "attn" */
-#define PACKED_LAYER 0xb1d2cdeb49377e5du
-
-/* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
- * the pointer behind the panel, or NULL when a weight is not finite. */
-static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride, size_t c_stride,
-                         float scale)
-{
-    float check = 0.0f;
-    for (size_t k = 0; k < depth; k++)
-        for (size_t c = 0; c < width; c++) {
-            const float value = c < columns ? w[k * k_stride + c * c_stride] * scale : 0.0f;
-            check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
-            *p++ = value;
-        }
-    return check == 0.0f ? p : NULL;
-}
-
 /* ==== scalar ==== */
+
+#if COMPILES_SCALAR
 
 #define LANES 4
 #define VECS 1
@@ -260,11 +363,18 @@ static inline vec_scalar div_scalar(vec_scalar a, vec_scalar b)
 }
 #define vec_div(a, b) div_scalar(a, b)
 
+/* b where one of them is NaN */
 static inline vec_scalar max_scalar(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1], a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}};
 }
 #define vec_max(a, b) max_scalar(a, b)
+
+static inline vec_scalar min_scalar(vec_scalar a, vec_scalar b)
+{
+    return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1], a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}};
+}
+#define vec_min(a, b) min_scalar(a, b)
 
 /* masks are vectors, all ones where true */
 static inline uint32_t bits_scalar(float x)
@@ -318,28 +428,38 @@ static inline int any_eq_scalar(vec_scalar a, vec_scalar b)
 }
 #define vec_any_eq(a, b) any_eq_scalar(a, b)
 
+static inline vec_scalar not_less_scalar(vec_scalar a, vec_scalar b)
+{
+    return (vec_scalar){{flag_scalar(!(a.v[0] < b.v[0])), flag_scalar(!(a.v[1] < b.v[1])), flag_scalar(!(a.v[2] < b.v[2])), flag_scalar(!(a.v[3] < b.v[3]))}};
+}
+#define vec_not_less(a, b) not_less_scalar(a, b)
+
+/* 2^i, from the low bits i + 127 */
+static inline vec_scalar power_scalar(vec_scalar u)
+{
+    return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23), from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}};
+}
+#define vec_power(u) power_scalar(u)
+
 /* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
  * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
  * its rounding. */
-static inline float exp2_scalar(float t)
+TARGET static inline vec exp2_scalar(vec t)
 {
-    const float magic = 12583039.0f;
-    const float bounded = t > 128.0f ? 128.0f : t;
-    const float u = bounded + magic;
-    const float f = bounded - (u - magic);
-    float p = 0.0013276472f;
-    p = fma_scalar(p, f, 0.009675541f);
-    p = fma_scalar(p, f, 0.05550713f);
-    p = fma_scalar(p, f, 0.2402212f);
-    p = fma_scalar(p, f, 0.69314694f);
-    p = fma_scalar(p, f, 1.0000001f);
-    return t < -126.0f ? 0.0f : p * from_bits_scalar(bits_scalar(u) << 23);
+    const vec magic = vec_splat(12583039.0f);
+    const vec bounded = vec_min(vec_splat(128.0f), t);
+    const vec u = vec_add(bounded, magic);
+    const vec f = vec_sub(bounded, vec_sub(u, magic));
+    vec p = vec_splat(0.0013276472f);
+    p = vec_fma(p, f, vec_splat(0.009675541f));
+    p = vec_fma(p, f, vec_splat(0.05550713f));
+    p = vec_fma(p, f, vec_splat(0.2402212f));
+    p = vec_fma(p, f, vec_splat(0.69314694f));
+    p = vec_fma(p, f, vec_splat(1.0000001f));
+    p = vec_mul(p, vec_power(u));
+    return vec_and(p, vec_not_less(t, vec_splat(-126.0f)));
 }
-static inline vec_scalar vector_exp2_scalar(vec_scalar t)
-{
-    return (vec_scalar){{exp2_scalar(t.v[0]), exp2_scalar(t.v[1]), exp2_scalar(t.v[2]), exp2_scalar(t.v[3])}};
-}
-#define vec_exp2(t) vector_exp2_scalar(t)
+#define vec_exp2(t) exp2_scalar(t)
 
 static inline void transpose_4x4_scalar(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
@@ -1548,62 +1668,6 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
     }
 }
 
-/* Weights into panels, as this ISA's tiles read them. Returns 0 when one is not finite. */
-static int pack_scalar(float *packed, const golden_weights *weights)
-{
-    /* queries: [head or all][tile][depth][features of the tile] */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 16 + head * 64;
-        for (size_t i = 0; i < 1; i++) {
-            p = pack_panel(p, weights->w_q + head * 64 + (0 + i * 8) * 1, 8, 8, 8, 8, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-    }
-    if (!pack_panel(packed + 80, weights->b_q, 1, 8, 8, 0, 1, QUERY_SCALE))
-        return 0;
-    /* keys */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 96 + head * 64;
-        for (size_t column = 0; column < 8; column += 8) {
-            const size_t columns = least(8, 8 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + head * 8 + column * 1, 8, columns, width, 8, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    if (!pack_panel(packed + 160, weights->b_k, 1, 8, 8, 0, 1, 1.0f))
-        return 0;
-    /* values */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 176 + head * 64;
-        for (size_t column = 0; column < 8; column += 8) {
-            const size_t columns = least(8, 8 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + head * 8 + column * 1, 8, columns, width, 8, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    if (!pack_panel(packed + 240, weights->b_v, 1, 8, 8, 0, 1, 1.0f))
-        return 0;
-    /* output */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 256 + head * 64;
-        for (size_t column = 0; column < 8; column += 8) {
-            const size_t columns = least(8, 8 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_o + head * 8 + column * 1, 8, columns, width, 8, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
-    if (!pack_panel(packed + 320, weights->b_o, 1, 8, 8, 0, 1, 1.0f))
-        return 0;
-    return 1;
-}
-
 #undef LANES
 #undef VECS
 #undef QUERY_BLOCK
@@ -1629,6 +1693,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
 #undef vec_mul
 #undef vec_div
 #undef vec_max
+#undef vec_min
 #undef flag_scalar
 #undef vec_and
 #undef vec_eq
@@ -1636,51 +1701,83 @@ static int pack_scalar(float *packed, const golden_weights *weights)
 #undef vec_select
 #undef vec_any_ne
 #undef vec_any_eq
+#undef vec_not_less
+#undef vec_power
 #undef vec_exp2
 #undef vec_transpose
 
+#endif
+
+#endif
 /* ==== which instruction set ==== */
 
-static int machine_has(golden_isa_id isa)
-{
-    return isa == GOLDEN_ISA_SCALAR;
-}
-
-/* What each compiled instruction set brings, best last. */
-static const struct kernel {
+#ifndef GOLDEN_PACK_ONLY
+#endif
+/* What packs for each instruction set, best last. */
+static const struct packer {
     golden_isa_id id;
     const char *name;
+    uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
     int (*pack)(float *packed, const golden_weights *weights);
+} packers[] = {
+#if COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY)
+    {GOLDEN_ISA_SCALAR, "scalar", 0x6936b69a28535248u, pack_scalar},
+#endif
+};
+#define PACKERS (sizeof packers / sizeof packers[0])
+
+/* Who made a packed block; NULL for anything that is not one. */
+static const struct packer *packer_of(const void *packed)
+{
+    struct packed_header header;
+    if (packed == NULL || (uintptr_t)packed % GOLDEN_ALIGNMENT != 0)
+        return NULL;
+    memcpy(&header, packed, sizeof header);
+    if (header.magic != PACKED_MAGIC)
+        return NULL;
+    for (size_t i = 0; i < PACKERS; i++)
+        if (header.isa == (uint32_t)packers[i].id && header.layer == packers[i].layer)
+            return &packers[i];
+    return NULL;
+}
+
+#ifdef GOLDEN_PACK_ONLY
+/* Whatever this machine has: packing takes none of an instruction set's instructions. */
+static const struct packer *packer_for(golden_isa_id isa)
+{
+    for (size_t i = 0; i < PACKERS; i++)
+        if (isa == packers[i].id)
+            return &packers[i];
+    return NULL;
+}
+#else
+/* What computes: a row for each of `packers`. */
+static const struct kernel {
     size_t (*parts)(const struct group *g, size_t phase);
     void (*run)(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part);
     size_t rows, sources; /* most queries and keys of sequences that are projected as one matrix */
 } kernels[] = {
-    {GOLDEN_ISA_SCALAR, "scalar", pack_scalar, parts_scalar, run_scalar, 8, 8},
+#if COMPILES_SCALAR
+    {parts_scalar, run_scalar, 8, 8},
+#endif
 };
-#define KERNELS (sizeof kernels / sizeof kernels[0])
+_Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "who packs can compute");
 
-static const struct kernel *kernel_for(golden_isa_id isa)
+static const struct packer *packer_for(golden_isa_id isa)
 {
-    for (size_t i = KERNELS; i-- > 0;)
-        if ((isa == GOLDEN_ISA_AUTO || isa == kernels[i].id) && machine_has(kernels[i].id))
-            return &kernels[i];
+    for (size_t i = PACKERS; i-- > 0;)
+        if (isa == GOLDEN_ISA_AUTO || isa == packers[i].id)
+            return &packers[i];
     return NULL;
 }
 
 /* The kernel that a packed block was made for; NULL for anything that is not one. */
 static const struct kernel *kernel_of(const void *packed)
 {
-    struct packed_header header;
-    if (packed == NULL || (uintptr_t)packed % GOLDEN_ALIGNMENT != 0)
-        return NULL;
-    memcpy(&header, packed, sizeof header);
-    if (header.magic != PACKED_MAGIC || header.layer != PACKED_LAYER)
-        return NULL;
-    for (size_t i = 0; i < KERNELS; i++)
-        if (header.isa == (uint32_t)kernels[i].id)
-            return &kernels[i];
-    return NULL;
+    const struct packer *packer = packer_of(packed);
+    return packer != NULL ? &kernels[packer - packers] : NULL;
 }
+#endif
 
 /* ==== checks ==== */
 
@@ -1701,6 +1798,7 @@ static int check_weights(const golden_weights *w)
     return GOLDEN_OK;
 }
 
+#ifndef GOLDEN_PACK_ONLY
 /* Everything about a call but its scratch: pointers and extents first, then the lengths. */
 static int check_args(const golden_args *a)
 {
@@ -1734,6 +1832,7 @@ static int check_call(const void *packed, const golden_args *args, const void *s
         return GOLDEN_ERROR_PACKED;
     return check_args(args);
 }
+#endif
 
 /* ==== the interface ==== */
 
@@ -1746,18 +1845,19 @@ int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa)
     const int error = check_weights(weights);
     if (error)
         return error;
-    const struct kernel *kernel = kernel_for(isa);
-    if (kernel == NULL)
+    const struct packer *packer = packer_for(isa);
+    if (packer == NULL)
         return GOLDEN_ERROR_ISA;
-    struct packed_header header = {0, (uint32_t)kernel->id, PACKED_LAYER};
+    struct packed_header header = {0, (uint32_t)packer->id, packer->layer};
     memcpy(packed, &header, sizeof header); /* not usable until it is complete */
-    if (!kernel->pack(packed, weights))
+    if (!packer->pack(packed, weights))
         return GOLDEN_ERROR_NONFINITE;
     header.magic = PACKED_MAGIC;
     memcpy(packed, &header, sizeof header);
     return GOLDEN_OK;
 }
 
+#ifndef GOLDEN_PACK_ONLY
 static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch, size_t phase,
                      size_t part, size_t worker)
 {
@@ -1836,18 +1936,19 @@ const char *golden_phase_name(size_t phase)
     static const char *const names[] = {"transpose", "project", "attend", "output"};
     return names[phase % PHASES];
 }
+#endif
 
 golden_isa_id golden_isa(const void *packed)
 {
-    const struct kernel *kernel = kernel_of(packed);
-    return kernel != NULL ? kernel->id : GOLDEN_ISA_AUTO;
+    const struct packer *packer = packer_of(packed);
+    return packer != NULL ? packer->id : GOLDEN_ISA_AUTO;
 }
 
 const char *golden_isa_name(golden_isa_id isa)
 {
-    for (size_t i = 0; i < KERNELS; i++)
-        if (kernels[i].id == isa)
-            return kernels[i].name;
+    for (size_t i = 0; i < PACKERS; i++)
+        if (packers[i].id == isa)
+            return packers[i].name;
     return NULL;
 }
 

@@ -63,20 +63,26 @@ extern "C" {
 #define GOLDEN_SOURCE_LEN 8 /* most keys */
 
 #define GOLDEN_ALIGNMENT 64 /* of packed and scratch, in bytes; tensors need their natural alignment only */
-#define GOLDEN_PACKED_BYTES ((size_t)1344)
+#define GOLDEN_SIZE(bytes) (SIZE_MAX / SIZE_MAX * (bytes)) /* of type size_t, yet #if can evaluate it, unlike a cast */
+#define GOLDEN_PACKED_BYTES GOLDEN_SIZE(1344)
 #define GOLDEN_SCRATCH_BYTES GOLDEN_SCRATCH_BYTES_FOR(1)
 /* scratch for one call that `workers` threads share */
-#define GOLDEN_SCRATCH_BYTES_FOR(workers) (((size_t)1024) + (size_t)(workers) * ((size_t)512))
+#define GOLDEN_SCRATCH_BYTES_FOR(workers) (GOLDEN_SIZE(1024) + GOLDEN_SIZE(workers) * 512)
 
 /* Products of weights that packing takes (1) or not (0): W_Q W_K^T, so that keys are the input itself, and W_V W_O */
 enum { GOLDEN_FOLDS_SCORES = 0, GOLDEN_FOLDS_VALUES = 0 };
 
-/* Instruction sets. This file has scalar. */
+/* Instruction sets. Of them golden.c has scalar; those of the target are compiled,
+ * or with -DGOLDEN_ONLY_ISA=GOLDEN_ISA_..., for golden.c, that one alone. */
 typedef enum golden_isa_id {
-    GOLDEN_ISA_AUTO = 0, /* the best one that CPU and operating system support */
-    GOLDEN_ISA_SCALAR = 1,
-    GOLDEN_ISA_AVX2 = 2,
-    GOLDEN_ISA_AVX512 = 3
+    GOLDEN_ISA_AUTO = 0, /* the best one that is compiled and that CPU and operating system support */
+    GOLDEN_ISA_SCALAR = 1, /* every machine */
+    GOLDEN_ISA_SSE4 = 4, /* x86-64 with SSE4.1 */
+    GOLDEN_ISA_AVX2 = 2, /* x86-64 with AVX2 and FMA */
+    GOLDEN_ISA_AVX512 = 3, /* x86-64 with AVX-512 F, DQ, BW and VL */
+    GOLDEN_ISA_NEON = 5, /* every AArch64 */
+    GOLDEN_ISA_WASM_SIMD128 = 6, /* WebAssembly with SIMD, compiled with -msimd128 */
+    GOLDEN_ISA_RVV = 7 /* RISC-V with V 1.0, compiled for it */
 } golden_isa_id;
 
 typedef enum golden_error {
@@ -114,7 +120,11 @@ typedef struct golden_args {
 /* Repacks the weights, once, into `packed` (GOLDEN_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of
  * one ISA read, and records the ISA there. On an error the block is not usable. The weights are not needed afterwards;
  * any number of threads may share the block, and it may be copied, but not taken to a machine that lacks its ISA: calls
- * trust what was recorded. */
+ * trust what was recorded.
+ *
+ * To pack on another machine than the one that computes, say at build time: compiled with -DGOLDEN_PACK_ONLY, the .c file is
+ * golden_pack, golden_isa, golden_isa_name and golden_strerror alone, on any machine, for every instruction set above but
+ * GOLDEN_ISA_AUTO. The block's numbers are in the byte order of the machine that packs. */
 int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 
 /* The whole layer, on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for
@@ -123,11 +133,11 @@ int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 int golden_forward(const void *packed, const golden_args *args, void *scratch);
 
 /* The same for callers with threads: phases 0 ... golden_phases()-1 in order; all parts of a phase in any order, on
- * any threads; then join. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of
- * GOLDEN_SCRATCH_BYTES_FOR(workers). A batch is walked a few sequences at a time, each
- * through all phases: where they are many, it may be better that each thread calls golden_forward on
- * sequences of its own. The result does not depend on who runs what. Both counts are 0 for a
- * bad call (golden_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
+ * any threads; then join: a phase of a small layer takes microseconds, less than it takes to wake a thread. Each thread
+ * has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of GOLDEN_SCRATCH_BYTES_FOR(workers).
+ * A batch is walked a few sequences at a time, each through all phases: where they are many, it may be better that
+ * each thread calls golden_forward on sequences of its own. The result does not depend on who runs what. Both counts
+ * are 0 for a bad call (golden_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
 size_t golden_phases(const void *packed, const golden_args *args);
 size_t golden_parts(const void *packed, const golden_args *args, size_t phase);
 int golden_run(const void *packed, const golden_args *args, void *scratch, size_t phase, size_t part, size_t worker);

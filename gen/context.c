@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/* What templates read: layer and plan as a table, field by field.
+ *
+ * Left out on purpose: every decision (plan.c), so that attnrun can plan without templates and Lua.
+ */
+#include <string.h>
+
+#include "emit.h"
+#include "isa.h"
+#include "layer.h"
+#include "plan.h"
+
+struct field {
+    const char *name;
+    size_t offset;
+};
+#define FIELD(type, name) {#name, offsetof(struct type, name)}
+
+static void push_fields(struct emit *emit, const void *base, const struct field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)base + fields[i].offset, sizeof value);
+        emit_set_integer(emit, fields[i].name, value);
+    }
+}
+#define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
+
+static const struct field panels_fields[] = {
+    FIELD(plan_panels, depth), FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
+    FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows), FIELD(plan_panels, unroll),
+    FIELD(plan_panels, unroll_rest), FIELD(plan_panels, panels), FIELD(plan_panels, tail_vecs),
+    FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size), FIELD(plan_panels, group_size),
+    FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group), FIELD(plan_panels, a_tap),
+    FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
+    FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, part_panels),
+    FIELD(plan_panels, w), FIELD(plan_panels, b),
+};
+
+static const struct field lanes_fields[] = {
+    FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, a_group), FIELD(plan_lanes, columns),
+    FIELD(plan_lanes, rows), FIELD(plan_lanes, unroll), FIELD(plan_lanes, unroll_rest),
+    {"height_0", offsetof(struct plan_lanes, height[0])}, {"height_1", offsetof(struct plan_lanes, height[1])},
+    {"count_0", offsetof(struct plan_lanes, count[0])}, {"count_1", offsetof(struct plan_lanes, count[1])},
+    FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, single),
+    FIELD(plan_lanes, part_tiles), FIELD(plan_lanes, w), FIELD(plan_lanes, b),
+};
+
+static const struct field isa_fields[] = {
+    FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, rows_step), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead),
+    FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows),
+    FIELD(plan_isa, value_rows_single), FIELD(plan_isa, part_blocks), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
+    FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
+    FIELD(plan_isa, depth_slab), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t),
+    FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
+    FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, added),
+    FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
+    FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
+};
+
+static void push_panels(struct emit *emit, const char *name, const struct plan_panels *g)
+{
+    if (!g->exists)
+        return;
+    emit_begin_table(emit, name);
+    PUSH_FIELDS(emit, g, panels_fields);
+    emit_set_boolean(emit, "shares_tiles", g->shares_tiles);
+    emit_end(emit);
+}
+
+static bool alike(const struct plan_lanes *a, const struct plan_lanes *b)
+{
+    return a->depth == b->depth && a->unroll == b->unroll && a->prefetch == b->prefetch &&
+           a->height[0] == b->height[0] && (a->count[1] > 0) == (b->count[1] > 0);
+}
+
+static void push_lanes(struct emit *emit, const char *name, const struct plan_lanes *g,
+                       const struct plan_lanes *queries)
+{
+    if (g->depth == 0)
+        return;
+    emit_begin_table(emit, name);
+    PUSH_FIELDS(emit, g, lanes_fields);
+    emit_set_boolean(emit, "shares_tiles", alike(g, queries));
+    emit_end(emit);
+}
+
+static void push_needs(struct emit *emit, const struct isa *isa)
+{
+    static const char *const registers[] = {
+        [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx", [ISA_XCR0] = "xcr0"};
+    emit_begin_table(emit, "needs");
+    for (const struct isa_need *need = isa->needs; need->name != NULL; need++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", need->name);
+        emit_set_string(emit, "where", registers[need->where]);
+        emit_set_integer(emit, "bits", need->bits);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* Every row of the table, for the names and numbers of the interface. */
+static void push_known(struct emit *emit)
+{
+    emit_begin_table(emit, "known_isas");
+    for (size_t i = 0; i < isa_count; i++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", isa_table[i].name);
+        emit_set_integer(emit, "id", isa_table[i].id);
+        emit_set_string(emit, "runs_on", isa_table[i].runs_on);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* Bytes that each counted thing takes as machine code: see struct isa. */
+static void push_code(struct emit *emit, const struct isa *isa)
+{
+    emit_begin_table(emit, "code");
+    for (size_t i = 0; i < ISA_COMPILERS; i++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "compiler", isa_compilers[i]);
+        emit_set_number(emit, "loop", isa->code[i].loop);
+        emit_set_number(emit, "transpose", isa->code[i].transpose);
+        emit_set_number(emit, "statement", isa->code[i].statement);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+static void push_isa(struct emit *emit, const struct plan_isa *p)
+{
+    emit_begin_item(emit);
+    emit_set_string(emit, "isa", p->isa->name);
+    emit_set_integer(emit, "id", p->isa->id);
+    emit_set_string(emit, "target", p->isa->target != NULL ? p->isa->target : "");
+    emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
+    emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
+    emit_set_string(emit, "runs_on", p->isa->runs_on);
+    push_needs(emit, p->isa);
+    emit_set_string(emit, "vocabulary", p->isa->vocabulary);
+    push_code(emit, p->isa);
+    PUSH_FIELDS(emit, p, isa_fields);
+    push_lanes(emit, "q", &p->q, &p->q);
+    push_lanes(emit, "v_t", &p->v_t, &p->q);
+    emit_set_boolean(emit, "value_blocks", p->value_blocks);
+    emit_set_boolean(emit, "at_once", p->at_once);
+    emit_set_boolean(emit, "two_pass", p->two_pass);
+    push_panels(emit, "k", &p->k);
+    push_panels(emit, "v", &p->v);
+    push_panels(emit, "o", &p->o);
+    emit_begin_table(emit, "reasons");
+    for (int r = 0; r < p->reason_count; r++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "text", p->reasons[r]);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_end(emit);
+}
+
+static const struct field layer_fields[] = {
+    {"D_MODEL", offsetof(struct layer, d_model)}, {"H", offsetof(struct layer, h)},
+    {"H_KV", offsetof(struct layer, h_kv)}, {"D_K", offsetof(struct layer, d_k)},
+    {"D_V", offsetof(struct layer, d_v)}, {"D_SOURCE", offsetof(struct layer, d_source)},
+    {"SEQ_LEN", offsetof(struct layer, seq_len)}, {"SOURCE_LEN", offsetof(struct layer, source_len)},
+    {"CONV_WIDTH", offsetof(struct layer, conv_width)}, {"WINDOW_LEFT", offsetof(struct layer, window_left)},
+    {"WINDOW_RIGHT", offsetof(struct layer, window_right)}, {"D_IN_Q", offsetof(struct layer, d_in_q)},
+    {"D_IN_KV", offsetof(struct layer, d_in_kv)}, {"D_OUT", offsetof(struct layer, d_out)},
+};
+
+static void push_layer(struct emit *emit, const struct layer *layer)
+{
+    emit_set_string(emit, "NAME", layer->name);
+    PUSH_FIELDS(emit, layer, layer_fields);
+    const struct { const char *name; bool value; } flags[] = {
+        {"SPLIT", layer->split}, {"CROSS", layer->cross}, {"TIED", layer->tied}, {"IDENTITY", layer->identity},
+        {"BIAS", layer->bias}, {"SCORES", layer->scores}, {"OUT_IN", layer->out_in},
+        {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
+        {"CAUSAL", (layer->mask & MASK_CAUSAL) != 0}, {"PADDING", (layer->mask & MASK_PADDING) != 0},
+        {"NO_SELF", (layer->mask & MASK_NO_SELF) != 0}, {"WINDOW", (layer->mask & MASK_WINDOW) != 0},
+        {"MASK_BOOL", (layer->mask & MASK_BOOL) != 0}, {"MASK_ADD", (layer->mask & MASK_ADDITIVE) != 0},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        emit_set_boolean(emit, flags[i].name, flags[i].value);
+    emit_set_number(emit, "SCALE", layer->scale);
+    const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);
+    emit_set_number(emit, "MULTIPLY_ADDS", cost.total);
+    emit_set_integer(emit, "PARAMETERS", layer_parameters(layer).total);
+}
+
+void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit)
+{
+    push_layer(emit, layer);
+    emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
+    emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);
+    emit_set_boolean(emit, "VALUES_ARE_INPUT", plan->fold.values || layer->identity);
+    emit_set_boolean(emit, "Q_IS_K", plan->fold.q_is_k);
+    emit_set_integer(emit, "D_SCORE", plan->fold.d_score);
+    emit_set_integer(emit, "D_VALUE", plan->fold.d_value);
+    emit_set_integer(emit, "D_Z", plan->fold.d_z);
+    emit_set_integer(emit, "PACKED_BYTES", plan->packed_bytes);
+    emit_set_integer(emit, "SHARED_BYTES", plan->shared_bytes);
+    emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);
+    push_known(emit);
+    emit_begin_table(emit, "plans");
+    for (int64_t i = 0; i < plan->count; i++)
+        push_isa(emit, &plan->isas[i]);
+    emit_end(emit);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What may be asked of a plan: the plan.* keys, their legal values and how these are written. A spec asks all
+ * instruction sets alike, a plan file (planfile.h) each for itself.
+ *
+ * Left out on purpose: what a key does. plan.c decides that, and docs/plan.md tells it.
+ */
+#ifndef ATTNGEN_REQUEST_H
+#define ATTNGEN_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct diag;
+
+enum plan_key {
+    PLAN_UNROLL, PLAN_QUERY_VECS, PLAN_KEY_BLOCK, PLAN_DEPTH_SLAB, PLAN_FOLD, PLAN_PREFETCH, PLAN_VALUE_LAYOUT,
+    PLAN_GROUP_ROWS, PLAN_PANEL_VECS, PLAN_PANEL_ROWS, PLAN_PANEL_DEPTH, PLAN_LANE_ROWS, PLAN_SCORE_ROWS,
+    PLAN_VALUE_ROWS, PLAN_BATCH_ROWS, PLAN_SOFTMAX, PLAN_SIZE,
+    PLAN_KEYS
+};
+
+#define PLAN_AUTO (-1)
+/* Values that are words. */
+#define PLAN_UNROLL_FULL 0
+enum { PLAN_OFF, PLAN_ON };
+enum { PLAN_VALUE_ROW_LAYOUT, PLAN_VALUE_BLOCK_LAYOUT };
+enum { PLAN_ONE_PASS, PLAN_TWO_PASS };
+enum { PLAN_FAST, PLAN_SMALL };
+
+struct plan_request {
+    int64_t value[PLAN_KEYS]; /* PLAN_AUTO: nothing is asked */
+};
+
+struct plan_request plan_request_none(void);
+const char *plan_key_name(enum plan_key key);
+/* PLAN_KEYS, with an error in diag, for a name that is none. */
+enum plan_key plan_key_find(const char *name, const char *place, struct diag *diag);
+/* Reads a value; false, with an error in diag, when it is not legal. */
+bool plan_value_read(struct plan_request *request, enum plan_key key, const char *text, const char *place,
+                     struct diag *diag);
+/* "full", "on", "3", "auto" */
+const char *plan_value_text(enum plan_key key, int64_t value, char text[24]);
+/* Where `more` asks for something and `request` does not, it is asked. */
+void plan_request_add(struct plan_request *request, const struct plan_request *more);
+/* How many keys are asked. */
+int plan_request_keys(const struct plan_request *request);
+/* "plan.unroll = 4, plan.fold = on"; nothing when nothing is asked. */
+void plan_request_print(const struct plan_request *request, FILE *out);
+
+#endif
