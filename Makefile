@@ -1,17 +1,28 @@
+# SPDX-License-Identifier: MIT
 # attngen and attnrun. `make help` lists what can be made.
 #
 # Yours to set: CC, CFLAGS, LDFLAGS, BUILD (the folder of all products), SANITIZE (as in
-# `make BUILD=build-asan SANITIZE=address,undefined test`).
+# `make BUILD=build-asan SANITIZE=address,undefined test`), HOST_CC (for what runs while building, where CC is for
+# another machine).
 
 BUILD    ?= build
 CFLAGS   ?= -O2 -g
 SANITIZE ?=
+HOST_CC  ?= $(CC)
+
+# Where `make install` puts things; DESTDIR goes before all of them.
 PREFIX   ?= /usr/local
+bindir   ?= $(PREFIX)/bin
+libdir   ?= $(PREFIX)/lib
+datadir  ?= $(PREFIX)/share
+mandir   ?= $(datadir)/man
+docdir   ?= $(datadir)/doc/attngen
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help deps deps-test deps-peers test sweep bench-plain bench-flat bench-features bench-peers demo install clean
+.PHONY: all help deps deps-test deps-peers test test-targets test-avx512 test-compilers sweep bare bench-plain \
+        bench-flat bench-features bench-size bench-tune bench-peers demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -28,17 +39,20 @@ link      = $(CC) $(CFLAGS) $(sanitize) $(LDFLAGS)
 # Where packages are to be installed as well, everything waits for that, also with -j.
 installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
-# What both programs share, and what each is made of.
+# What both programs share (attnrun tune plans as attngen does, without templates), and what each is made of.
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
-run_objects := $(run_sources:%.c=$(BUILD)/%.o)
-shared      := $(addprefix $(BUILD)/gen/,layer.o diag.o isa.o)
+run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
+shared      := $(addprefix $(BUILD)/gen/,layer.o diag.o isa.o request.o planfile.o plan.o expect.o)
 embedded    := $(wildcard templates/*.in gen/*.lua)
+carried     := $(wildcard runtime/*.in runtime/page/*) runtime/draw.h
 run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
-script_tests := $(wildcard tests/test_*.sh)
+# what takes longest comes first, so that the last to end is a short one
+long_tests   := $(wildcard $(patsubst %,tests/test_%.sh,vectors emitted mutants sweep targets compilers size avx512))
+script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh))
 
 all: $(BUILD)/attngen $(BUILD)/attnrun
 
@@ -48,16 +62,25 @@ help:
 	@echo 'make demo       the attention layers of MiniLM and GPT-2: generated, compiled, checked, timed'
 	@echo 'make deps-test  install what the tests need as well'
 	@echo 'make test       every test'
+	@echo 'make test-compilers  gcc 11 and 12, clang 14 and 19: each level, standard and LTO with each (test has a sample)'
 	@echo 'make bench-plain  tiny, kws and transformer_base beside plain C at -O3 -march=native'
 	@echo 'make bench-flat  share of peak against d_k, n, d_model, h and batch, beside the expected one; needs gnuplot'
 	@echo '                (FLAT="dk n" of them; FLAT_POINTS="16 17 32"; FLAT_ROUNDS=5; more in bench/flat/flat.sh)'
 	@echo 'make bench-features  what each feature costs beside what its arithmetic predicts'
 	@echo '                (FEATURES="bias causal" of them; more in bench/features/features.sh)'
+	@echo 'make bench-size  bytes of code and time of every example, --size fast beside small: a table in Markdown'
+	@echo '                (SIZE_LAYERS="tiny kws" of them; SIZE_ROUNDS=5; more in bench/size/size.sh)'
+	@echo 'make bench-tune  what attnrun tune gains on ten examples'
+	@echo '                (TUNE_SHAPES="tiny gpt2", TUNE_BUDGET=120, TUNE_ISA=avx2; more in bench/tune/tune.sh)'
 	@echo 'make deps-peers  install what bench-peers needs besides what it installs into $(BUILD)/'
 	@echo 'make bench-peers  every example beside PyTorch, ONNX Runtime and others, which it installs into $(BUILD)/: PEERS_SHAPES,'
 	@echo '                PEERS_SYSTEMS, PEERS_ROUNDS, PEERS_THREADS, PEERS_CORES; PEERS_LIST=1 lists what there is'
+	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
+	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
 	@echo 'make sweep      SWEEP=2000 random layers of SEED=1, JOBS=2 at a time'
-	@echo 'make install    the programs into $(PREFIX)/bin (PREFIX, DESTDIR)'
+	@echo 'make bare       what every example asks for when it is compiled freestanding at -O0, -O2, -Os; examples/bare'
+	@echo 'make install    programs, man pages, completions, CMake and pkg-config packages, examples, below $(PREFIX)'
+	@echo '                (PREFIX, DESTDIR; bindir, libdir, datadir, mandir, docdir); make uninstall removes them'
 	@echo 'make clean      remove $(BUILD)/'
 
 # ---- the programs ----
@@ -72,20 +95,29 @@ $(BUILD)/%.o: %.c | lua
 	@mkdir -p $(@D)
 	$(compile) -Igen -Iruntime $(LUA_CFLAGS) -c -o $@ $<
 
-# Templates and Lua files, as byte arrays. The list is written down so that a file that is gone is noticed.
-$(BUILD)/gen/embedded.c: $(BUILD)/embed $(BUILD)/gen/embedded.list $(embedded)
-	$(BUILD)/embed $@ $(embedded)
+# Files as byte arrays: templates and Lua files; the texts of attnrun. The list is written down so that a file that is
+# gone is noticed.
+$(BUILD)/gen/embedded.c: files := embedded_files $(embedded)
+$(BUILD)/gen/embedded.c: $(embedded)
+$(BUILD)/runtime/embedded.c: files := runtime_files $(carried)
+$(BUILD)/runtime/embedded.c: $(carried)
 
-$(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
+embeds := $(BUILD)/gen/embedded $(BUILD)/runtime/embedded
+$(embeds:=.c): %.c: $(BUILD)/embed %.list
+	$(BUILD)/embed $@ $(files)
+
+$(embeds:=.o): %.o: %.c
 	$(compile) -Igen -c -o $@ $<
 
-$(BUILD)/gen/embedded.list: always
+$(BUILD)/gen/embedded.list: files := $(embedded)
+$(BUILD)/runtime/embedded.list: files := $(carried)
+$(embeds:=.list): always
 	@mkdir -p $(@D)
-	@echo '$(embedded)' | cmp -s - $@ || echo '$(embedded)' > $@
+	@echo '$(files)' | cmp -s - $@ || echo '$(files)' > $@
 
 $(BUILD)/embed: gen/embed.c | lua
 	@mkdir -p $(@D)
-	$(compile) $(LDFLAGS) -o $@ $<
+	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -MMD -MP -o $@ $<
 
 .PHONY: always lua
 lua: | $(installers)
@@ -97,7 +129,7 @@ deps:
 	@tests/deps.sh build
 
 deps-test: | $(filter deps,$(installers))
-	@tests/deps.sh build test
+	@tests/deps.sh build test extra
 
 deps-peers: | $(filter deps deps-test,$(installers))
 	@tests/deps.sh build peers
@@ -107,7 +139,7 @@ deps-peers: | $(filter deps deps-test,$(installers))
 $(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
 	$(link) -o $@ $^ $(LUA_LIBS) -lcmocka $(run_libs)
 
-# Random layers: 150 of them in `make test`, as many as SWEEP says here.
+# Random layers: 60 of them in `make test`, as many as SWEEP says here.
 SWEEP ?= 2000
 SEED  ?= 1
 JOBS  ?= 2
@@ -116,9 +148,21 @@ sweepers  = $(CC) $(if $(shell command -v clang),clang)
 $(BUILD)/sweep: $(BUILD)/tests/sweep.o $(BUILD)/runtime/process.o $(shared)
 	$(link) -o $@ $^ -lm
 
+# weights as others store them, for test_pack.sh
+$(BUILD)/recast: $(BUILD)/tests/recast.o $(BUILD)/runtime/tensors.o $(BUILD)/runtime/process.o $(shared)
+	$(link) -o $@ $^ -lm
+
 sweep: all $(BUILD)/sweep
 	$(BUILD)/sweep --attnrun $(BUILD)/attnrun --keep $(BUILD)/sweep-failures --seed $(SEED) --count $(SWEEP) \
 	    --jobs $(JOBS) $(addprefix --cc ,$(sweepers))
+
+# the avx512 kernels on a machine without AVX-512: every vector, built from portable versions of the intrinsics
+test-avx512: all
+	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/test_avx512.sh all
+
+# every example freestanding, with every compiler at every level
+bare: all
+	@BUILD='$(BUILD)' tests/test_bare.sh $(patsubst examples/%.layer,%,$(wildcard examples/*.layer))
 
 # a layer beside plain C, both by this compiler at -O3 -march=native: NAME and whether it has biases
 plain_layers := tiny/0 kws/1 transformer_base/0
@@ -140,6 +184,14 @@ bench-flat: all
 bench-features: all
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/features/features.sh '$(BUILD)/features'
 
+# bytes of code and time, fast beside small: a table in Markdown
+bench-size: all
+	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' bench/size/size.sh '$(BUILD)/size'
+
+# the default plan beside a tuned one
+bench-tune: all
+	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/tune/tune.sh '$(BUILD)/tune'
+
 # layers beside other libraries, see bench/peers/README.md; empty: all shapes, all systems, the default number of rounds
 PEERS_SHAPES  ?=
 PEERS_SYSTEMS ?=
@@ -157,16 +209,65 @@ bench-peers: $(BUILD)/attngen | $(installers)
 	    $(if $(PEERS_LIST),--list) --command="make bench-peers $(strip $(foreach v,SHAPES SYSTEMS ROUNDS THREADS CORES,\
 	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
 
-test: all $(unit_tests) $(BUILD)/sweep
+test: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' \
-	    tests/run.sh $(unit_tests) $(script_tests)
+	    tests/run.sh $(script_tests) $(unit_tests)
+
+# every vector and example on other machines; `make test` does a few
+test-targets: all
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' EVERYTHING=1 \
+	    tests/test_targets.sh
+
+# every compiler with every level, standard and LTO; `make test` does a sample of it
+test-compilers: all
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' tests/test_compilers.sh all
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' CC='$(CC)' COMPILERS='gcc-11 clang-19' tests/test_size.sh all
 
 demo: all
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' BUILD='$(BUILD)' CC='$(CC)' examples/demo.sh
 
-install: all
-	mkdir -p '$(DESTDIR)$(PREFIX)/bin'
-	cp $(BUILD)/attngen $(BUILD)/attnrun '$(DESTDIR)$(PREFIX)/bin/'
+# ---- what goes along with the programs: pages and completions made of their own help, packages for build systems ----
+
+pages       := attngen.1 attnrun.1 attngen-layer.5
+packages    := attngen-config.cmake attngen-config-version.cmake attngen.pc
+completions := attngen.bash attngen.fish attnrun.fish _attngen
+share       := $(BUILD)/share
+version      = $(shell sed -n 's/.*ATTNGEN_VERSION "\(.*\)".*/\1/p' gen/version.h)
+
+.PHONY: shared-files uninstall
+shared-files: $(addprefix $(share)/,$(pages) $(packages) $(completions))
+
+$(share)/listing: $(BUILD)/attngen $(BUILD)/attnrun packaging/listing.sh
+	@mkdir -p $(@D)
+	packaging/listing.sh $(BUILD)/attngen $(BUILD)/attnrun > $@
+
+$(share)/section: README.md packaging/section.awk
+	@mkdir -p $(@D)
+	awk -f packaging/section.awk -v heading='## The spec' README.md > $@
+
+$(addprefix $(share)/,$(pages)): $(share)/%: packaging/%.in packaging/man.awk $(share)/listing $(share)/section \
+                                  gen/version.h
+	awk -f packaging/man.awk -v version='$(version)' -v section=$(share)/section $(share)/listing $< > $@
+
+$(share)/attngen.bash: packaging/bash.awk $(share)/listing
+	awk -f $< $(share)/listing > $@
+
+$(share)/%.fish: packaging/fish.awk $(share)/listing
+	awk -f $< -v program=$* $(share)/listing > $@
+
+$(share)/_attngen: packaging/zsh.awk $(share)/listing
+	awk -f $< $(share)/listing $(share)/listing > $@
+
+# They hold the folders of the installation, so they are made anew each time.
+$(addprefix $(share)/,$(packages)): $(share)/%: packaging/%.in packaging/fill.awk always
+	@mkdir -p $(@D)
+	@awk -f packaging/fill.awk -v version='$(version)' -v bindir='$(bindir)' -v cmakedir='$(libdir)/cmake/attngen' \
+	    -v pcdir='$(datadir)/pkgconfig' $< > $@
+
+install: all shared-files
+install uninstall:
+	@BUILD='$(BUILD)' DESTDIR='$(DESTDIR)' bindir='$(bindir)' libdir='$(libdir)' datadir='$(datadir)' mandir='$(mandir)' \
+	    docdir='$(docdir)' packaging/install.sh $@
 
 clean:
 	rm -rf '$(BUILD)'

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An emitted layer beside the same arithmetic in plain C, in one run: what does generating buy over a compiler's own
  * vectorization? Built by `make bench-plain` for each of a few layers, everything with -O3 -march=native.
  *

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* attnrun: generates, compiles, loads, checks, runs and times the kernels of attention layers.
  *
- * Left out on purpose: everything that a command does; see check.c, run.c, bench.c.
+ * Left out on purpose: everything that a command does; see check.c, run.c and so on.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,10 +18,27 @@ static const struct command {
     {"check", COMMAND_CHECK, command_check, "SPEC… [OPTION…]",
      "generates the layer's kernels, compiles them, runs every instruction set that this machine has on drawn inputs\n"
      "and compares with the reference within the derived bound; checks the promises of the interface too"},
-    {"run", COMMAND_RUN, command_run, "SPEC --in A.safetensors [--out B.safetensors] [OPTION…]",
+    {"run", COMMAND_RUN, command_run,
+     "SPEC --in A.safetensors [--weights W.safetensors] [--out B.safetensors] [OPTION…]",
      "runs the layer on the tensors of a file; y and attn, if the file holds them, are compared"},
     {"bench", COMMAND_BENCH, command_bench, "SPEC… [OPTION…]",
      "times the whole layer and each step on one core, beside the peak of that core measured in the same rounds"},
+    {"tune", COMMAND_TUNE, command_tune, "SPEC -o FILE [OPTION…]",
+     "measures plans that the model expects to be fast on this machine, each checked first, times the best anew\n"
+     "against the default, and writes a plan file for attngen --plan; where nothing is gained it keeps the default"},
+    {"selftest", COMMAND_SELFTEST, command_selftest, "SPEC [-o NAME_test.c] [OPTION…]",
+     "writes a C program that checks the layer's pair on the machine where it runs, with numbers made by the\n"
+     "reference here and now: it prints ok, or the first difference; its first comment says how to build it"},
+    {"heatmap", COMMAND_HEATMAP, command_heatmap, "SPEC --in A.safetensors -o F.svg [--head I] [OPTION…]",
+     "runs the layer on the tensors of a file and draws the attention weights of each head; needs gnuplot"},
+    {"sweep", COMMAND_SWEEP, command_sweep, "SPEC --vary KEY=VALUES [--vary KEY=VALUES]… [OPTION…]",
+     "compiles, checks and times every point of the product of the values; a table, and CSV, JSON lines, a page"},
+    {"merge", COMMAND_MERGE, command_merge, "A.jsonl B.jsonl… [OPTION…]",
+     "joins the JSON lines of a sweep's shards and says what is missing; refuses what does not belong together"},
+    {"pack", COMMAND_PACK, command_pack, "SPEC --weights W.safetensors --isa X [-o FILE] [OPTION…]",
+     "packs the weights for one instruction set, which this machine need not have, and writes the block as a C array\n"
+     "or as a binary file with an assembler stub, so that a program calls NAME_forward(NAME_packed, …) without\n"
+     "packing first"},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)

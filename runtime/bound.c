@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The error of a kernel in f32, propagated step by step beside the reference.
  *
  * Names: u = 2^-24 the unit roundoff of f32; gamma_K = K u / (1 - K u), so that a sum of K products, in any order and

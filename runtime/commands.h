@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The commands of attnrun; each returns an exit code. Left out on purpose: the table of them (attnrun.c). */
 #ifndef ATTNRUN_COMMANDS_H
 #define ATTNRUN_COMMANDS_H
@@ -7,5 +8,11 @@
 int command_check(const struct options *options);
 int command_run(const struct options *options);
 int command_bench(const struct options *options);
+int command_tune(const struct options *options);
+int command_selftest(const struct options *options);
+int command_heatmap(const struct options *options);
+int command_sweep(const struct options *options);
+int command_merge(const struct options *options);
+int command_pack(const struct options *options);
 
 #endif

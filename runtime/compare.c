@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every comparison is written so that a NaN fails it. */
 #include "compare.h"
 

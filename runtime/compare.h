@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel's outputs against the reference, element by element, within the bounds.
  *
  * Left out on purpose: where the bounds come from (bound.h).

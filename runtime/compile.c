@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* From a spec to a loaded kernel. The sources live in a temporary folder that is gone afterwards, whatever happens;
  * the compiled library lives in the cache under a hash of everything that it was made of. Entries are written under
  * another name and renamed, so that several programs may share a cache; one that cannot be loaded is made again.
  */
 #include "compile.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,8 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../gen/isa.h"
 #include "process.h"
 #include "sha256.h"
+#include "timing.h"
 
 static const char fixed_flags[] = "-std=c11 -O2 -fPIC -shared";
 
@@ -59,6 +63,25 @@ static bool add_attngen(struct words *words, const struct compile_options *optio
     return true;
 }
 
+char *compile_generator(const struct compile_options *options, struct diag *diag)
+{
+    static const char name[] = "attngen ";
+    struct words words = {0};
+    struct process_result result = {0};
+    char *version = NULL;
+    bool good = add_attngen(&words, options, diag);
+    words_add(&words, "--version");
+    good = good && !words.failed && process_run(&result, words.word, diag) &&
+           ended_well(&result, words.word[0], "told its version", diag);
+    if (good && strncmp(result.output, name, strlen(name)) == 0)
+        version = strndup(result.output + strlen(name), strcspn(result.output + strlen(name), "\n"));
+    if (version == NULL && diag->errors == 0)
+        diag_environment(diag, words.count > 0 ? words.word[0] : NULL, "does not tell its version; it is not attngen");
+    free(result.output);
+    words_free(&words);
+    return version;
+}
+
 static bool generate(const char *folder, const char *spec, const struct compile_options *options, struct diag *diag)
 {
     struct words words = {0};
@@ -75,6 +98,10 @@ static bool generate(const char *folder, const char *spec, const struct compile_
         words_add(&words, "--templates");
         words_add(&words, options->templates);
     }
+    if (options->plan != NULL) {
+        words_add(&words, "--plan");
+        words_add(&words, options->plan);
+    }
     for (size_t i = 0; i < options->set_count; i++) {
         words_add(&words, "--set");
         words_add(&words, options->set[i]);
@@ -90,6 +117,8 @@ static bool generate(const char *folder, const char *spec, const struct compile_
         good = false;
     }
     good = good && ended_well(&result, "attngen", "made the kernel", diag);
+    if (good)
+        fputs(result.output, stderr); /* warnings */
     free(result.output);
     words_free(&words);
     free(dashed);
@@ -125,22 +154,36 @@ static bool hash_file(struct sha256 *hash, const char *path, struct diag *diag)
     return text != NULL;
 }
 
-/* What the compiler calls itself; the words of $CC in front (it may be "ccache gcc"). */
-static bool hash_compiler(struct sha256 *hash, const char *compiler, struct diag *diag)
+char *compile_version(struct diag *diag)
 {
     struct words words = {0};
     struct process_result result = {0};
-    words_add_split(&words, compiler);
+    words_add_split(&words, compile_command());
     words_add(&words, "--version");
+    if (words.failed)
+        diag_environment(diag, NULL, "out of memory");
     bool good = !words.failed && process_run(&result, words.word, diag) &&
                 ended_well(&result, words.word[0], "told its version", diag);
-    if (good) {
-        hash_program(hash, words.word[0]);
-        sha256_add(hash, result.output, strlen(result.output) + 1);
-    }
-    free(result.output);
     words_free(&words);
-    return good;
+    if (good)
+        return result.output;
+    free(result.output);
+    return NULL;
+}
+
+/* What the compiler calls itself, and where it lies; of "ccache gcc", say, the first word. */
+static bool hash_compiler(struct sha256 *hash, const char *compiler, struct diag *diag)
+{
+    struct words words = {0};
+    char *version = compile_version(diag);
+    words_add_split(&words, compiler);
+    if (version != NULL && words.count > 0) {
+        hash_program(hash, words.word[0]);
+        sha256_add(hash, version, strlen(version) + 1);
+    }
+    free(version);
+    words_free(&words);
+    return version != NULL;
 }
 
 /* The files of one compilation. */
@@ -176,7 +219,6 @@ static bool name_library(struct files *files, const char *compiler, const char *
     struct sha256 hash;
     char key[65], name[100];
     sha256_start(&hash);
-    sha256_add(&hash, fixed_flags, sizeof fixed_flags);
     sha256_add(&hash, flags, strlen(flags) + 1);
     sha256_add(&hash, compiler, strlen(compiler) + 1);
     if (!hash_compiler(&hash, compiler, diag) || !hash_file(&hash, files->shim, diag) ||
@@ -192,35 +234,42 @@ static bool name_library(struct files *files, const char *compiler, const char *
 
 /* ---- compiling ------------------------------------------------------------------------------------------------- */
 
-#define SEAL 64 /* bytes of hash behind a library in the cache: loading a damaged one could crash, not fail */
+/* Behind a library in the cache stand the µs that its compilation took, in digits, and the hash of everything before:
+ * loading a damaged library could crash, not fail. */
+#define TIME 16
+#define SEAL 64
 
-/* The hash of the library without its seal. */
-static bool hash_library(const char *path, bool sealed, char seal[SEAL + 1], bool *intact, struct diag *diag)
+static void hash_bytes(const char *bytes, size_t size, char seal[SEAL + 1])
 {
-    size_t size = 0;
-    char *bytes = file_read(path, &size, diag);
-    if (bytes == NULL || (sealed && size < SEAL)) {
-        free(bytes);
-        return false;
-    }
     struct sha256 hash;
-    size -= sealed ? SEAL : 0;
     sha256_start(&hash);
     sha256_add(&hash, bytes, size);
     sha256_end(&hash, seal);
-    *intact = sealed && memcmp(seal, bytes + size, SEAL) == 0;
-    free(bytes);
-    return true;
 }
 
-static bool add_seal(const char *path, struct diag *diag)
+/* The µs behind a sealed library; -1 if it is damaged or not there. */
+static double sealed_time(const char *path)
 {
-    char seal[SEAL + 1];
-    bool intact;
-    if (!hash_library(path, false, seal, &intact, diag))
-        return false;
+    struct diag ignored = {0};
+    char seal[SEAL + 1], digits[TIME + 1] = "";
+    size_t size = 0;
+    char *bytes = file_read(path, &size, &ignored);
+    bool intact = bytes != NULL && size > TIME + SEAL;
+    if (intact) {
+        size -= SEAL;
+        hash_bytes(bytes, size, seal);
+        memcpy(digits, bytes + size - TIME, TIME);
+        intact = memcmp(seal, bytes + size, SEAL) == 0 && strspn(digits, "0123456789") == TIME;
+    }
+    free(bytes);
+    diag_free(&ignored);
+    return intact ? strtod(digits, NULL) : -1;
+}
+
+static bool append(const char *path, const char *text, struct diag *diag)
+{
     FILE *file = fopen(path, "abe");
-    bool good = file != NULL && fputs(seal, file) >= 0;
+    bool good = file != NULL && fputs(text, file) >= 0;
     if (file != NULL && fclose(file) != 0)
         good = false;
     if (!good)
@@ -228,20 +277,34 @@ static bool add_seal(const char *path, struct diag *diag)
     return good;
 }
 
-static bool compile(const struct files *files, const char *compiler, const char *flags, struct diag *diag)
+static bool add_seal(const char *path, double us, struct diag *diag)
 {
+    char seal[SEAL + 1], digits[TIME + 1];
+    size_t size;
+    snprintf(digits, sizeof digits, "%0*.0f", TIME, us);
+    char *bytes = append(path, digits, diag) ? file_read(path, &size, diag) : NULL;
+    if (bytes == NULL)
+        return false;
+    hash_bytes(bytes, size, seal);
+    free(bytes);
+    return append(path, seal, diag);
+}
+
+static bool compile(const struct files *files, const char *compiler, const char *flags, double *us, struct diag *diag)
+{
+    const double start = now_us();
     struct words words = {0};
     struct process_result result = {0};
     words_add_split(&words, compiler);
-    words_add_split(&words, fixed_flags);
     words_add_split(&words, flags);
     words_add(&words, "-o");
     words_add(&words, files->temporary);
     words_add(&words, files->shim);
     words_add(&words, files->source);
     bool good = !words.failed && process_run(&result, words.word, diag) &&
-                ended_well(&result, words.word[0], "compiled the emitted file", diag) &&
-                add_seal(files->temporary, diag);
+                ended_well(&result, words.word[0], "compiled the emitted file", diag);
+    *us = now_us() - start;
+    good = good && add_seal(files->temporary, *us, diag);
     if (good && rename(files->temporary, files->library) != 0) {
         diag_environment(diag, files->library, "cannot be written: %s", strerror(errno));
         good = false;
@@ -291,30 +354,161 @@ static bool load_or_compile(struct kernel *kernel, const struct files *files, co
                             struct diag *diag)
 {
     struct diag ignored = {0};
-    char seal[SEAL + 1];
-    bool intact = false;
-    bool cached = access(files->library, R_OK) == 0 && hash_library(files->library, true, seal, &intact, &ignored) &&
-                  intact && kernel_load(kernel, files->library, &ignored);
+    double us = access(files->library, R_OK) == 0 ? sealed_time(files->library) : -1;
+    bool good = us >= 0 && kernel_load(kernel, files->library, &ignored);
     diag_free(&ignored);
-    return cached || (compile(files, compiler, flags, diag) && kernel_load(kernel, files->library, diag));
+    good = good || (compile(files, compiler, flags, &us, diag) && kernel_load(kernel, files->library, diag));
+    kernel->compile_us = us;
+    return good;
+}
+
+const char *compile_command(void)
+{
+    const char *compiler = getenv("CC");
+    return compiler != NULL && compiler[strspn(compiler, " \t\n")] != '\0' ? compiler : "cc";
+}
+
+char *compile_flags(void)
+{
+    const char *flags = getenv("CFLAGS");
+    const bool more = flags != NULL && *flags != '\0';
+    char *all = NULL;
+    return asprintf(&all, "%s%s%s", fixed_flags, more ? " " : "", more ? flags : "") >= 0 ? all : NULL;
+}
+
+bool compiler_text(char text[PLAN_TEXT], struct diag *diag)
+{
+    const char *flags = getenv("CFLAGS");
+    char *version = compile_version(diag), both[2 * PLAN_TEXT];
+    if (version == NULL)
+        return false;
+    snprintf(both, sizeof both, "%.*s%s%s", (int)strcspn(version, "\n"), version,
+             flags != NULL && *flags != '\0' ? ", " : "", flags != NULL ? flags : "");
+    plan_text(text, both);
+    free(version);
+    return true;
+}
+
+/* attngen says where a plan was measured on another CPU; that it was with another compiler is known only here. */
+static bool warn_of_compiler(const struct compile_options *options, struct diag *diag)
+{
+    struct plan_file file;
+    char compiler[PLAN_TEXT];
+    const unsigned isas = options->isa != NULL ? isa_parse_list(options->isa, diag) : isa_all();
+    if (options->plan == NULL)
+        return true;
+    if (!plan_file_read(&file, options->plan, NULL, diag) || !compiler_text(compiler, diag))
+        return false;
+    plan_file_warn(&file, isas, "", compiler, stderr);
+    return true;
+}
+
+/* The number behind "PREFIX_WORD = " in a header of ours, PREFIX the name in capitals; false if it is not there. */
+static bool constant_of(bool *value, const char *header, const char *name, const char *word)
+{
+    char *text;
+    int length = asprintf(&text, "%s_%s = ", name, word);
+    if (length < 0)
+        return false;
+    for (char *c = text; *c != '\0' && *c != '='; c++)
+        *c = (char)toupper((unsigned char)*c);
+    const char *at = strstr(header, text);
+    *value = at != NULL && at[length] == '1';
+    free(text);
+    return at != NULL;
+}
+
+bool compile_folds(struct folds *folds, const char *spec, const char *name, const struct compile_options *options,
+                   struct diag *diag)
+{
+    char *file = NULL, *path = NULL, *header = NULL;
+    size_t size;
+    sigset_t before;
+    signals_hold(&before);
+    char *folder = folder_make(diag);
+    if (folder != NULL && asprintf(&file, "%s.h", name) < 0)
+        file = NULL;
+    path = file != NULL ? path_join(folder, file) : NULL;
+    if (folder != NULL && path == NULL)
+        diag_environment(diag, NULL, "out of memory");
+    if (path != NULL && generate(folder, spec, options, diag))
+        header = file_read(path, &size, diag);
+    bool good = header != NULL && constant_of(&folds->scores, header, name, "FOLDS_SCORES") &&
+                constant_of(&folds->values, header, name, "FOLDS_VALUES");
+    if (header != NULL && !good)
+        diag_environment(diag, spec, "the emitted header does not say what is folded");
+    if (folder != NULL)
+        folder_remove(folder);
+    free(folder);
+    free(file);
+    free(path);
+    free(header);
+    signals_release(&before);
+    return good;
+}
+
+/* $CFLAGS and what the pair is to be compiled as, malloc'd. */
+static char *flags_of(const char *name, const struct compile_options *options)
+{
+    char *all = compile_flags(), *text = NULL;
+    size_t size;
+    FILE *out = all != NULL ? open_memstream(&text, &size) : NULL;
+    if (out == NULL) {
+        free(all);
+        return NULL;
+    }
+    fputs(all, out);
+    free(all);
+    if (options->pack_only) {
+        fputs(" -D", out);
+        for (const char *c = name; *c != '\0'; c++)
+            putc(toupper((unsigned char)*c), out);
+        fputs("_PACK_ONLY", out);
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
 }
 
 bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, const struct compile_options *options,
                     struct diag *diag)
 {
-    const char *compiler = getenv("CC"), *flags = getenv("CFLAGS");
+    const char *compiler = compile_command();
+    char *flags = flags_of(name, options);
     struct files files = {0};
     sigset_t before;
     *kernel = (struct kernel){0};
-    if (compiler == NULL || compiler[strspn(compiler, " \t\n")] == '\0')
-        compiler = "cc";
     if (flags == NULL)
-        flags = "";
+        diag_environment(diag, NULL, "out of memory");
     signals_hold(&before);
-    bool good = name_files(&files, name, options, diag) && generate(files.folder, spec, options, diag) &&
+    bool good = flags != NULL && name_files(&files, name, options, diag) &&
+                generate(files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
                 write_shim(&files, name, diag) && name_library(&files, compiler, flags, diag) &&
                 load_or_compile(kernel, &files, compiler, flags, diag);
     files_free(&files);
+    free(flags);
     signals_release(&before);
     return good;
+}
+
+/* ---- telling how ------------------------------------------------------------------------------------------------ */
+
+void compile_print_variables(FILE *out)
+{
+    const char *const variables[] = {"CC", "CFLAGS"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i]) != NULL)
+            fprintf(out, "%s='%s' ", variables[i], getenv(variables[i]));
+}
+
+void compile_print_options(const struct compile_options *options, FILE *out)
+{
+    for (size_t i = 0; i < options->set_count; i++)
+        fprintf(out, " --set '%s'", options->set[i]);
+    if (options->plan != NULL)
+        fprintf(out, " --plan '%s'", options->plan);
+    if (options->templates != NULL)
+        fprintf(out, " --templates '%s'", options->templates);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Folded weights in double: products of the plain ones, and what goes with them. */
 #include "fold.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a kernel with folded weights computes, as the same layer with other weights: the bound's one derivation then
  * holds for it as it stands.
  *

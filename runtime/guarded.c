@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Guard zones of 256 bytes. The pattern is 0x7FA5A5A5 inside, a signalling NaN, and 0xA5 outside. */
 #include "guarded.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory with guard zones on both sides, filled with a pattern: shows who writes where nobody should.
  *
  * Left out on purpose: catching reads.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inputs of one call: shapes, drawing by seed, taking from a file. */
 #include "inputs.h"
 
@@ -5,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "draw.h"
 
 static bool is_mask(enum layer_tensor tensor)
 {
@@ -67,18 +70,50 @@ void inputs_free(struct inputs *in)
     }
 }
 
-bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inputs *from, struct diag *diag)
+bool inputs_allocate(struct inputs *in, const struct layer *layer, struct diag *diag)
 {
-    *in = *from;
     memset(in->tensor, 0, sizeof in->tensor);
-    for (int t = 0; t < TENSOR_COUNT; t++) {
+    for (int t = 0; t < TENSOR_COUNT; t++)
         if (!allocate(in, layer, t, diag)) {
             inputs_free(in);
             return false;
         }
+    return true;
+}
+
+bool inputs_set_lengths(struct inputs *in, const struct layer *layer, const char *list, struct diag *diag)
+{
+    int32_t *lengths = in->tensor[TENSOR_LENGTHS];
+    unsigned long long length = 0;
+    if (lengths == NULL) {
+        diag_error(diag, layer->name, "--lengths is for a mask with padding; this layer has none");
+        return false;
+    }
+    for (size_t b = 0; b < in->batch; b++) {
+        if (*list != '\0') {
+            char *end;
+            length = strtoull(list, &end, 10);
+            list = *end == ',' ? end + 1 : end;
+        }
+        if (length > in->m) {
+            diag_error(diag, layer->name, "--lengths = %llu is past the %zu keys; ask for less", length, in->m);
+            return false;
+        }
+        lengths[b] = (int32_t)length;
+    }
+    if (in->batch > 0 && *list != '\0')
+        diag_error(diag, layer->name, "--lengths has more numbers than the batch has sequences, %zu", in->batch);
+    return in->batch == 0 || *list == '\0';
+}
+
+bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inputs *from, struct diag *diag)
+{
+    *in = *from;
+    if (!inputs_allocate(in, layer, diag))
+        return false;
+    for (int t = 0; t < TENSOR_COUNT; t++)
         if (in->tensor[t] != NULL)
             memcpy(in->tensor[t], from->tensor[t], inputs_count(layer, in, t) * inputs_element_size(t));
-    }
     return true;
 }
 
@@ -86,10 +121,7 @@ bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inpu
 
 uint64_t random_bits(struct random *random)
 {
-    uint64_t z = random->state += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
+    return draw_bits(&random->state);
 }
 
 double random_uniform(struct random *random)
@@ -225,16 +257,6 @@ static enum tensor_type type_of(enum layer_tensor tensor)
     return tensor == TENSOR_LENGTHS ? TYPE_I32 : tensor == TENSOR_MASK_BOOL ? TYPE_BOOL : TYPE_F32;
 }
 
-/* "[2][3]" */
-static const char *shape_text(char text[200], int rank, const int64_t *shape)
-{
-    int at = 0;
-    text[0] = '\0';
-    for (int i = 0; i < rank; i++)
-        at += snprintf(text + at, 200 - (size_t)at, "[%lld]", (long long)shape[i]);
-    return text;
-}
-
 static bool names_are_known(const struct layer *layer, const struct tensors *tensors, const char *place,
                             struct diag *diag)
 {
@@ -296,7 +318,7 @@ static bool check_shape(const struct layer *layer, const struct inputs *in, enum
     bool good = rank == tensor->rank && memcmp(shape, tensor->shape, (size_t)rank * sizeof *shape) == 0;
     if (!good)
         diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name,
-                   shape_text(is, tensor->rank, tensor->shape), shape_text(should, rank, shape));
+                   tensor_shape_text(is, tensor->rank, tensor->shape), tensor_shape_text(should, rank, shape));
     if (tensor->type != type_of(t)) {
         diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name, tensor_type_name(tensor->type),
                    tensor_type_name(type_of(t)));

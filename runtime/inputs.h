@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Everything one call of a layer reads, in the contract's shapes: drawn from a seed, or taken from a file.
  *
  * Left out on purpose: outputs, and any layout but the contract's.
@@ -38,6 +39,10 @@ bool inputs_draw(struct inputs *inputs, const struct layer *layer, const struct 
 /* Copies and checks; y and attn may stand in the file. */
 bool inputs_from_tensors(struct inputs *inputs, const struct layer *layer, const struct tensors *tensors,
                          const char *place, struct diag *diag);
+/* Memory for every tensor of these sizes, with nothing in it yet. */
+bool inputs_allocate(struct inputs *inputs, const struct layer *layer, struct diag *diag);
+/* "7" for every sequence or "7,0,12", the last for all that follow; refused without a mask of padding, and past m. */
+bool inputs_set_lengths(struct inputs *inputs, const struct layer *layer, const char *list, struct diag *diag);
 /* A deep copy. */
 bool inputs_copy(struct inputs *inputs, const struct layer *layer, const struct inputs *from, struct diag *diag);
 void inputs_free(struct inputs *inputs);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The shim, dlopen, and the emitted interface's structs filled from inputs. */
 #include "load.h"
 
@@ -7,18 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../gen/isa.h"
+
 /* @n is the layer's name, @N the same in capitals. No name here can be one of the pair's: those are NAME_ and a suffix
  * that none of these ends in. */
 static const char shim_text[] =
     "#include \"@n.h\"\n"
     "static size_t shim_scratch_of(size_t w) { return @N_SCRATCH_BYTES_FOR(w); }\n"
     "static int shim_pack_of(void *p, const void *w, int i) { return (int)@n_pack(p, w, (@n_isa_id)i); }\n"
+    "#ifdef @N_PACK_ONLY\n"
+    "#define shim_forward_of 0\n"
+    "#define shim_phases_of 0\n"
+    "#define shim_parts_of 0\n"
+    "#define shim_run_of 0\n"
+    "#define shim_phase_of 0\n"
+    "#else\n"
     "static int shim_forward_of(const void *p, const void *a, void *s) { return (int)@n_forward(p, a, s); }\n"
     "static size_t shim_phases_of(const void *p, const void *a) { return @n_phases(p, a); }\n"
     "static size_t shim_parts_of(const void *p, const void *a, size_t f) { return @n_parts(p, a, f); }\n"
     "static int shim_run_of(const void *p, const void *a, void *s, size_t f, size_t q, size_t w)\n"
     "{ return (int)@n_run(p, a, s, f, q, w); }\n"
     "static const char *shim_phase_of(size_t f) { return @n_phase_name(f); }\n"
+    "#endif\n"
     "static int shim_isa_of(const void *p) { return (int)@n_isa(p); }\n"
     "static const char *shim_name_of(int i) { return @n_isa_name((@n_isa_id)i); }\n"
     "static const char *shim_text_of(int e) { return @n_strerror(e); }\n"
@@ -90,6 +101,12 @@ void kernel_unload(struct kernel *kernel)
     if (kernel->library != NULL)
         dlclose(kernel->library);
     *kernel = (struct kernel){0};
+}
+
+int kernel_isa(const struct kernel_table *call, const char *name)
+{
+    const struct isa *isa = isa_find(name);
+    return isa != NULL && call->isa_name(isa->id) != NULL ? isa->id : 0;
 }
 
 struct folds kernel_folds(const struct kernel *kernel)

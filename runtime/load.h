@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An emitted pair as a loaded kernel.
  *
  * The emitted functions carry the layer's name. A shim of ours, compiled together with the pair, gathers them into
@@ -15,7 +16,6 @@
 
 #define KERNEL_INTERFACE_VERSION 1
 #define KERNEL_ALIGNMENT 64
-#define KERNEL_ISA_LIMIT 32 /* isa numbers are below this */
 
 /* NAME_error of the emitted header. */
 enum kernel_error {
@@ -41,6 +41,12 @@ struct kernel_args {
     size_t batch, n, m;
 };
 
+/* A packed block is this and then floats. */
+struct kernel_header {
+    uint32_t magic, isa;
+    uint64_t layer;
+};
+
 /* What the shim exports. */
 struct kernel_table {
     size_t version, packed_bytes, scratch_bytes;
@@ -55,12 +61,14 @@ struct kernel_table {
     int (*isa)(const void *packed);
     const char *(*isa_name)(int isa);
     const char *(*strerror)(int error);
+    /* of a pair that was compiled to pack only, the functions from forward to phase_name are NULL */
     int folds_scores, folds_values; /* which weights are multiplied with each other when packed: fold.h */
 };
 
 struct kernel {
     void *library;
     const struct kernel_table *call;
+    double compile_us; /* what its compilation took; 0 if not known */
 };
 
 /* The shim's source for a layer of this name, malloc'd. */
@@ -69,6 +77,8 @@ char *kernel_shim(const char *name);
 bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag);
 void kernel_unload(struct kernel *kernel);
 
+/* The number of an instruction set of the pair; 0 if it has none of this name. */
+int kernel_isa(const struct kernel_table *call, const char *name);
 /* None without a kernel. */
 struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Options as a table: name, argument, which commands know it, what it does. */
 #include "options.h"
 
@@ -8,9 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { TEXT, COUNT, SEED, SECONDS, FLAG, INIT, SET };
+#include "../gen/isa.h"
 
-#define ALL (COMMAND_CHECK | COMMAND_RUN | COMMAND_BENCH)
+enum kind { TEXT, ISAS, ISA, COUNT, COUNTS, SEED, SECONDS, FLAG, INIT, SET, VARY };
+
+/* groups of commands that share options */
+#define COMPILING \
+    (COMMAND_CHECK | COMMAND_RUN | COMMAND_BENCH | COMMAND_HEATMAP | COMMAND_SWEEP | COMMAND_PACK | COMMAND_TUNE)
+#define GENERATING (COMPILING | COMMAND_SELFTEST)
+#define PLANNED (COMMAND_CHECK | COMMAND_RUN | COMMAND_BENCH | COMMAND_HEATMAP | COMMAND_SELFTEST | COMMAND_PACK)
+#define DRAWING (COMMAND_CHECK | COMMAND_BENCH | COMMAND_SWEEP | COMMAND_SELFTEST | COMMAND_TUNE)
+#define TIMED (COMMAND_BENCH | COMMAND_SWEEP)
+#define TABLES (COMMAND_SWEEP | COMMAND_MERGE)
+#define OF_WEIGHTS (COMMAND_PACK | COMMAND_RUN | COMMAND_HEATMAP)
 #define FIELD(name) offsetof(struct options, name)
 
 static const struct entry {
@@ -19,39 +30,126 @@ static const struct entry {
     size_t field;
     unsigned commands;
     const char *help;
+    unsigned needed; /* the commands that do not go without it */
 } entries[] = {
-    {"isa", "LIST", TEXT, FIELD(isa), ALL,
-     "all, or some of scalar, avx2, avx512, joined by commas; if not given: all, but run takes the best"},
-    {"set", "KEY=VALUE", SET, 0, ALL, "overrides a key of the spec"},
-    {"in", "FILE", TEXT, FIELD(in), COMMAND_RUN, "safetensors with the layer's tensors"},
-    {"out", "FILE", TEXT, FIELD(out), COMMAND_RUN, "where y (and attn) go, as safetensors"},
-    {"reference", NULL, FLAG, FIELD(reference), COMMAND_RUN | COMMAND_BENCH,
-     "run: compute by the double-precision reference instead of a kernel; bench: time it too"},
-    {"seed", "S", SEED, FIELD(seed), COMMAND_CHECK | COMMAND_BENCH, "of the drawn inputs; 1 if not given"},
-    {"init", "xavier|normal", INIT, 0, COMMAND_CHECK | COMMAND_BENCH, "how weights are drawn"},
-    {"batch", "B", COUNT, FIELD(batch), COMMAND_CHECK | COMMAND_BENCH, "sequences; check: 2, or 1 of a large layer"},
-    {"n", "N", COUNT, FIELD(n), COMMAND_CHECK | COMMAND_BENCH, "queries; seq_len if not given"},
-    {"m", "M", COUNT, FIELD(m), COMMAND_CHECK | COMMAND_BENCH, "keys in cross-attention; source_len if not given"},
-    {"lengths", "L", COUNT, FIELD(lengths), COMMAND_BENCH, "keys of each sequence, with a padding mask; all if not given"},
-    {"rounds", "R", COUNT, FIELD(rounds), COMMAND_BENCH, "measurements at least; 15 if not given"},
-    {"seconds", "S", SECONDS, FIELD(seconds), COMMAND_BENCH, "time a kernel is measured, about; 1 if not given"},
-    {"json", NULL, FLAG, FIELD(json), COMMAND_BENCH, "one JSON object a line"},
-    {"quiet", NULL, FLAG, FIELD(quiet), COMMAND_CHECK, "only what fails, and the last line"},
-    {"cache", "DIR", TEXT, FIELD(compile.cache), ALL, "compiled kernels; $XDG_CACHE_HOME/attngen if not given"},
-    {"templates", "DIR", TEXT, FIELD(compile.templates), ALL, "the generator's templates, read from disk"},
-    {"attngen", "PATH", TEXT, FIELD(compile.attngen), ALL, "the generator; $ATTNGEN or the one beside attnrun"},
+    {"isa", "LIST", ISAS, FIELD(isa), COMMAND_CHECK | COMMAND_BENCH,
+     "joined by commas; what attngen emits if not given", 0},
+    {"isa", "LIST", ISAS, FIELD(isa), COMMAND_RUN | COMMAND_HEATMAP | COMMAND_SWEEP | COMMAND_TUNE,
+     "joined by commas; the best of what attngen emits if not given", 0},
+    {"isa", "NAME", ISA, FIELD(isa), COMMAND_PACK, "what the block is packed for", COMMAND_PACK},
+    {"set", "KEY=VALUE", SET, 0, GENERATING, "overrides a key of the spec", 0},
+    {"in", "FILE", TEXT, FIELD(in), COMMAND_RUN | COMMAND_HEATMAP, "safetensors with the layer's tensors",
+     COMMAND_RUN | COMMAND_HEATMAP},
+    {"out", "FILE", TEXT, FIELD(out), COMMAND_RUN, "where y (and attn) go, as safetensors", 0},
+    {"out", "FILE", TEXT, FIELD(out), COMMAND_SELFTEST, "the program; NAME_test.c here if not given", 0},
+    {"out", "FILE", TEXT, FIELD(out), COMMAND_HEATMAP, "the picture, as SVG", COMMAND_HEATMAP},
+    {"out", "FILE", TEXT, FIELD(out), COMMAND_PACK, "ends in .c, .S or .bin; NAME_packed.c here if not given", 0},
+    {"out", "FILE", TEXT, FIELD(out), COMMAND_TUNE, "the plan file", COMMAND_TUNE},
+    {"plan", "FILE", TEXT, FIELD(compile.plan), PLANNED, "kernels are built as this plan file of attnrun tune says", 0},
+    {"budget", "SECONDS", SECONDS, FIELD(budget), COMMAND_TUNE, "for an instruction set, about; 60 if not given", 0},
+    {"head", "I", COUNT, FIELD(head), COMMAND_HEATMAP, "this head alone, from 0 on; all if not given", 0},
+    {"sequence", "I", COUNT, FIELD(sequence), COMMAND_HEATMAP, "of the file's batch, from 0 on; 0 if not given", 0},
+    {"scale", "NAME", TEXT, FIELD(scale), COMMAND_HEATMAP,
+     "colour against weight: linear, sqrt or log (four decades); sqrt if not given", 0},
+    {"labels", "FILE", TEXT, FIELD(labels), COMMAND_HEATMAP, "names of the positions of x, one a line", 0},
+    {"source-labels", "FILE", TEXT, FIELD(source_labels), COMMAND_HEATMAP,
+     "names of the positions of source, one a line", 0},
+    {"format", "c|blob", TEXT, FIELD(format), COMMAND_PACK,
+     "c: an array; blob: FILE.bin, and FILE.S that takes it in; both with a header; if not given, as FILE ends", 0},
+    {"symbol", "NAME", TEXT, FIELD(symbol), COMMAND_PACK,
+     "of the block; NAME_packed of the layer's name if not given", 0},
+    {"weights", "FILE", TEXT, FIELD(weights.path), OF_WEIGHTS,
+     "safetensors with the weights, alone or among a model's, under attngen's, torch's or Hugging Face's names",
+     COMMAND_PACK},
+    {"prefix", "TEXT", TEXT, FIELD(weights.prefix), OF_WEIGHTS,
+     "how the layer's names begin in the file of weights, as h.0.attn.", 0},
+    {"zero-bias", NULL, FLAG, FIELD(weights.zero_bias), OF_WEIGHTS,
+     "a bias that the file of weights lacks is zero", 0},
+    {"reference", NULL, FLAG, FIELD(reference), COMMAND_RUN,
+     "compute by the double-precision reference instead of a kernel", 0},
+    {"reference", NULL, FLAG, FIELD(reference), COMMAND_BENCH, "time the double-precision reference too", 0},
+    {"vary", "KEY=VALUES", VARY, 0, COMMAND_SWEEP,
+     "a key of the spec, isa, n, m or batch, and its values: 1,2,4 or 256:1024:64 (first:last:step); again "
+     "for the next key", COMMAND_SWEEP},
+    {"csv", "FILE", TEXT, FIELD(csv), TABLES, "the table with every column, as CSV; -: to the standard output", 0},
+    {"json", "FILE", TEXT, FIELD(json_lines), TABLES,
+     "JSON lines, one a point; sweep writes each as soon as its point is done; -: to the standard output", 0},
+    {"html", "FILE", TEXT, FIELD(html), TABLES, "one self-contained page with the table and plots; needs gnuplot", 0},
+    {"resume", NULL, FLAG, FIELD(resume), COMMAND_SWEEP, "goes on where the file of --json ends", 0},
+    {"shard", "I/N", TEXT, FIELD(shard), COMMAND_SWEEP, "only the I-th of N parts of the points; see attnrun merge", 0},
+    {"seed", "S", SEED, FIELD(seed), DRAWING, "of the drawn inputs; 1 if not given", 0},
+    {"init", "xavier|normal", INIT, 0, COMMAND_CHECK | TIMED | COMMAND_TUNE, "how weights are drawn", 0},
+    {"batch", "B", COUNT, FIELD(batch), DRAWING,
+     "sequences; 1 if not given, check and selftest: 2, or 1 of a large layer", 0},
+    {"n", "N", COUNT, FIELD(n), DRAWING,
+     "queries; seq_len if not given, selftest: at most 37, fewer of a large layer", 0},
+    {"m", "M", COUNT, FIELD(m), DRAWING,
+     "keys in cross-attention; source_len if not given, selftest: at most n + 6", 0},
+    {"lengths", "L[,L...]", COUNTS, FIELD(lengths), COMMAND_BENCH | COMMAND_SELFTEST,
+     "keys of each sequence, with a padding mask; all if not given, selftest: the first all, the others drawn", 0},
+    {"rounds", "R", COUNT, FIELD(rounds), TIMED, "measurements at least; 15 if not given", 0},
+    {"seconds", "S", SECONDS, FIELD(seconds), TIMED, "time that a kernel is measured, about; 1 if not given", 0},
+    {"json", NULL, FLAG, FIELD(json), COMMAND_BENCH | COMMAND_TUNE, "one JSON object a line", 0},
+    {"quiet", NULL, FLAG, FIELD(quiet), COMMAND_CHECK, "only what fails, and the last line", 0},
+    {"cache", "DIR", TEXT, FIELD(compile.cache), COMPILING,
+     "compiled kernels; $XDG_CACHE_HOME/attngen if not given", 0},
+    {"templates", "DIR", TEXT, FIELD(compile.templates), GENERATING, "the generator's templates, read from disk", 0},
+    {"attngen", "PATH", TEXT, FIELD(compile.attngen), GENERATING,
+     "the generator; $ATTNGEN or the one beside attnrun", 0},
 };
 
 #define ENTRIES (sizeof entries / sizeof *entries)
 
+/* The one option with a short form: -o. */
+static bool is_out(const struct entry *entry)
+{
+    return strcmp(entry->name, "out") == 0;
+}
+
+/* The row of -o for a command; the first where it has none, so that a message can name the option. */
+static const struct entry *out_entry(unsigned command)
+{
+    const struct entry *first = NULL;
+    for (size_t i = 0; i < ENTRIES; i++) {
+        if (!is_out(&entries[i]))
+            continue;
+        if (entries[i].commands & command)
+            return &entries[i];
+        first = first != NULL ? first : &entries[i];
+    }
+    return first;
+}
+
+/* The words of a help text behind column 25, none past column 120. */
+static void print_help(FILE *out, const char *left, const char *text)
+{
+    size_t column = (size_t)fprintf(out, "  %-22s", left);
+    while (*text != '\0') {
+        const size_t length = strcspn(text, " ");
+        if (column + 1 + length > 120)
+            column = (size_t)fprintf(out, "\n%24s", "") - 1;
+        column += (size_t)fprintf(out, " %.*s", (int)length, text);
+        text += length + strspn(text + length, " ");
+    }
+    fputc('\n', out);
+}
+
 void options_help(FILE *out, unsigned command)
 {
+    char names[200], text[400];
+    isa_list_names(names, sizeof names, isa_all(), ", ");
     for (size_t i = 0; i < ENTRIES; i++) {
         char left[40];
         if (!(entries[i].commands & command))
             continue;
-        snprintf(left, sizeof left, "--%s %s", entries[i].name, entries[i].argument != NULL ? entries[i].argument : "");
-        fprintf(out, "  %-22s %s\n", left, entries[i].help);
+        snprintf(left, sizeof left, "%s--%s %s", is_out(&entries[i]) ? "-o, " : "", entries[i].name,
+                 entries[i].argument != NULL ? entries[i].argument : "");
+        if (entries[i].kind == ISAS)
+            snprintf(text, sizeof text, "all, or some of %s, %s", names, entries[i].help);
+        else
+            snprintf(text, sizeof text, "%s%s%s", entries[i].help, entries[i].kind == ISA ? ": one of " : "",
+                     entries[i].kind == ISA ? names : "");
+        print_help(out, left, text);
     }
 }
 
@@ -64,6 +162,22 @@ static bool parse_count(uint64_t *value, const char *text, uint64_t limit)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && number <= limit;
 }
 
+/* Whether `text` is numbers joined by commas. */
+static bool are_counts(const char *text)
+{
+    for (;; text++) {
+        char one[12];
+        uint64_t number;
+        const size_t length = strcspn(text, ",");
+        snprintf(one, sizeof one, "%.*s", (int)(length < sizeof one ? length : sizeof one - 1), text);
+        if (length >= sizeof one || !parse_count(&number, one, INT32_MAX))
+            return false;
+        text += length;
+        if (*text == '\0')
+            return true;
+    }
+}
+
 /* Stores one option's argument; says what is wrong with it. */
 static bool store(struct options *options, const struct entry *entry, const char *text, struct diag *diag)
 {
@@ -72,6 +186,8 @@ static bool store(struct options *options, const struct entry *entry, const char
     bool good = true;
     switch (entry->kind) {
     case TEXT:
+    case ISAS:
+    case ISA:
         *(const char **)field = text;
         break;
     case FLAG:
@@ -80,6 +196,10 @@ static bool store(struct options *options, const struct entry *entry, const char
     case COUNT:
         good = parse_count(&number, text, INT32_MAX);
         *(size_t *)field = (size_t)number;
+        break;
+    case COUNTS:
+        good = are_counts(text);
+        *(const char **)field = text;
         break;
     case SEED:
         good = parse_count(field, text, UINT64_MAX);
@@ -97,31 +217,77 @@ static bool store(struct options *options, const struct entry *entry, const char
     case SET:
         options->set[options->compile.set_count++] = text;
         break;
+    case VARY:
+        options->vary[options->vary_count++] = text;
+        break;
     }
     if (!good)
         diag_error(diag, "command line", "--%s cannot be \"%s\"; %s is needed", entry->name, text, entry->argument);
     return good;
 }
 
+/* What stands behind the options of a command, if it is not any number of specs. */
+static const struct {
+    unsigned commands;
+    const char *one;
+    bool several;
+} arguments[] = {
+    {COMMAND_RUN | COMMAND_SWEEP | COMMAND_SELFTEST | COMMAND_HEATMAP | COMMAND_PACK | COMMAND_TUNE, "one spec", false},
+    {COMMAND_MERGE, "a file of JSON lines", true},
+    {~0u, "a spec", true},
+};
+
+static void check_arguments(const struct options *options, const char *name, unsigned command, struct diag *diag)
+{
+    size_t i = 0;
+    while (!(arguments[i].commands & command))
+        i++;
+    if (options->spec_count == 0 || (options->spec_count > 1 && !arguments[i].several))
+        diag_error(diag, "command line", "%s needs %s; see attnrun help %s", name, arguments[i].one, name);
+}
+
+/* Whether an option that some command needs, a text or texts, was not given. */
+static bool is_missing(const struct options *options, const struct entry *entry)
+{
+    const char *const *field = (const void *)((const char *)options + entry->field);
+    return entry->kind == VARY ? options->vary_count == 0 : *field == NULL;
+}
+
+/* The options that a command does not go without. */
+static void check_needed(const struct options *options, const char *name, unsigned command, struct diag *diag)
+{
+    for (size_t i = 0; i < ENTRIES; i++) {
+        if ((entries[i].needed & command) && is_missing(options, &entries[i]))
+            diag_error(diag, "command line", "%s needs --%s %s; see attnrun help %s", name, entries[i].name,
+                       entries[i].argument, name);
+    }
+}
+
 bool options_parse(struct options *options, int argc, char **argv, unsigned command, struct diag *diag)
 {
     struct option table[ENTRIES + 1] = {{0}};
-    *options = (struct options){.seed = 1, .batch = UNSET, .n = UNSET, .m = UNSET, .lengths = UNSET,
-                                .rounds = UNSET, .seconds = 1};
+    *options = (struct options){.seed = 1, .batch = UNSET, .n = UNSET, .m = UNSET, .rounds = UNSET, .head = UNSET,
+                                .sequence = UNSET, .seconds = 1, .budget = 60};
     options->set = calloc((size_t)argc + 1, sizeof *options->set);
-    if (options->set == NULL) {
+    options->vary = calloc((size_t)argc + 1, sizeof *options->vary);
+    if (options->set == NULL || options->vary == NULL) {
         diag_environment(diag, NULL, "out of memory");
         return false;
     }
-    for (size_t i = 0; i < ENTRIES; i++)
-        table[i] = (struct option){entries[i].name, entries[i].argument != NULL, NULL, (int)i + 256};
+    for (size_t i = 0, known = 0; i < ENTRIES; i++)
+        if (entries[i].commands & command)
+            table[known++] = (struct option){entries[i].name, entries[i].argument != NULL, NULL, (int)i + 256};
     opterr = 0;
     optind = 0;
-    for (int found; (found = getopt_long(argc, argv, ":", table, NULL)) != -1;) {
-        const struct entry *entry = found >= 256 ? &entries[found - 256] : NULL;
+    for (int found; (found = getopt_long(argc, argv, ":o:", table, NULL)) != -1;) {
+        const struct entry *entry = found == 'o' ? out_entry(command) : found >= 256 ? &entries[found - 256] : NULL;
         if (entry == NULL || !(entry->commands & command)) {
-            diag_error(diag, "command line", "%s \"%s\"; see attnrun help %s",
-                       found == ':' ? "no argument behind" : "unknown option", argv[optind - 1], argv[0]);
+            if (entry != NULL)
+                diag_error(diag, "command line", "%s has no option --%s; see attnrun help %s", argv[0], entry->name,
+                           argv[0]);
+            else
+                diag_error(diag, "command line", "%s \"%s\"; see attnrun help %s",
+                           found == ':' ? "no argument behind" : "unknown option", argv[optind - 1], argv[0]);
             return false;
         }
         if (!store(options, entry, optarg, diag))
@@ -131,28 +297,31 @@ bool options_parse(struct options *options, int argc, char **argv, unsigned comm
     options->spec_count = (size_t)(argc - optind);
     options->compile.set = options->set;
     options->each_isa = options->isa != NULL;
+    options->compile.isa = options->isa;
     if (options->isa != NULL && strcmp(options->isa, "all") == 0)
         options->isa = NULL;
-    options->compile.isa = options->isa;
-    if (options->spec_count == 0 || (command == COMMAND_RUN && options->spec_count != 1))
-        diag_error(diag, "command line", "%s needs %s spec; see attnrun help %s", argv[0],
-                   command == COMMAND_RUN ? "one" : "a", argv[0]);
-    if (command == COMMAND_RUN && options->in == NULL)
-        diag_error(diag, "command line", "run needs --in FILE; see attnrun help run");
+    check_arguments(options, argv[0], command, diag);
+    check_needed(options, argv[0], command, diag);
     return diag->errors == 0;
 }
 
 void options_free(struct options *options)
 {
     free(options->set);
-    options->set = NULL;
+    free(options->vary);
+    options->set = options->vary = NULL;
 }
 
-bool options_want_isa(const struct options *options, const char *name)
+bool options_name_isa(const struct options *options, const char *name)
 {
     const size_t length = strlen(name);
     for (const char *at = options->isa; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL)
         if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
             return true;
-    return options->isa == NULL;
+    return false;
+}
+
+bool options_want_isa(const struct options *options, const char *name)
+{
+    return options->isa == NULL || options_name_isa(options, name);
 }

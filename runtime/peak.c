@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* Sixteen independent accumulators (twelve for 16-register sets), so that the latency of the FMA (4 cycles, two a
  * cycle) is hidden. The scalar kernels are plain C, which compilers may turn into 4-lane SSE2 without FMA: their peak
- * is that of a 4-lane multiplication and addition, or of plain C on other machines.
+ * is that of a 4-lane multiplication and addition, as sse4's is; on AArch64 that of NEON, elsewhere of plain C.
  */
 #include "peak.h"
 
@@ -17,7 +18,7 @@
 #define DECLARE(i) __m128 a##i = _mm_set1_ps(0.1f * (i + 1));
 #define STEP(i) a##i = _mm_add_ps(_mm_mul_ps(a##i, x), y);
 #define SUM(i) sum = _mm_add_ps(sum, a##i);
-static float loop_scalar(long steps, float value)
+static float loop_four_lanes(long steps, float value)
 {
     const __m128 x = _mm_set1_ps(value), y = _mm_set1_ps(1 - value);
     REPEAT_12(DECLARE)
@@ -65,6 +66,24 @@ __attribute__((target("avx512f"))) static float loop_avx512(long steps, float va
     return _mm512_cvtss_f32(sum);
 }
 
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+#include <arm_neon.h>
+
+#define DECLARE(i) float32x4_t a##i = vdupq_n_f32(0.1f * (i + 1));
+#define STEP(i) a##i = vfmaq_f32(y, a##i, x);
+#define SUM(i) sum = vaddq_f32(sum, a##i);
+static float loop_four_lanes(long steps, float value)
+{
+    const float32x4_t x = vdupq_n_f32(value), y = vdupq_n_f32(1 - value);
+    REPEAT_16(DECLARE)
+    for (long s = 0; s < steps; s++) {
+        REPEAT_16(STEP)
+    }
+    float32x4_t sum = vdupq_n_f32(0);
+    REPEAT_16(SUM)
+    return vaddvq_f32(sum);
+}
+
 #else
 
 #define DECLARE(i) float a##i = 0.1f * (i + 1);
@@ -91,9 +110,13 @@ static const struct {
     long steps;   /* for about 50 µs at 3 GHz */
 } peaks[] = {
 #if defined(__x86_64__) && defined(__GNUC__)
-    {"scalar", loop_scalar, 12 * 4 * 2, 12000},
+    {"scalar", loop_four_lanes, 12 * 4 * 2, 12000},
+    {"sse4", loop_four_lanes, 12 * 4 * 2, 12000},
     {"avx2", loop_avx2, 12 * 8 * 2, 24000},
     {"avx512", loop_avx512, 16 * 16 * 2, 18000},
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+    {"scalar", loop_four_lanes, 16 * 4 * 2, 18000},
+    {"neon", loop_four_lanes, 16 * 4 * 2, 18000},
 #else
     {"scalar", loop_scalar, 12 * 2, 24000},
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The multiply-add peak of one core. Left out on purpose: peaks of more than one core, and of other types than f32. */
 #ifndef ATTNRUN_PEAK_H
 #define ATTNRUN_PEAK_H

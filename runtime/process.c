@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Child processes, temporary folders, small files. */
 #include "process.h"
 
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -32,6 +34,15 @@ void signals_hold(sigset_t *before)
 void signals_release(const sigset_t *before)
 {
     sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+bool signals_waiting(void)
+{
+    sigset_t held, waiting;
+    held_signals(&held);
+    sigpending(&waiting);
+    sigandset(&held, &held, &waiting);
+    return !sigisemptyset(&held);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------------- */
@@ -100,8 +111,10 @@ static int spawn(pid_t *child, char *const argv[], int output)
     return error;
 }
 
+#define TICK_MS 1000
+
 /* Collects what comes until the pipe closes. A held signal ends the child and is left pending. */
-static bool collect(struct process_result *result, int output, pid_t child)
+static bool collect(struct process_result *result, int output, pid_t child, void (*tick)(void *), void *context)
 {
     sigset_t set;
     held_signals(&set);
@@ -109,8 +122,13 @@ static bool collect(struct process_result *result, int output, pid_t child)
     size_t size = 0, room = 0;
     for (bool open = true; open;) {
         struct pollfd polls[2] = {{output, POLLIN, 0}, {signals, POLLIN, 0}}; /* a negative one is ignored */
-        if (poll(polls, 2, -1) < 0 && errno != EINTR)
+        const int ready = poll(polls, 2, tick != NULL ? TICK_MS : -1);
+        if (ready < 0 && errno != EINTR)
             break;
+        if (tick != NULL)
+            tick(context);
+        if (ready <= 0)
+            continue;
         if (polls[1].revents != 0) {
             result->interrupted = true;
             kill(child, SIGTERM);
@@ -135,7 +153,30 @@ static bool collect(struct process_result *result, int output, pid_t child)
         close(signals);
     if (result->output != NULL)
         result->output[size] = '\0';
+    result->size = size;
     return result->output != NULL;
+}
+
+/* Follows a child to its end. */
+static bool follow(struct process_result *result, const char *name, int output, pid_t child, void (*tick)(void *),
+                   void *context, struct diag *diag)
+{
+    result->started = true;
+    const bool collected = collect(result, output, child, tick, context);
+    close(output);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFEXITED(status))
+        result->exit_code = WEXITSTATUS(status);
+    else
+        result->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (collected && !result->interrupted)
+        return true;
+    diag_environment(diag, name, result->interrupted ? "interrupted" : "out of memory");
+    free(result->output);
+    result->output = NULL;
+    return false;
 }
 
 bool process_run(struct process_result *result, char *const argv[], struct diag *diag)
@@ -154,23 +195,46 @@ bool process_run(struct process_result *result, char *const argv[], struct diag 
         diag_environment(diag, argv[0], "cannot be started: %s", strerror(error));
         return false;
     }
-    result->started = true;
-    bool collected = collect(result, ends[0], child);
-    close(ends[0]);
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (WIFEXITED(status))
-        result->exit_code = WEXITSTATUS(status);
-    else
-        result->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (!collected || result->interrupted) {
-        diag_environment(diag, argv[0], result->interrupted ? "interrupted" : "out of memory");
-        free(result->output);
-        result->output = NULL;
+    return follow(result, argv[0], ends[0], child, NULL, NULL, diag);
+}
+
+/* The child's side: it ends when the parent does, and a signal ends it at once. */
+static _Noreturn void answer_and_leave(int output, pid_t parent, void (*work)(void *, FILE *), void *context)
+{
+    sigset_t none;
+    FILE *answer = fdopen(output, "wb");
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (answer == NULL || getppid() != parent)
+        _exit(EXIT_ENVIRONMENT);
+    work(context, answer);
+    _exit(fclose(answer) == 0 ? EXIT_GOOD : EXIT_ENVIRONMENT);
+}
+
+bool process_call(struct process_result *result, void (*work)(void *context, FILE *answer), void *context,
+                  void (*tick)(void *context), struct diag *diag)
+{
+    int ends[2];
+    const pid_t parent = getpid();
+    *result = (struct process_result){.exit_code = -1};
+    fflush(NULL);
+    const bool piped = pipe2(ends, O_CLOEXEC) == 0;
+    const pid_t child = piped ? fork() : -1;
+    if (child == 0) {
+        close(ends[0]);
+        answer_and_leave(ends[1], parent, work, context);
+    }
+    if (child < 0) {
+        diag_environment(diag, NULL, "no process can be started: %s", strerror(errno));
+        if (piped) {
+            close(ends[0]);
+            close(ends[1]);
+        }
         return false;
     }
-    return true;
+    close(ends[1]);
+    return follow(result, "attnrun", ends[0], child, tick, context, diag);
 }
 
 /* ---- files and folders ----------------------------------------------------------------------------------------- */
@@ -265,4 +329,83 @@ bool file_write(const char *path, const char *text, struct diag *diag)
     if (!good)
         diag_environment(diag, path, "cannot be written: %s", strerror(errno));
     return good;
+}
+
+static bool write_all(int file, const struct piece *piece)
+{
+    const char *at = piece->data;
+    for (size_t left = piece->bytes; left > 0;) {
+        ssize_t wrote = write(file, at, left);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return false;
+        at += wrote;
+        left -= (size_t)wrote;
+    }
+    return true;
+}
+
+/* The pieces into an open file, which is closed; a new one lasts and has an ordinary file's mode. 0 or the errno. */
+static int fill(int file, const struct piece *pieces, size_t count, bool is_new)
+{
+    const mode_t mask = umask(0);
+    umask(mask);
+    bool good = true;
+    errno = 0;
+    for (size_t i = 0; good && i < count; i++)
+        good = write_all(file, &pieces[i]);
+    good = good && (!is_new || (fsync(file) == 0 && fchmod(file, 0666 & ~mask) == 0));
+    int error = good ? 0 : errno != 0 ? errno : EIO;
+    if (close(file) != 0 && error == 0)
+        error = errno;
+    return error;
+}
+
+/* A device, a pipe: written as it is; else through a new file beside it. 0 or the errno. */
+static int replace(const char *path, char *temporary, const struct piece *pieces, size_t count)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        const int file = open(path, O_WRONLY | O_CLOEXEC);
+        return file < 0 ? errno : fill(file, pieces, count, false);
+    }
+    const int file = mkstemp(temporary);
+    if (file < 0)
+        return errno;
+    int error = fill(file, pieces, count, true);
+    if (error == 0 && rename(temporary, path) != 0)
+        error = errno;
+    if (error != 0)
+        unlink(temporary);
+    return error;
+}
+
+bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag)
+{
+    char *temporary = NULL;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+        diag_environment(diag, path, "out of memory");
+        return false;
+    }
+    const int error = replace(path, temporary, pieces, count);
+    if (error != 0)
+        diag_environment(diag, path, "cannot be written: %s", strerror(error));
+    free(temporary);
+    return error == 0;
+}
+
+bool file_possible(const char *path, struct diag *diag)
+{
+    struct stat status;
+    const bool there = stat(path, &status) == 0, beside = !there || S_ISREG(status.st_mode);
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int error = folder == NULL ? ENOMEM : there && S_ISDIR(status.st_mode) ? EISDIR : 0;
+    if (error == 0 && access(beside ? folder : path, beside ? W_OK | X_OK : W_OK) != 0)
+        error = errno;
+    if (error != 0)
+        diag_environment(diag, path, "cannot be written: %s", strerror(error));
+    free(folder);
+    return error == 0;
 }

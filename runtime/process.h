@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Child processes without a shell, and temporary folders that do not outlive an interruption.
  *
  * Left out on purpose: feeding input to a child, more than one child at a time.
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "../gen/diag.h"
 
@@ -21,10 +23,18 @@ struct process_result {
     int exit_code;    /* -1 when a signal ended it */
     int signal;
     char *output;     /* stdout and stderr together, NUL-terminated; free() it */
+    size_t size;      /* of the output */
 };
 
 /* Looks argv[0] up in PATH. Returns false, with the reason in `diag`, when it could not be started or followed. */
 bool process_run(struct process_result *result, char *const argv[], struct diag *diag);
+
+/* The same for a function of this program, run in a process of its own: what it does cannot harm the caller. It
+ * answers by writing to `answer`, which becomes the output. `tick`, if not NULL, is called about once a second. */
+bool process_call(struct process_result *result, void (*work)(void *context, FILE *answer), void *context,
+                  void (*tick)(void *context), struct diag *diag);
+/* Whether one of the held signals waits. */
+bool signals_waiting(void);
 
 /* A growing argument list; every word is a copy. */
 struct words {
@@ -45,5 +55,16 @@ bool folder_make_all(const char *path, struct diag *diag);
 char *path_join(const char *folder, const char *name);
 char *file_read(const char *path, size_t *size, struct diag *diag);
 bool file_write(const char *path, const char *text, struct diag *diag);
+
+/* Bytes of a file, one behind the other. */
+struct piece {
+    const void *data;
+    size_t bytes;
+};
+/* Writes the whole file or nothing: a temporary file in the same folder, renamed at the end. A path that is no regular
+ * file (a device, a pipe) is written as it is. */
+bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag);
+/* Whether that looks possible; to be asked before long work whose result goes there. */
+bool file_possible(const char *path, struct diag *diag);
 
 #endif

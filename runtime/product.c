@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrix products in double. The inner loops are compiled for wide vectors where that is possible (wide.h);
  * nothing else here depends on the machine.
  */

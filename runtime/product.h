@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrix products in double, the one loop of the reference and the bounds that must not crawl.
  *
  * Left out on purpose: everything but row-major operands.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One kernel, one set of inputs, run in many ways; each way is a function of its own. */
 #include "promises.h"
 
@@ -772,7 +773,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
                    const void *packed, uint64_t seed, char why[300], struct diag *diag)
 {
     static bool (*const promises[])(struct trial *) = {
-        first_run, second_run, parts_in_reverse, each_sequence_alone, with_nan, with_infinity, with_huge_values, without_keys, wrong_calls,
+        first_run, second_run, parts_in_reverse, each_sequence_alone, with_nan, with_infinity, with_huge_values,
+        without_keys, wrong_calls,
         wrong_packing};
     struct trial t = {.call = kernel->call, .layer = layer, .in = inputs, .packed = packed, .seed = seed, .why = why,
                       .diag = diag};

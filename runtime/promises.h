@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The contract's promises about a kernel that no error bound shows: same bits however the work is cut, hidden values
  * that do not matter, NaN that is not swallowed, memory that is not touched, wrong calls that are refused.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The contract's equations in double, one head at a time:
  *
  *   Q = x W_Q + b_Q,  K = s W_K + b_K,  V = s W_V + b_V,  S = scale Q K^T + mask_add,  A = softmax(S) over the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The contract's equations in double: the executable definition of a layer.
  *
  * It knows neither plan nor templates. Left out on purpose: speed beyond bearable, and rounding: what a kernel in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SHA-256, straight from the standard. */
 #include "sha256.h"
 

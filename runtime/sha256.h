@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SHA-256 (FIPS 180-4), for the cache's keys. Left out on purpose: everything that only security needs. */
 #ifndef ATTNRUN_SHA256_H
 #define ATTNRUN_SHA256_H

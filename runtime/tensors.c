@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading and writing safetensors: 8 bytes of header length, a JSON header, the data.
  *
  * A file may come from anywhere, so nothing in it is believed: lengths, offsets and shapes are checked against
@@ -14,11 +15,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process.h"
+
 #define HEADER_LIMIT ((uint64_t)100 << 20) /* the format's own limit: 100 MB */
 #define COUNT_LIMIT 16384                  /* tensors; names are compared pairwise */
 
 static const struct { const char *name; size_t size; } types[TYPE_COUNT] = {
-    [TYPE_F32] = {"F32", 4}, [TYPE_I32] = {"I32", 4}, [TYPE_BOOL] = {"BOOL", 1},
+    [TYPE_F32] = {"F32", 4}, [TYPE_I32] = {"I32", 4}, [TYPE_BOOL] = {"BOOL", 1}, [TYPE_F16] = {"F16", 2},
+    [TYPE_BF16] = {"BF16", 2}, [TYPE_F64] = {"F64", 8}, [TYPE_I8] = {"I8", 1}, [TYPE_U8] = {"U8", 1},
+    [TYPE_I16] = {"I16", 2}, [TYPE_U16] = {"U16", 2}, [TYPE_U32] = {"U32", 4}, [TYPE_I64] = {"I64", 8},
+    [TYPE_U64] = {"U64", 8}, [TYPE_F8_E4M3] = {"F8_E4M3", 1}, [TYPE_F8_E5M2] = {"F8_E5M2", 1},
 };
 
 const char *tensor_type_name(enum tensor_type type)
@@ -30,6 +36,24 @@ size_t tensor_type_size(enum tensor_type type)
 {
     return types[type].size;
 }
+
+const char *tensor_shape_text(char text[200], int rank, const int64_t *shape)
+{
+    int at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < rank; i++)
+        at += snprintf(text + at, 200 - (size_t)at, "[%lld]", (long long)shape[i]);
+    return text;
+}
+
+/* Where the data is: in memory, or at `at` of a file. */
+struct store {
+    const unsigned char *bytes; /* NULL: a file */
+    int file;
+    int64_t at, size; /* of the data */
+    bool (*wanted)(const char *name, const void *context); /* NULL: all is */
+    const void *context;
+};
 
 /* ---- the JSON scanner ------------------------------------------------------------------------------------------ */
 
@@ -242,7 +266,8 @@ static bool scan_type(struct scanner *s, enum tensor_type *type)
     while (found < TYPE_COUNT && strcmp(types[found].name, name) != 0)
         found++;
     if (found == TYPE_COUNT)
-        diag_error(s->diag, s->place, "dtype \"%s\" is not supported; F32, I32 and BOOL are", name);
+        diag_error(s->diag, s->place, "dtype \"%s\" is not supported; F32, F16, BF16, F64, whole numbers and "
+                   "BOOL are", name);
     free(name);
     *type = (enum tensor_type)found;
     return found < TYPE_COUNT;
@@ -319,18 +344,40 @@ static bool check_entry(struct scanner *s, const struct tensors *tensors, const 
     return false;
 }
 
-/* The tensor's data in memory of its own, so that it is aligned whatever the header's length. */
-static bool copy_data(struct scanner *s, struct tensor *tensor, const unsigned char *from, size_t bytes)
+/* False where the file ends early or cannot be read. */
+static bool read_at(int file, int64_t at, void *to, size_t bytes)
 {
-    tensor->bytes = bytes;
-    tensor->data = malloc(bytes > 0 ? bytes : 1);
-    if (tensor->data == NULL) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = pread(file, (char *)to + done, bytes - done, (off_t)(at + (int64_t)done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* The tensor's data in memory of its own, so that it is aligned whatever the header's length. */
+static bool copy_data(struct scanner *s, struct tensor *tensor, const struct store *store, struct extent extent)
+{
+    const size_t bytes = tensor->bytes = (size_t)(extent.end - extent.begin);
+    if (store->wanted != NULL && !store->wanted(tensor->name, store->context))
+        return true;
+    unsigned char *data = tensor->data = malloc(bytes > 0 ? bytes : 1);
+    if (data == NULL) {
         diag_environment(s->diag, s->place, "out of memory");
         return false;
     }
-    memcpy(tensor->data, from, bytes);
+    if (store->bytes != NULL) {
+        memcpy(data, store->bytes + extent.begin, bytes);
+    } else if (!read_at(store->file, store->at + extent.begin, data, bytes)) {
+        diag_environment(s->diag, s->place, "cannot be read to its end");
+        return false;
+    }
     for (size_t i = 0; tensor->type == TYPE_BOOL && i < bytes; i++)
-        if (from[i] > 1) {
+        if (data[i] > 1) {
             diag_error(s->diag, s->place, "tensor \"%s\": a BOOL that is neither 0 nor 1", tensor->name);
             return false;
         }
@@ -388,13 +435,12 @@ static bool make_room(struct scanner *s, struct tensors *tensors, struct extent 
 }
 
 static bool scan_tensor(struct scanner *s, struct tensors *tensors, struct extent **extents, char *name,
-                        const unsigned char *data, int64_t data_size)
+                        const struct store *store)
 {
     struct tensor tensor = {.name = name};
     struct extent extent;
-    bool good = scan_entry(s, &tensor, &extent) && check_entry(s, tensors, &tensor, extent, data_size) &&
-                make_room(s, tensors, extents) &&
-                copy_data(s, &tensor, data + extent.begin, (size_t)(extent.end - extent.begin));
+    bool good = scan_entry(s, &tensor, &extent) && check_entry(s, tensors, &tensor, extent, store->size) &&
+                make_room(s, tensors, extents) && copy_data(s, &tensor, store, extent);
     if (!good) {
         free(tensor.data);
         free(name);
@@ -406,7 +452,7 @@ static bool scan_tensor(struct scanner *s, struct tensors *tensors, struct exten
 }
 
 static bool scan_header(struct scanner *s, struct tensors *tensors, struct extent **extents,
-                        const unsigned char *data, int64_t data_size)
+                        const struct store *store)
 {
     bool metadata = false;
     if (!expect(s, '{'))
@@ -426,7 +472,7 @@ static bool scan_header(struct scanner *s, struct tensors *tensors, struct exten
                 free(name);
                 if (!scan_metadata(s))
                     return false;
-            } else if (!scan_tensor(s, tensors, extents, name, data, data_size)) {
+            } else if (!scan_tensor(s, tensors, extents, name, store)) {
                 return false;
             }
         } while (accept(s, ','));
@@ -437,74 +483,93 @@ static bool scan_header(struct scanner *s, struct tensors *tensors, struct exten
     return s->at == s->end || fail(s, "something follows the header's object");
 }
 
-bool tensors_parse(struct tensors *tensors, const unsigned char *bytes, size_t size, const char *place,
-                   struct diag *diag)
+/* The header's length, from the first 8 bytes of a file of `size`. */
+static bool header_length(const unsigned char first[8], uint64_t size, uint64_t *length, const char *place,
+                          struct diag *diag)
 {
-    *tensors = (struct tensors){0};
-    if (size < 8) {
-        diag_error(diag, place, "not a safetensors file: %zu bytes, and 8 are needed for the header's length", size);
-        return false;
-    }
-    uint64_t length = 0;
-    for (int i = 7; i >= 0; i--)
-        length = length << 8 | bytes[i];
-    if (length > HEADER_LIMIT || length > size - 8) {
-        diag_error(diag, place, "not a safetensors file: a header of %llu bytes in a file of %zu",
-                   (unsigned long long)length, size);
-        return false;
-    }
-    const char *text = (const char *)bytes + 8;
+    *length = 0;
+    for (int i = 7; size >= 8 && i >= 0; i--)
+        *length = *length << 8 | first[i];
+    if (size < 8)
+        diag_error(diag, place, "not a safetensors file: %llu bytes, and 8 are needed for the header's length",
+                   (unsigned long long)size);
+    else if (*length > HEADER_LIMIT || *length > size - 8)
+        diag_error(diag, place, "not a safetensors file: a header of %llu bytes in a file of %llu",
+                   (unsigned long long)*length, (unsigned long long)size);
+    else
+        return true;
+    return false;
+}
+
+static bool parse_header(struct tensors *tensors, const char *text, size_t length, const struct store *store,
+                         const char *place, struct diag *diag)
+{
     struct scanner s = {text, text + length, text, place, diag};
     struct extent *extents = NULL;
-    int64_t data_size = (int64_t)(size - 8 - (size_t)length);
-    bool good = scan_header(&s, tensors, &extents, bytes + 8 + length, data_size) &&
-                check_cover(&s, extents, tensors->count, data_size);
+    bool good = scan_header(&s, tensors, &extents, store) && check_cover(&s, extents, tensors->count, store->size);
     free(extents);
     if (!good)
         tensors_free(tensors);
     return good;
 }
 
-static unsigned char *read_whole(const char *path, size_t *size, struct diag *diag)
+bool tensors_parse(struct tensors *tensors, const unsigned char *bytes, size_t size, const char *place,
+                   struct diag *diag)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t length;
+    *tensors = (struct tensors){0};
+    if (!header_length(bytes, size, &length, place, diag))
+        return false;
+    const struct store store = {.bytes = bytes + 8 + length, .size = (int64_t)(size - 8 - (size_t)length)};
+    return parse_header(tensors, (const char *)bytes + 8, (size_t)length, &store, place, diag);
+}
+
+static bool read_open(struct tensors *tensors, const char *path, struct store *store, uint64_t size, struct diag *diag)
+{
+    unsigned char first[8];
+    uint64_t length;
+    bool good = read_at(store->file, 0, first, size < 8 ? (size_t)size : 8);
+    if (good && !header_length(first, size, &length, path, diag))
+        return false;
+    char *text = good ? malloc((size_t)length + 1) : NULL;
+    if (good && text == NULL) {
+        diag_environment(diag, path, "out of memory");
+        return false;
+    }
+    if (!good || !read_at(store->file, 8, text, (size_t)length)) {
+        diag_environment(diag, path, "cannot be read to its end");
+        free(text);
+        return false;
+    }
+    store->at = 8 + (int64_t)length;
+    store->size = (int64_t)size - store->at;
+    good = parse_header(tensors, text, (size_t)length, store, path, diag);
+    free(text);
+    return good;
+}
+
+bool tensors_read_some(struct tensors *tensors, const char *path, bool (*wanted)(const char *name, const void *context),
+                       const void *context, struct diag *diag)
+{
+    struct store store = {.file = open(path, O_RDONLY | O_CLOEXEC), .wanted = wanted, .context = context};
     struct stat status;
-    if (file < 0 || fstat(file, &status) != 0 || (!S_ISREG(status.st_mode) && (errno = EINVAL))) {
+    bool good = store.file >= 0 && fstat(store.file, &status) == 0;
+    *tensors = (struct tensors){0};
+    if (good && !S_ISREG(status.st_mode)) {
+        good = false;
+        errno = EINVAL;
+    }
+    if (!good)
         diag_environment(diag, path, "cannot be read: %s", strerror(errno));
-        if (file >= 0)
-            close(file);
-        return NULL;
-    }
-    *size = (size_t)status.st_size;
-    unsigned char *bytes = malloc(*size + 1);
-    size_t done = 0;
-    while (bytes != NULL && done < *size) {
-        ssize_t got = read(file, bytes + done, *size - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        done += (size_t)got;
-    }
-    close(file);
-    if (bytes == NULL || done < *size) {
-        diag_environment(diag, path, bytes == NULL ? "out of memory" : "cannot be read to its end");
-        free(bytes);
-        return NULL;
-    }
-    return bytes;
+    good = good && read_open(tensors, path, &store, (uint64_t)status.st_size, diag);
+    if (store.file >= 0)
+        close(store.file);
+    return good;
 }
 
 bool tensors_read(struct tensors *tensors, const char *path, struct diag *diag)
 {
-    size_t size = 0;
-    *tensors = (struct tensors){0};
-    unsigned char *bytes = read_whole(path, &size, diag);
-    if (bytes == NULL)
-        return false;
-    bool good = tensors_parse(tensors, bytes, size, path, diag);
-    free(bytes);
-    return good;
+    return tensors_read_some(tensors, path, NULL, NULL, diag);
 }
 
 const struct tensor *tensors_find(const struct tensors *tensors, const char *name)
@@ -513,6 +578,20 @@ const struct tensor *tensors_find(const struct tensors *tensors, const char *nam
         if (strcmp(tensors->items[i].name, name) == 0)
             return &tensors->items[i];
     return NULL;
+}
+
+bool tensors_join(struct tensors *tensors, struct tensors *more)
+{
+    struct tensor *items = realloc(tensors->items, (tensors->count + more->count + 1) * sizeof *items);
+    if (items == NULL)
+        return false;
+    if (more->count > 0)
+        memcpy(items + tensors->count, more->items, more->count * sizeof *items);
+    tensors->items = items;
+    tensors->count += more->count;
+    free(more->items);
+    *more = (struct tensors){0};
+    return true;
 }
 
 void tensors_free(struct tensors *tensors)
@@ -569,65 +648,25 @@ static char *make_header(const struct tensor *items, size_t count, size_t *lengt
     return text;
 }
 
-static bool write_all(int file, const void *data, size_t bytes)
-{
-    const char *at = data;
-    while (bytes > 0) {
-        ssize_t wrote = write(file, at, bytes);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return false;
-        at += wrote;
-        bytes -= (size_t)wrote;
-    }
-    return true;
-}
-
-static bool write_file(int file, const char *header, size_t length, const struct tensor *items, size_t count)
-{
-    unsigned char size[8];
-    for (int i = 0; i < 8; i++)
-        size[i] = (unsigned char)((uint64_t)length >> (8 * i));
-    bool good = write_all(file, size, 8) && write_all(file, header, length);
-    for (size_t i = 0; good && i < count; i++)
-        good = write_all(file, items[i].data, items[i].bytes);
-    return good && fsync(file) == 0;
-}
-
 bool tensors_write(const char *path, const struct tensor *items, size_t count, struct diag *diag)
 {
-    size_t length = 0, room = strlen(path) + 8;
-    char *header = make_header(items, count, &length), *temporary = malloc(room);
-    bool good = false;
-    if (header == NULL || temporary == NULL) {
+    size_t length = 0;
+    char *header = make_header(items, count, &length);
+    struct piece *pieces = calloc(count + 2, sizeof *pieces);
+    unsigned char size[8];
+    bool good = header != NULL && pieces != NULL;
+    if (good) {
+        for (int i = 0; i < 8; i++)
+            size[i] = (unsigned char)((uint64_t)length >> (8 * i));
+        pieces[0] = (struct piece){size, sizeof size};
+        pieces[1] = (struct piece){header, length};
+        for (size_t i = 0; i < count; i++)
+            pieces[i + 2] = (struct piece){items[i].data, items[i].bytes};
+        good = file_replace(path, pieces, count + 2, diag);
+    } else {
         diag_environment(diag, path, "out of memory");
-        goto done;
     }
-    snprintf(temporary, room, "%s.XXXXXX", path);
-    int file = mkstemp(temporary);
-    if (file < 0) {
-        diag_environment(diag, path, "cannot be written: %s", strerror(errno));
-        goto done;
-    }
-    mode_t mask = umask(0);
-    umask(mask);
-    good = write_file(file, header, length, items, count) && fchmod(file, 0666 & ~mask) == 0;
-    int reason = good ? 0 : errno;
-    if (close(file) != 0 && good) {
-        good = false;
-        reason = errno;
-    }
-    if (good && rename(temporary, path) != 0) {
-        good = false;
-        reason = errno;
-    }
-    if (!good) {
-        diag_environment(diag, path, "cannot be written: %s", strerror(reason));
-        unlink(temporary);
-    }
-done:
     free(header);
-    free(temporary);
+    free(pieces);
     return good;
 }

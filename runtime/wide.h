@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* WIDE before a function: compiled for wider vectors too, and chosen when the program starts, where the compiler and
  * the system can do that. Sanitizers cannot: they are not ready yet when the choice is made.
  */

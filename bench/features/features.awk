@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Ratios of feature to base, measured and predicted: a Markdown table, a CSV, and the features that cost too much.
 # Needs ../flat/quantile.awk. Files: bases ("BASE D_MODEL H N"), table ("FEATURE BYTES"), points ("BASE FEATURE"), predicted (see features.sh),
 # measured ("BASE FEATURE ROUND base|feature ISA MICROSECONDS SHARE").

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # features.sh OUT: what each feature of a layer costs, beside what its arithmetic predicts.
 #
 # One feature at a time is switched on in a base layer. Each round measures base and feature one right after the other,

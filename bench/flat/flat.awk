@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Medians and quartiles of each point beside its expected share: a table, the CSV, and the points that are too low.
 # Needs quantile.awk. Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS SHARE").
 

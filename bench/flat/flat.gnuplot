@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # One dimension of flat.csv as an SVG: measured shares with their quartiles, and the expected ones dashed.
 # Set by the caller: csv, dimension, isas ("avx2 avx512"), svg.
 set terminal svg size 1000,500 font 'sans-serif,14' noenhanced background '#ffffff'

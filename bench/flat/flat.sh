@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # flat.sh OUT: the share of peak against each dimension of a layer, beside the share that attngen --explain expects.
 #
 # A point is one value of one dimension. All points are compiled first, several at a time, into attnrun's cache. Then

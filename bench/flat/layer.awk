@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Of the lines of `attnrun bench --json` those of whole layers: "PREFIX ISA MICROSECONDS SHARE".
 function field(name,    text) {
     if (!match($0, "\"" name "\":\"?[^,}\"]*"))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The q-quantile of the numbers in `text`, linear between neighbours.
 function quantile(text, q,    n, i, j, t, v, at, low) {
     n = split(text, v, " ")

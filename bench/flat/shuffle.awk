@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The lines of standard input in an order that `seed` decides.
 { line[NR] = $0 }
 END {

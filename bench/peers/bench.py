@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """make bench-peers: attngen's layers beside other libraries, side by side in one run.
 
 For each shape and number of threads, every system gets a process of its own, prepares the layer and computes it; what

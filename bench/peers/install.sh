@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # install.sh VENV PYTHON [PEER[/FORMULATION]]...: makes the virtual environment of `make bench-peers` and installs the
 # pinned versions of requirements/base.txt and of each named peer (none named: of all). What is there already stays.
 #

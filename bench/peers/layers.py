@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is measured: layers, the sizes of a call, drawn tensors, and the number of useful multiply-adds.
 
 A layer is read from a spec in attngen's own syntax (README.md, "The spec"). attngen checks specs; here only the keys

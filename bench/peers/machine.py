@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The machine: which CPU, which instruction set, its multiply-add peak, and what a process holds in memory."""
 import ctypes
 import dataclasses

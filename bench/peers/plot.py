@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The picture of a run: shape x peer, the time of each peer's fastest formulation over ours."""
 import report
 

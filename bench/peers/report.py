@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables and files from the rows of a run."""
 import csv
 import json

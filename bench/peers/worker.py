@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The process of one system: prepares it, then times it whenever the benchmark asks.
 
     worker.py FD PEER FORMULATION JOB.json TENSORS.npz Y.npy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of peers. To add one: a module with a subclass of base.Peer, and a row here."""
 import importlib
 

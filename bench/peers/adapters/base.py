@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every peer offers to the benchmark.
 
 A peer is a library; a formulation is one way to express the layer with it; a system, "peer/formulation", is what is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """emx-onnx-cgen: an ONNX model turned into C, compiled by gcc. It has no threads."""
 import ctypes
 import importlib.metadata

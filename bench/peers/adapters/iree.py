@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """IREE: the plain ONNX model compiled ahead of time for this CPU, with and without weights laid out for its tiles."""
 import importlib.metadata
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Peers driven from C: a source file behind the interface of c/problem.h, compiled for each job and loaded by ctypes."""
 import ctypes
 import os

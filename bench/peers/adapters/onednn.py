@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """oneDNN: matmul and softmax primitives (c/onednn.cpp), with the system's library (Debian: version 2.6, OpenMP)."""
 import ctypes
 import os

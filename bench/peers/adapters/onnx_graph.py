@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The layer as an ONNX model, in several formulations; for the peers that read ONNX.
 
     plain        MatMul, Softmax, MatMul on [batch][h][n][d]: any layer

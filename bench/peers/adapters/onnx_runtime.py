@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ONNX Runtime: its own attention operators, the standard one, and plain matrix products."""
 import numpy as np
 

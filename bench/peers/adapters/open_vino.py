@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """OpenVINO on the CPU, from ONNX models; `sdpa` builds its own fused operator by the API between matrix products."""
 import math
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """OpenBLAS: sgemm and a vectorized softmax (c/openblas.c), with the wheel of PyPI and with the system's library."""
 import ctypes
 import ctypes.util

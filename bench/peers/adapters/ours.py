@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """attngen: the emitted pair, compiled at the default flags."""
 import os
 import subprocess

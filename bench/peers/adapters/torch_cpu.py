@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """PyTorch on the CPU: nn.MultiheadAttention, and projections around F.scaled_dot_product_attention."""
 import os
 

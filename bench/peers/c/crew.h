@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that work on the calls of one measurement: created for it, each pinned to its core, joined after it, so that
  * none spins while others are measured. Starting them is not in the time that crew_time returns.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // The layer on oneDNN: matmul primitives with weights in the layout that the library chooses, and softmax primitives.
 //
 // Option "whole": all scores at once, [batch][h][n][m]. Option "blocks": QUERY_BLOCK queries at a time, so that scores

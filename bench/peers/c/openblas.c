@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The layer on OpenBLAS: matrix products by cblas_sgemm, softmax by loops that the compiler vectorizes (build with
  * -O3 -march=native -ffast-math, so that expf becomes glibc's vector expf).
  *

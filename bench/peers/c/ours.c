@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An emitted layer behind the interface of problem.h.
  *
  * -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"'. peer_open's option says how threads share the work: "parts" of each

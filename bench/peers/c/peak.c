@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The multiply-add peak of some cores at once, from attnrun's register-only loop (runtime/peak.c). */
 #include "crew.h"
 #include "peak.h"

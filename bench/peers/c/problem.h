@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The interface of the peers that are driven from C: each is one shared object that defines peer_open and peer_run.
  * adapters/native.py mirrors struct problem field by field.
  */

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* gnuplot as a child process. */
+#include "gnuplot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool gnuplot_find(const char *place, struct diag *diag)
+{
+    char *const words[] = {"gnuplot", "--version", NULL};
+    struct process_result result;
+    struct diag ignored = {0};
+    const bool good = process_run(&result, words, &ignored) && result.exit_code == 0;
+    if (!good)
+        diag_environment(diag, place, "gnuplot is needed, as it draws, and cannot be run; install it (on Debian: "
+                         "gnuplot-nox)");
+    free(result.output);
+    diag_free(&ignored);
+    return good;
+}
+
+bool gnuplot_run(const char *script, struct diag *diag)
+{
+    char *const words[] = {"gnuplot", "--default-settings", (char *)script, NULL};
+    struct process_result result;
+    bool good = process_run(&result, words, diag);
+    if (good && result.signal != 0)
+        diag_environment(diag, "gnuplot", "was killed by signal %d\n%s", result.signal, result.output);
+    else if (good && result.exit_code != 0)
+        diag_environment(diag, "gnuplot", "failed (exit code %d)\n%s", result.exit_code, result.output);
+    good = good && result.exit_code == 0;
+    free(result.output);
+    return good;
+}
+
+static void quote(FILE *out, const char *text, const char *doubled)
+{
+    putc('\'', out);
+    for (; *text != '\0'; text++) {
+        if (strchr(doubled, *text) != NULL)
+            putc(*text, out);
+        putc((unsigned char)*text < ' ' ? ' ' : *text, out);
+    }
+    putc('\'', out);
+}
+
+void gnuplot_quote(FILE *out, const char *text)
+{
+    quote(out, text, "'");
+}
+
+void gnuplot_quote_tic(FILE *out, const char *text)
+{
+    quote(out, text, "'%");
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* See timing.h. */
+#include "timing.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "peak.h"
+
+#define LEAST_SAMPLE_US 50 /* the clock's own cost is below 0.1 % of this */
+#define SETTLE_US 2e4
+#define ROUND_LIMIT 1000
+
+double now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
+}
+
+void *large_pages(size_t bytes)
+{
+    const size_t page = (size_t)2 << 20, alignment = bytes >= page ? page : KERNEL_ALIGNMENT;
+    const size_t rounded = (bytes + alignment) / alignment * alignment;
+    void *memory = aligned_alloc(alignment, rounded);
+    if (memory != NULL && alignment == page)
+        madvise(memory, rounded, MADV_HUGEPAGE);
+    if (memory != NULL)
+        memset(memory, 0, rounded);
+    return memory;
+}
+
+int pin_to_this_core(void)
+{
+    const int core = sched_getcpu();
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (core >= 0) {
+        CPU_SET(core, &set);
+        sched_setaffinity(0, sizeof set, &set); /* a refusal costs only accuracy */
+    }
+    return core;
+}
+
+void settle_clock(const char *isa)
+{
+    for (double end = now_us() + SETTLE_US; now_us() < end;)
+        peak_measure(isa);
+}
+
+/* ---- a layer ready to be called -------------------------------------------------------------------------------- */
+
+bool timed_make(struct timed *timed, const struct layer *layer, const struct kernel_table *call,
+                const struct inputs_draw *draw, struct diag *diag)
+{
+    *timed = (struct timed){.layer = layer, .call = call, .repeats = 1};
+    if (draw->n > (size_t)layer->seq_len || (layer->cross && draw->m > (size_t)layer->source_len)) {
+        diag_error(diag, layer->name, "n = %zu or m = %zu is past seq_len = %lld or source_len = %lld; ask for less",
+                   draw->n, draw->m, (long long)layer->seq_len, (long long)layer->source_len);
+        return false;
+    }
+    if (!inputs_draw(&timed->inputs, layer, draw, diag))
+        return false;
+    timed->packed = large_pages(call->packed_bytes);
+    timed->scratch = large_pages(call->scratch_bytes);
+    timed->y = large_pages(inputs_count(layer, &timed->inputs, TENSOR_Y) * sizeof(float));
+    timed->attn = large_pages(inputs_count(layer, &timed->inputs, TENSOR_ATTN) * sizeof(float));
+    timed->args = kernel_args_of(layer, &timed->inputs, timed->y, timed->attn);
+    if (timed->packed == NULL || timed->scratch == NULL || timed->y == NULL || timed->attn == NULL) {
+        diag_environment(diag, NULL, "out of memory");
+        return false;
+    }
+    return true;
+}
+
+bool timed_pack(struct timed *timed, int isa, struct diag *diag)
+{
+    const struct kernel_weights weights = kernel_weights_of(&timed->inputs);
+    int error = timed->call->pack(timed->packed, &weights, isa);
+    if (error == KERNEL_ISA)
+        return false;
+    if (error == KERNEL_OK)
+        error = timed->call->forward(timed->packed, &timed->args, timed->scratch);
+    if (error != KERNEL_OK) {
+        diag_error(diag, timed->layer->name, "the kernel refuses: %s", timed->call->strerror(error));
+        return false;
+    }
+    timed->isa = timed->call->isa_name(timed->call->isa(timed->packed));
+    return true;
+}
+
+void timed_drop_weights(struct timed *timed)
+{
+    for (int t = TENSOR_W_Q; t <= TENSOR_B_O; t++) {
+        free(timed->inputs.tensor[t]);
+        timed->inputs.tensor[t] = NULL;
+    }
+}
+
+size_t timed_bytes(const struct layer *layer, const struct kernel_table *call, const struct inputs *inputs)
+{
+    size_t bytes = call->packed_bytes + call->scratch_bytes;
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (t < TENSOR_W_Q || t > TENSOR_B_O)
+            bytes += inputs_count(layer, inputs, t) * inputs_element_size(t);
+    return bytes;
+}
+
+double timed_sample(const struct timed *timed)
+{
+    const double start = now_us();
+    for (size_t r = 0; r < timed->repeats; r++)
+        timed->call->forward(timed->packed, &timed->args, timed->scratch);
+    return (now_us() - start) / (double)timed->repeats;
+}
+
+double timed_calibrate(struct timed *timed)
+{
+    timed->repeats = 1;
+    timed_sample(timed);
+    double us = timed_sample(timed);
+    while (us * (double)timed->repeats < LEAST_SAMPLE_US && timed->repeats < 100000) {
+        timed->repeats = (size_t)(LEAST_SAMPLE_US / fmax(us, 0.01)) + 1;
+        us = timed_sample(timed);
+        if (us * (double)timed->repeats >= LEAST_SAMPLE_US / 2.0)
+            break;
+    }
+    return us;
+}
+
+void timed_free(struct timed *timed)
+{
+    inputs_free(&timed->inputs);
+    free(timed->packed);
+    free(timed->scratch);
+    free(timed->y);
+    free(timed->attn);
+    *timed = (struct timed){0};
+}
+
+size_t rounds_for(double fitting, size_t least)
+{
+    const size_t wanted = fitting > ROUND_LIMIT ? ROUND_LIMIT : (size_t)fitting;
+    const size_t rounds = wanted > least ? wanted : least;
+    return rounds > 0 ? rounds : 1;
+}
+
+/* ---- statistics ------------------------------------------------------------------------------------------------ */
+
+static int ascending(const void *a, const void *b)
+{
+    const double l = *(const double *)a, r = *(const double *)b;
+    return (l > r) - (l < r);
+}
+
+void sort_ascending(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, ascending);
+}
+
+double quantile(const double *sorted, size_t count, double q)
+{
+    return sorted[(size_t)(q * (double)(count - 1) + 0.5)];
+}
