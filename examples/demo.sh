@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # The demo (`make demo`): two attention layers generated, compiled, checked and timed, each command shown before it runs.
 #
 # First layer 0 of all-MiniLM-L6-v2 on real sentences, against what PyTorch gives for them; then GPT-2's with drawn
