@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A user's program with three emitted pairs in it: `first` and `second` are the same layer, `third` has other heads
  * (see emitted_program.layer). Left out on purpose: right and wrong numbers; bits that should be the same are compared.
  */
@@ -110,7 +111,7 @@ int main(void)
     for (uint32_t i = 0; i < 8; i++)
         fill(weights[i], WEIGHTS, 100 + i);
     int good = 1, ran = 0;
-    for (int isa = 0; isa < 4; isa++) {
+    for (int isa = 0; isa < 32; isa++) { /* AUTO, then each that there may be */
         const first_weights w = all_weights();
         if (first_pack(packed_first, &w, (first_isa_id)isa) == FIRST_ERROR_ISA)
             continue; /* not on this machine */

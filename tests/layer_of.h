@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A layer from the text of a spec, for unit tests; include it behind cmocka. A text that is refused fails the test. */
 #ifndef TESTS_LAYER_OF_H
 #define TESTS_LAYER_OF_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Writes test vectors: small layers with drawn inputs and the answers of formulas in float64.
 
     python3 tests/make_vectors.py [FOLDER]        (default: vectors/ beside this file; needs numpy)

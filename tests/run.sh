@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs test programs and scripts one after the other, sums what they report, and ends with "N passed, N failed".
+# SPDX-License-Identifier: MIT
+# Runs test programs and scripts, two at a time, sums what they report, and ends with "N passed, N failed".
 #
 # A program reports as cmocka does ("[  PASSED  ] N test(s)"), or ends, as a script does, with a line
 # "N passed, N failed" or "N passed, N failed, N skipped". One that dies, takes longer than TEST_TIMEOUT seconds or
@@ -10,6 +11,10 @@ cd "$(dirname "$0")/.." || exit 3
 build=${BUILD:-build}
 logs=$build/test-logs
 mkdir -p "$logs" || exit 3
+# Scripts work in folders of their own, and hand these on.
+for name in BUILD ATTNGEN ATTNRUN; do
+    case ${!name-/} in /*) ;; *) export "$name=$PWD/${!name}" ;; esac
+done
 limit=()
 command -v timeout >/dev/null && limit=(timeout -k 10 "${TEST_TIMEOUT:-1800}")
 
@@ -26,8 +31,9 @@ count() {
         }' "$1"
 }
 
-passed=0 failed=0 skipped=0
-for program in "$@"; do
+# One program: its line, and its log where it failed; the counts go to $logs/NAME.counts.
+run_one() {
+    local program=$1 name log path start status p f s why= word=ok
     name=$(basename "$program")
     log=$logs/$name.log
     case $program in /*) path=$program ;; *) path=./$program ;; esac
@@ -35,23 +41,47 @@ for program in "$@"; do
     "${limit[@]}" "$path" >"$log" 2>&1 </dev/null
     status=$?
     read -r p f s < <(count "$log")
-    why=
     if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then
         f=1 why=" (ended with status $status)"
         [ $status -eq 124 ] && why=" (took too long)"
     elif [ $((p + f + s)) -eq 0 ]; then
         f=1 why=" (reported nothing)"
     fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-    word=ok
     [ "$f" -gt 0 ] && word=FAILED
-    printf '%-6s %-24s %5d passed, %d failed, %d skipped, %d s%s\n' \
-        "$word" "$name" "$p" "$f" "$s" $((SECONDS - start)) "$why"
-    if [ "$f" -gt 0 ]; then
-        echo "------ $log (run it alone: $program)"
-        tail -n "${TEST_LOG_LINES:-200}" "$log"
-        echo "------"
+    {
+        printf '%-6s %-24s %5d passed, %d failed, %d skipped, %d s%s\n' \
+            "$word" "$name" "$p" "$f" "$s" $((SECONDS - start)) "$why"
+        if [ "$f" -gt 0 ]; then
+            echo "------ $log (run it alone: $program)"
+            tail -n "${TEST_LOG_LINES:-200}" "$log"
+            echo "------"
+        fi
+    } >"$logs/$name.report"
+    cat "$logs/$name.report" # in one write: two programs may end at once
+    echo "$p $f $s" >"$logs/$name.counts"
+}
+
+# Two programs at a time, each with half of the cores: most have stretches that keep only one busy.
+cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+at_once=$((cores > 1 ? 2 : 1))
+export JOBS=${JOBS:-$((cores / at_once))}
+rm -f "$logs"/*.counts
+running=0
+for program in "$@"; do
+    if [ $running -eq $at_once ]; then
+        wait -n
+        running=$((running - 1))
     fi
+    run_one "$program" &
+    running=$((running + 1))
+done
+wait
+
+passed=0 failed=0 skipped=0
+for program in "$@"; do
+    p=0 f=1 s=0
+    read -r p f s <"$logs/$(basename "$program").counts" || echo "no result of $program"
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
 
 [ "$skipped" -gt 0 ] && echo "$skipped skipped: the logs in $logs say what and why"

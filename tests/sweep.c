@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sweep: random legal layers, drawn around every edge of tiles and blocks, each checked by `attnrun check`.
  *
  * Layer I of seed S is the same on every machine, whatever else is asked for: `sweep --seed S --first I --count 1`
@@ -30,7 +31,7 @@ extern char **environ;
 #define MULTIPLY_ADDS_MOST 2e7 /* of all sequences of a call */
 #define JOBS_MOST 64
 #define COMPILERS_MOST 8
-#define FEATURES_MOST 96
+#define FEATURES_MOST 128
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 #define CPU_SECONDS_MOST 600 /* one layer, compiler included: a loop without end is a failure */
 #define EVERYTHING_FROM 150  /* so many layers must have drawn every key and mask */
@@ -137,7 +138,8 @@ struct draft {
     double scale;
     bool scale_given, bias, scores, out_in;
     int64_t unroll, query_vecs, key_block, group_rows, depth_slab; /* 0: not given */
-    const char *fold, *prefetch, *value_layout; /* NULL: not given */
+    int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows; /* likewise */
+    const char *fold, *prefetch, *value_layout, *softmax, *size; /* NULL: not given */
     bool crowded; /* called with a batch of many short sequences */
 };
 
@@ -252,13 +254,38 @@ static const char *word_or_none(struct dice *dice, const char *a, const char *b)
     return chance(dice, 0.5) ? NULL : chance(dice, 0.1) ? "auto" : chance(dice, 0.6) ? a : b;
 }
 
+/* A number from 1 to `most`, or none. */
+static int64_t number_or_none(struct dice *dice, int64_t most)
+{
+    return chance(dice, 0.6) ? 0 : between(dice, 1, most);
+}
+
+static void draw_tiles(struct dice *dice, struct draft *d)
+{
+    if (chance(dice, 0.3))
+        d->softmax = chance(dice, 0.8) ? "two_pass" : "one_pass";
+    if (chance(dice, 0.5))
+        return;
+    d->panel_vecs = number_or_none(dice, 4);
+    d->panel_rows = number_or_none(dice, 16);
+    d->panel_depth = chance(dice, 0.6) ? 0 : between(dice, 8, 100);
+    d->lane_rows = number_or_none(dice, 16);
+    d->score_rows = number_or_none(dice, 16);
+    d->value_rows = number_or_none(dice, 16);
+    d->batch_rows = number_or_none(dice, 256);
+}
+
 static void draw_plan(struct dice *dice, struct draft *d)
 {
+    d->size = word_or_none(dice, "small", "fast");
+    if (d->size != NULL && strcmp(d->size, "small") == 0 && chance(dice, 0.5))
+        return; /* as --size small is used: nothing else asked for */
     d->fold = word_or_none(dice, "on", "off");
     d->prefetch = word_or_none(dice, "on", "off");
     d->value_layout = word_or_none(dice, "blocks", "rows");
     if (chance(dice, 0.5))
         d->depth_slab = chance(dice, 0.5) ? between(dice, 1, 20) : near_edge(dice, 140);
+    draw_tiles(dice, d);
     if (chance(dice, 0.6))
         return;
     if (chance(dice, 0.3))
@@ -357,6 +384,15 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_given(text, "plan.fold", d->fold);
     add_given(text, "plan.prefetch", d->prefetch);
     add_given(text, "plan.value_layout", d->value_layout);
+    add_number(text, "plan.panel_vecs", d->panel_vecs, 0);
+    add_number(text, "plan.panel_rows", d->panel_rows, 0);
+    add_number(text, "plan.panel_depth", d->panel_depth, 0);
+    add_number(text, "plan.lane_rows", d->lane_rows, 0);
+    add_number(text, "plan.score_rows", d->score_rows, 0);
+    add_number(text, "plan.value_rows", d->value_rows, 0);
+    add_number(text, "plan.batch_rows", d->batch_rows, 0);
+    add_given(text, "plan.softmax", d->softmax);
+    add_given(text, "plan.size", d->size);
 }
 
 /* ---- one layer under check ------------------------------------------------------------------------------------- */
@@ -642,6 +678,11 @@ static bool is(const char *word, const char *what)
     F("plan.depth_slab", d->depth_slab > 0) F("plan.fold on", is(d->fold, "on")) F("plan.fold off", is(d->fold, "off")) \
     F("plan.prefetch on", is(d->prefetch, "on")) F("plan.prefetch off", is(d->prefetch, "off")) \
     F("plan.value_layout blocks", is(d->value_layout, "blocks")) F("plan.value_layout rows", is(d->value_layout, "rows")) \
+    F("plan.panel_vecs", d->panel_vecs > 0) F("plan.panel_rows", d->panel_rows > 0) \
+    F("plan.panel_depth", d->panel_depth > 0) F("plan.lane_rows", d->lane_rows > 0) \
+    F("plan.score_rows", d->score_rows > 0) F("plan.value_rows", d->value_rows > 0) \
+    F("plan.batch_rows", d->batch_rows > 0) F("plan.softmax two_pass", is(d->softmax, "two_pass")) \
+    F("plan.size small", is(d->size, "small")) F("plan.size small alone", is(d->size, "small") && !d->fold && !d->prefetch) \
     F("many short sequences", d->crowded) \
     F("many short sequences in blocks", d->crowded && is(d->value_layout, "blocks")) \
     F("folded, tied", d->tied && is(d->fold, "on")) F("folded, split", d->split && is(d->fold, "on")) \

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Every spec in tests/bad/ must be refused with exactly the messages in its .expected, exit code 2, and nothing
 # written. A .set beside it holds --set texts, one a line. Cases that cannot lie in a repository (a directory, a file
 # that is not there, …) are made below and must end with exit code 3.

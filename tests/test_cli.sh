@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # attngen from outside: options, exit codes, what is written where, and that the same command gives the same bytes.
 set -u
 cd "$(dirname "$0")/.." || exit 3
@@ -51,14 +52,15 @@ leaves() { check "in $1: $2" test "$(ls -A "$1" | tr '\n' ' ')" = "$2"; }
 
 run 0 --help
 check "help shows the usage" grep -q '^usage: attngen' out
-for option in -o --isa --set --explain --batch --deps --templates --version; do
+for option in -o --isa --size --set --explain --batch --deps --templates --version; do
     check "help shows $option" grep -q -e " $option" out
 done
 run 0 --version
 check "version" grep -Eqx 'attngen [0-9]+\.[0-9]+\.[0-9]+' out
 
 run 2;                                says "no spec"
-run 2 tiny.layer other.layer;         says "'other.layer'"
+run 3 tiny.layer other.layer;         says "other.layer"
+absent tiny.c
 run 2 --no-such tiny.layer;           says "'--no-such'"
 run 2 -x tiny.layer;                  says "'-x'"
 run 2 tiny.layer -o;                  says "missing after '-o'"
@@ -73,6 +75,10 @@ run 2 --set h=5 tiny.layer;           says "--set"
 run 2 --set nonsense=1 tiny.layer;    says "nonsense"
 run 2 --set plan.nonsense=1 tiny.layer; says "plan.nonsense"
 run 2 --explain --deps d tiny.layer;  says "-o"
+run 2 --size tiny tiny.layer;         says "fast or small"
+run 2 --size fast --size fast tiny.layer; says "twice"
+run 2 --set plan.size=tiny tiny.layer; says "auto, fast or small"
+run 2 --size small --set plan.size=fast tiny.layer; says "plan.size"
 run 2 --batch 2 tiny.layer;           says "--explain"
 run 2 --explain --batch 0 tiny.layer; says "'0'"
 run 2 --explain --batch 2x tiny.layer; says "'2x'"
@@ -108,6 +114,14 @@ check "templates from disk give the same .h" cmp one/tiny.h five/tiny.h
 run 0 -o six --isa avx512,avx2 tiny.layer
 run 0 -o seven tiny.layer --isa avx2,scalar,avx512
 check "the order of the ISAs does not matter" cmp six/tiny.c seven/tiny.c
+run 0 -o small --size small tiny.layer
+run 0 -o set_small --set plan.size=small tiny.layer
+check "--size is a --set" cmp small/tiny.c set_small/tiny.c
+check "the banner repeats it" grep -qF 'attngen --set plan.size=small tiny.layer' small/tiny.c
+check "small is less than half the text" test $(wc -c <small/tiny.c) -lt $(($(wc -c <one/tiny.c) / 2))
+run 0 -o fast --size fast tiny.layer
+plain() { grep -v -e '^ \*     attngen' -e '^ \*     from the spec:' -e ', pack_' "$1"; } # who asked, and the block's number
+check "fast is the default" eval 'plain fast/tiny.c >fast.c; plain one/tiny.c | cmp - fast.c'
 check "no path in the product" eval '! grep -qF "$work" one/tiny.c one/tiny.h'
 
 run 0 -o eight --isa scalar --set h=8 --set scale=0.5 tiny.layer
@@ -189,6 +203,18 @@ mkdir "with space"
 cp tiny.layer "with space/a#b \$c.layer"
 run 0 -o "with space" --set name=x --deps x.d "with space/a#b \$c.layer"
 check "the rule's spelling" grep -qxF 'with\ space/x.c with\ space/x.h: with\ space/a\#b\ $$c.layer' x.d
+# a rule is only as good as what Make makes of it: paths with all that it reads in its own way
+for odd in 'a b' 'c:d' 'e#f' 'g$h' 'k\l' 'm\ n' 'o\'; do
+    mkdir -p "odd/$odd"
+    cp tiny.layer "odd/$odd/s.layer"
+    run 0 -o "odd/$odd" --set name=z --deps odd.d "odd/$odd/s.layer"
+    touch -d 2020-01-01 "odd/$odd/z.c"
+    touch -d 2021-01-01 "odd/$odd/s.layer"
+    { echo 'include odd.d'; sed -n 's/\.c .*/.c:/p; q' odd.d; printf '\t@echo again\n'; } >rules
+    check "make sees that odd/$odd/z.c is old" eval 'make -rf rules "odd/$odd/z.c" 2>err | grep -qx again'
+    touch -d 2022-01-01 "odd/$odd/z.c"
+    check "make sees that odd/$odd/z.c is new" eval 'make -rf rules "odd/$odd/z.c" 2>err | grep -q "up to date"'
+done
 run 0 --deps tiny.d tiny.layer
 check "the rule without -o" grep -qx 'tiny.c tiny.h: tiny.layer' tiny.d
 mkdir own && cp "$templates"/*.in own

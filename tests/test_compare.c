@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The comparison and the bounds: right answers pass, NaN fails, and what a broken kernel would write is caught.
  *
  * A naive f32 layer stands in for the kernel; each mutant is that layer with one thing wrong. Left out on purpose:

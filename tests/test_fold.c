@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Folded weights: what is folded is the same layer, and the bound for it is right and of use.
  *
  * A naive f32 kernel with folded weights stands in for the emitted one; each mutant is that kernel with one thing

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What attngen writes, byte for byte: the one small pair kept in tests/golden, and, for every example, the same bytes
 # again, from another folder and in another environment. Left out on purpose: whether the text is any good as C;
 # test_emitted.sh asks that.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The spec reader and what follows from a layer: defaults, derived sizes, legal combinations, counts against
  * brute force over every pair, and the walk's totals.
  *
@@ -692,25 +693,63 @@ static void test_explain_columns(void **state)
 
 /* ---- instruction sets ------------------------------------------------------------------------------------ */
 
+/* Which rows a list asks for, by their names. */
+static void expect_rows(const char *list, const char *names, size_t errors)
+{
+    struct diag diag = {0};
+    char found[200];
+    isa_list_names(found, sizeof found, isa_parse_list(list, &diag), " ");
+    assert_string_equal(found, names);
+    assert_int_equal(diag.errors, errors);
+    if (errors > 0)
+        assert_non_null(strstr(diag.messages[0], "scalar, sse4, avx2, avx512, neon, wasm_simd128, rvv"));
+    diag_free(&diag);
+}
+
 static void test_isa(void **state)
 {
     (void)state;
-    static const struct { const char *text; unsigned mask; size_t errors; } cases[] = {
-        {"scalar", 1, 0}, {"avx2", 3, 0}, {"avx512", 5, 0}, {"scalar,avx2,avx512", 7, 0}, {"avx512,avx2", 7, 0},
-        {"", 1, 1}, {"avx2,", 3, 1}, {",avx2", 3, 1}, {"avx2,avx2", 3, 1}, {"sse", 1, 1}, {"AVX2", 1, 1}, {"avx", 1, 1},
-        {"avx2 ", 1, 1}, {"neon,sve,,", 1, 4}};
-    assert_int_equal(isa_count, 3);
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct diag diag = {0};
-        assert_int_equal(isa_parse_list(cases[i].text, &diag), cases[i].mask);
-        assert_int_equal(diag.errors, cases[i].errors);
-        if (diag.errors > 0)
-            assert_non_null(strstr(diag.messages[0], "scalar, avx2, avx512"));
-        diag_free(&diag);
-    }
+    static const struct { const char *list, *names; size_t errors; } cases[] = {
+        {"scalar", "scalar", 0}, {"avx2", "scalar avx2", 0}, {"avx512", "scalar avx512", 0},
+        {"scalar,avx2,avx512", "scalar avx2 avx512", 0}, {"avx512,avx2", "scalar avx2 avx512", 0},
+        {"all", "scalar sse4 avx2 avx512 neon wasm_simd128 rvv", 0}, {"rvv,sse4", "scalar sse4 rvv", 0},
+        {"", "scalar", 1}, {"avx2,", "scalar avx2", 1}, {",avx2", "scalar avx2", 1}, {"avx2,avx2", "scalar avx2", 1},
+        {"sse", "scalar", 1}, {"AVX2", "scalar", 1}, {"avx", "scalar", 1}, {"avx2 ", "scalar", 1},
+        {"all,avx2", "scalar avx2", 1}, {"neon,sve,,", "scalar neon", 3}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        expect_rows(cases[i].list, cases[i].names, cases[i].errors);
     assert_int_equal(isa_find("avx512")->id, 3);
     assert_int_equal(isa_find("avx2")->lanes, 8);
     assert_null(isa_find("avx51"));
+    assert_null(isa_find("all"));
+}
+
+/* What the emitted file and the plan rely on in each row. */
+static void test_isa_rows(void **state)
+{
+    (void)state;
+    static const struct { const char *name; int id; } published[] = { /* never renumbered */
+        {"scalar", 1}, {"avx2", 2}, {"avx512", 3}, {"sse4", 4}, {"neon", 5}, {"wasm_simd128", 6}, {"rvv", 7}};
+    assert_int_equal(isa_count, COUNT_OF(published));
+    for (size_t i = 0; i < COUNT_OF(published); i++)
+        assert_int_equal(isa_find(published[i].name)->id, published[i].id);
+    assert_string_equal(isa_table[0].name, "scalar"); /* where everything else is missing */
+    assert_null(isa_table[0].guard);
+    assert_null(isa_table[0].target);
+    assert_null(isa_table[0].needs[0].name);
+    for (size_t i = 0; i < isa_count; i++) {
+        const struct isa *isa = &isa_table[i];
+        assert_in_range(isa->id, 1, 31);
+        for (size_t j = 0; j < i; j++)
+            assert_int_not_equal(isa->id, isa_table[j].id);
+        assert_int_equal(isa->lanes & (isa->lanes - 1), 0);
+        assert_true(isa->registers >= 4);
+        assert_null(isa->needs[ISA_NEEDS - 1].name); /* the list has an end */
+        for (const struct isa_need *need = isa->needs; need->name != NULL; need++)
+            assert_true(need->bits != 0);
+        if (isa->needs[0].name != NULL)
+            assert_non_null(strstr(isa->guard, "__x86_64__")); /* CPUID is x86's */
+    }
 }
 
 static void test_diag(void **state)
@@ -746,6 +785,7 @@ int main(void)
         cmocka_unit_test(test_has_tensor), cmocka_unit_test(test_pairs), cmocka_unit_test(test_conv_taps),
         cmocka_unit_test(test_longest), cmocka_unit_test(test_multiply_adds), cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_explain_totals), cmocka_unit_test(test_explain_columns), cmocka_unit_test(test_isa),
+        cmocka_unit_test(test_isa_rows),
         cmocka_unit_test(test_diag),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

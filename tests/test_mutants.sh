@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Kernels broken on purpose: each tests/mutants/*.mutant changes a line or two of the templates, and `attnrun check`
 # must refuse every kernel that comes out, with exit code 1, while it passes the same layer without the change.
 # Left out on purpose: mutations that a compiler or attngen itself refuses, and any that change nothing a caller sees.
@@ -7,7 +8,7 @@
 #
 # A mutant is plain text:
 #   # what is broken
-#   isa LIST          instruction sets that must fail: all three if not given
+#   isa LIST          instruction sets that must fail: all that this machine has if not given
 #   call WORDS        options of attnrun check
 #   --- spec          the layer
 #   --- file F        a template, and in it, exactly once,
@@ -80,7 +81,7 @@ if [ "$1" = --one ]; then
     mkdir "$folder" && cp -R "$root/templates" "$folder/templates" || exit 255
     isas=$(sed -n 's/^isa //p' "$mutant")
     call=$(sed -n 's/^call //p' "$mutant")
-    isas=${isas:-scalar,avx2,avx512}
+    isas=${isas:-$("$root/tests/isas_here.sh")}
     if ! apply "$mutant" >"$report.failed"; then
         exit 0
     fi
@@ -92,7 +93,7 @@ if [ "$1" = --one ]; then
     fi
     "$@" --templates "$folder/templates" >"$report.out" 2>&1
     status=$?
-    for isa in $(echo "$isas" | tr , ' '); do
+    for isa in $(sed -n 's/^[a-z]* *mutant \([a-z0-9_]*\) .*/\1/p' "$report.sane"); do
         if grep -q "^FAILED *mutant $isa" "$report.out"; then
             why=$(grep -A 1 "^FAILED *mutant $isa" "$report.out" | sed -n '2s/^ *//p')
             echo "$why" >"$report.$isa.caught"

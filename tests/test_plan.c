@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The plan: what must hold of every number it decides, over layers drawn around every edge, and what it refuses.
  *
  * Left out on purpose: whether a choice is the fastest one; benchmarks tell that.
@@ -20,8 +21,7 @@
 #include "plan.h"
 
 #define SPEC "examples/tiny.layer" /* the keys that a test needs are set over it */
-#define ALL_ISAS 7u
-#define SETS_MOST 16
+#define SETS_MOST 24
 
 struct settings {
     char text[SETS_MOST][64];
@@ -57,7 +57,7 @@ static struct layer *read_layer(const struct settings *s)
 static struct plan *make_plan(const struct layer *layer)
 {
     struct diag diag = {0};
-    struct plan *plan = plan_make(layer, ALL_ISAS, &diag);
+    struct plan *plan = plan_make(layer, isa_all(), &diag);
     if (plan == NULL)
         diag_report(&diag, stderr);
     assert_non_null(plan);
@@ -228,7 +228,7 @@ static void check_values(const struct layer *layer, const struct plan_isa *p)
 
 static void check_plan(const struct layer *layer, const struct plan *plan)
 {
-    assert_int_equal(plan->count, 3);
+    assert_int_equal(plan->count, isa_count);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         check_tile(p, p->rows, p->vecs);
@@ -301,6 +301,14 @@ static void test_drawn_layers(void **state)
             set_word(&s, next_random(&random) & 1 ? "plan.fold=on" : "plan.fold=off");
         if (next_random(&random) % 4 == 0)
             set_word(&s, next_random(&random) & 1 ? "plan.value_layout=rows" : "plan.value_layout=blocks");
+        static const struct { const char *key; int64_t most; } tiles[] = {
+            {"plan.panel_vecs", 4}, {"plan.panel_rows", 16}, {"plan.lane_rows", 16}, {"plan.score_rows", 16},
+            {"plan.value_rows", 16}, {"plan.batch_rows", 256}};
+        for (size_t k = 0; k < sizeof tiles / sizeof tiles[0]; k++)
+            if (next_random(&random) % 4 == 0)
+                set(&s, tiles[k].key, draw(&random, tiles[k].most));
+        if (next_random(&random) % 4 == 0)
+            set(&s, "plan.panel_depth", 7 + draw(&random, 600));
         struct layer *layer = read_layer(&s);
         struct plan *plan = make_plan(layer);
         check_plan(layer, plan);
@@ -326,6 +334,43 @@ static void test_requests(void **state)
         assert_int_equal(p->q.unroll, layer->d_model);
         assert_int_equal(p->unroll_scores, layer->d_k);
         assert_true(p->k.group_rows <= 48 || p->k.group_rows == p->block);
+    }
+    plan_free(plan);
+    layer_free(layer);
+}
+
+/* Tiles are as tall as asked, or as registers allow; they stay so for single vectors. */
+static void test_requests_of_tiles(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set(&s, "d_model", 64);
+    set(&s, "h", 1);
+    set(&s, "seq_len", 200);
+    set_word(&s, "plan.query_vecs=2");
+    set_word(&s, "plan.panel_vecs=1");
+    set_word(&s, "plan.fold=off");
+    set_word(&s, "plan.panel_rows=5");
+    set_word(&s, "plan.panel_depth=20");
+    set_word(&s, "plan.lane_rows=3");
+    set_word(&s, "plan.score_rows=2");
+    set_word(&s, "plan.value_rows=16");
+    set_word(&s, "plan.batch_rows=256");
+    set_word(&s, "plan.value_layout=rows");
+    set_word(&s, "plan.softmax=two_pass");
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_int_equal(p->k.vecs, 1);
+        assert_int_equal(p->k.rows, p->block == 32 ? 5 : 4); /* near-equal parts of blocks of 8, 16 and 32 */
+        assert_int_equal(p->k.k_block, 16); /* 64 in 4 slabs of whole eights */
+        assert_int_equal(p->q.height[0], 3);
+        assert_int_equal(p->rows, 2);
+        assert_true(p->rows_single > 8);
+        assert_true(p->value_rows <= 16 && (p->value_rows + 1) * 2 < p->isa->registers);
+        assert_int_equal(p->batch_rows, 400); /* the least sequences with 256 tokens */
+        assert_true(p->two_pass);
     }
     plan_free(plan);
     layer_free(layer);
@@ -457,7 +502,7 @@ static void test_identity_is_not_folded(void **state)
     layer_free(layer);
 }
 
-/* Tokens that are projected as one matrix: what `rows` says, on each instruction set; sequences are whole. */
+/* Tokens that are projected as one matrix: what `rows` says for 4, 8 and 16 lanes; sequences are whole. */
 static void check_batch(const char *const words[], int64_t seq_len, const int64_t rows[3])
 {
     struct settings s = {.count = 0};
@@ -468,9 +513,10 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
     struct plan *plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        assert_int_equal(p->batch_rows, rows[i]);
-        assert_int_equal(p->batch_sources, rows[i] / seq_len * layer->source_len);
-        assert_int_equal(p->queries > 0, rows[i] > 0);
+        const int64_t expected = rows[p->lanes / 8];
+        assert_int_equal(p->batch_rows, expected);
+        assert_int_equal(p->batch_sources, expected / seq_len * layer->source_len);
+        assert_int_equal(p->queries > 0, expected > 0);
     }
     check_plan(layer, plan);
     plan_free(plan);
@@ -510,15 +556,20 @@ static void test_refusals(void **state)
         {"plan.fold=1", "auto, on or off"}, {"plan.fold=ON", "auto, on or off"}, {"plan.fold=full", "auto, on or off"},
         {"plan.prefetch=0", "auto, on or off"}, {"plan.prefetch=rows", "auto, on or off"},
         {"plan.value_layout=on", "auto, rows or blocks"}, {"plan.value_layout=1", "auto, rows or blocks"},
-        {"plan.value_layout=block", "auto, rows or blocks"},
+        {"plan.value_layout=block", "auto, rows or blocks"}, {"plan.size=tiny", "auto, fast or small"},
+        {"plan.size=1", "auto, fast or small"}, {"plan.panel_vecs=5", "auto or 1 ... 4 vectors"},
+        {"plan.panel_rows=17", "auto or 1 ... 16 rows"}, {"plan.panel_depth=7", "auto or 8 ... 1048576 steps"},
+        {"plan.lane_rows=0", "auto or 1 ... 16 rows"}, {"plan.score_rows=full", "auto or 1 ... 16 rows"},
+        {"plan.value_rows=-1", "auto or 1 ... 16 rows"}, {"plan.batch_rows=257", "auto or 1 ... 256 tokens"},
+        {"plan.softmax=2", "auto, one_pass or two_pass"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct settings s = {.count = 0};
         set_word(&s, bad[i].set);
         struct layer *layer = read_layer(&s);
         struct diag diag = {0};
-        char expected[300];
-        assert_null(plan_make(layer, ALL_ISAS, &diag));
+        char expected[600];
+        assert_null(plan_make(layer, isa_all(), &diag));
         assert_int_equal(diag.errors, 1);
         const int key = (int)strcspn(bad[i].set, "=");
         if (bad[i].legal != NULL)
@@ -527,7 +578,9 @@ static void test_refusals(void **state)
         else
             snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
                      "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
-                     "plan.group_rows", bad[i].set, key, bad[i].set);
+                     "plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, plan.lane_rows, "
+                     "plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size", bad[i].set, key,
+                     bad[i].set);
         assert_string_equal(diag.messages[0], expected);
         diag_free(&diag);
         layer_free(layer);
@@ -545,7 +598,7 @@ static void test_too_large_together(void **state)
     struct diag diag = {0};
     struct layer *layer = layer_read(SPEC, s.set, s.count, &diag);
     if (layer != NULL)
-        assert_null(plan_make(layer, ALL_ISAS, &diag));
+        assert_null(plan_make(layer, isa_all(), &diag));
     assert_true(diag.errors > 0);
     diag_free(&diag);
     layer_free(layer);
@@ -578,13 +631,42 @@ static void test_caches(void **state)
     layer_free(layer);
 }
 
+/* Small code: one shape a product, nothing special; what the spec asks for by its own key still holds. */
+static void test_small(void **state)
+{
+    (void)state;
+    struct settings s = {0};
+    set(&s, "d_model", 2048);
+    set(&s, "h", 16);
+    set(&s, "seq_len", 500);
+    set_word(&s, "plan.size=small");
+    set(&s, "plan.unroll", 3);
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_true(p->vecs == 1 && p->rows_step == 4 && !p->at_once && !p->value_blocks);
+        assert_true(p->ahead == 0 && p->batch_rows == 0 && p->depth_slab == p->fold->d_score);
+        assert_true(p->rows % p->lanes == 0 || p->rows < p->lanes);
+        assert_true(p->q.count[1] == 0 && p->q.single == 0 && p->q.prefetch == 0); /* 2048 has divisors enough */
+        assert_true(p->fold->d_value % p->value_rows == 0);
+        assert_true(p->unroll_scores == 3 && p->o.unroll == 3 && p->o.k_block == p->o.depth);
+        assert_true(p->k.vecs * p->k.rows >= 4 * p->isa->fma_ports); /* accumulators: a latency of 4 cycles */
+        assert_true(p->stack > 1536 && p->stack_plain > p->stack);
+    }
+    plan_free(plan);
+    layer_free(layer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drawn_layers), cmocka_unit_test(test_requests), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_requests_of_tiles),
         cmocka_unit_test(test_requests_of_folding), cmocka_unit_test(test_fold_rule),
         cmocka_unit_test(test_identity_is_not_folded), cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

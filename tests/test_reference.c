@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The reference against cases small enough to work out by hand, and against properties that need no oracle.
  *
  * Left out on purpose: the stored vectors (tests/test_vectors.sh runs those through attnrun).

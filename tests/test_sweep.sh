@@ -1,7 +1,8 @@
 #!/bin/sh
-# Some 150 random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands.
+# SPDX-License-Identifier: MIT
+# Sixty random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands.
 #
-#   tests/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=150  SEED=1  JOBS=N
+#   tests/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=60  SEED=1  JOBS=N
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-build}
@@ -15,7 +16,7 @@ fi
 unset CFLAGS # sweep draws them
 
 JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
-set -- --seed "${SEED:-1}" --count "${SWEEP:-150}" --jobs "$JOBS" --attnrun "$ATTNRUN" --keep "$build/sweep-failures" --cc "${CC:-gcc}"
+set -- --seed "${SEED:-1}" --count "${SWEEP:-60}" --isa "$("$root/tests/isas_here.sh")" --jobs "$JOBS" --attnrun "$ATTNRUN" --keep "$build/sweep-failures" --cc "${CC:-gcc}"
 if [ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null 2>&1; then
     set -- "$@" --cc "${CLANG-clang}"
 fi

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The template engine: syntax, values, places of errors, includes, the read-only context, and writing files.
  *
  * Templates are written to a folder of their own and read from there. What the real templates say is tested elsewhere.

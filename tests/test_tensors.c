@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* safetensors: what is written is read back, and hostile files are refused with a message.
  *
  * Left out on purpose: a full disk (nothing portable makes one) and files larger than memory.
@@ -150,8 +151,8 @@ static void test_hostile_headers(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, "needs dtype, shape and data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 0, "stands twice"},
         {"{\"a\":{\"dtype\":\"F32\",\"colour\":\"red\"}}", 0, "unknown key of a tensor"},
-        {A("F64", "[1]", "[0,8]"), 8, "dtype \"F64\" is not supported"},
-        {A("BF16", "[1]", "[0,2]"), 2, "is not supported"},
+        {A("F4", "[2]", "[0,1]"), 1, "dtype \"F4\" is not supported"},
+        {A("BF16", "[1]", "[0,4]"), 4, "shape and dtype need 2 bytes, data_offsets give 4"},
         {A("f32", "[1]", "[0,4]"), 4, "is not supported"},
         {A("F32", "[-1]", "[0,4]"), 4, "an integer that is not negative"},
         {A("F32", "[1.0]", "[0,4]"), 4, "not a fraction"},

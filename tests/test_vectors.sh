@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Runs every vector of tests/vectors, and the real layer of tests/data, through `attnrun run`: the reference, then every
 # instruction set of this machine with $CC (default gcc), then the same with clang where there is one, then with $CC and
 # weights folded whether it pays or not. Left out on purpose: what a vector is and how close an answer must come;
@@ -70,16 +71,19 @@ run_all() { # title, then the words that say how
 
 count=$(printf '%s\n' "$specs" | wc -l)
 run_all reference --reference
-run_all "$(basename "${CC%% *}")" "--isa all"
+run_all "$(basename "${CC%% *}")" "--isa $("$root/tests/isas_here.sh" all)"
+isas=$("$root/tests/isas_here.sh")
+flags=$CFLAGS # what -O2 makes of a kernel has been seen by now: the rest with less of it, unless it is asked for
+CFLAGS=${CFLAGS:--O1}
+export CFLAGS
 if [ -n "$CLANG" ] && command -v "$CLANG" >/dev/null 2>&1 && [ "$CC" != "$CLANG" ]; then
     first=$CC
     CC=$CLANG
-    run_all "$(basename "${CLANG%% *}")" "--isa all"
+    run_all "$(basename "${CLANG%% *}")" "--isa $isas"
     CC=$first
 fi
-CFLAGS=${CFLAGS--O1} # what optimisers make of a kernel has been seen
-export CFLAGS
-run_all "$(basename "${CC%% *}"), folded" "--isa all --set plan.fold=on"
+CFLAGS=${flags:--O0}
+run_all "$(basename "${CC%% *}"), folded" "--isa $isas --set plan.fold=on"
 
 [ "$skipped" -eq 0 ] && echo "$passed passed, $failed failed" || echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

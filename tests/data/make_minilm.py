@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Writes minilm_layer0.safetensors and minilm_layer0.layer: the first attention layer of all-MiniLM-L6-v2 on a few
 English sentences, and what PyTorch gives for it. README.md beside this file says where the model comes from.
 

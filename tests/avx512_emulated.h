@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* AVX-512 for machines without it: include this before an emitted pair (cc -include avx512_emulated.h …), and its avx512
+ * kernels are built from SIMDe's portable versions of the intrinsics, and chosen: the CPU and the operating system seem to
+ * offer everything.
+ *
+ * For tests of results, not of speed. Left out on purpose: intrinsics that templates/simd_avx512.in does not use. Those
+ * below are missing in SIMDe 0.7.4; their semantics: Intel SDM volume 2, the instruction named beside each.
+ */
+#ifndef AVX512_EMULATED_H
+#define AVX512_EMULATED_H
+
+#include <cpuid.h>
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wpsabi"
+#include <simde/x86/avx512.h>
+#pragma GCC diagnostic pop
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+union emulated_512 {
+    simde__m512 vector;
+    simde__m512i integers;
+    float f[16];
+    uint32_t u[16];
+};
+
+/* vmovups, zeroing: lanes that the mask leaves out are zero, and their memory is not read */
+static inline simde__m512 emulated_maskz_loadu_ps(simde__mmask16 k, const void *p)
+{
+    union emulated_512 a = {.u = {0}};
+    for (int i = 0; i < 16; i++)
+        if (k >> i & 1)
+            memcpy(&a.f[i], (const char *)p + 4 * i, 4);
+    return a.vector;
+}
+
+/* vmovups, masked: only the lanes of the mask are written */
+static inline void emulated_mask_storeu_ps(void *p, simde__mmask16 k, simde__m512 v)
+{
+    const union emulated_512 a = {.vector = v};
+    for (int i = 0; i < 16; i++)
+        if (k >> i & 1)
+            memcpy((char *)p + 4 * i, &a.f[i], 4);
+}
+
+/* vmovdqu8, zeroing */
+static inline simde__m128i emulated_maskz_loadu_epi8(simde__mmask16 k, const void *p)
+{
+    uint8_t bytes[16] = {0};
+    for (int i = 0; i < 16; i++)
+        if (k >> i & 1)
+            bytes[i] = ((const uint8_t *)p)[i];
+    return simde_mm_loadu_si128((const void *)bytes);
+}
+
+/* vpmovzxbd */
+static inline simde__m512i emulated_cvtepu8_epi32(simde__m128i v)
+{
+    uint8_t bytes[16];
+    union emulated_512 a;
+    simde_mm_storeu_si128((void *)bytes, v);
+    for (int i = 0; i < 16; i++)
+        a.u[i] = bytes[i];
+    return a.integers;
+}
+
+/* vreduceps with no bits kept and rounding down: x - floor(x); 0 for infinities */
+static inline simde__m512 emulated_fraction(simde__m512 v)
+{
+    union emulated_512 a = {.vector = v};
+    for (int i = 0; i < 16; i++)
+        a.f[i] = __builtin_isinf(a.f[i]) ? 0.0f : a.f[i] - __builtin_floorf(a.f[i]);
+    return a.vector;
+}
+
+/* vshuff32x4: two blocks of four floats of each operand */
+static inline simde__m512 emulated_shuffle_f32x4(simde__m512 x, simde__m512 y, int order)
+{
+    const union emulated_512 a = {.vector = x}, b = {.vector = y};
+    union emulated_512 r;
+    for (int i = 0; i < 4; i++)
+        memcpy(&r.f[4 * i], &(i < 2 ? a : b).f[4 * (order >> 2 * i & 3)], 16);
+    return r.vector;
+}
+
+#undef _mm512_maskz_loadu_ps
+#undef _mm512_mask_storeu_ps
+#undef _mm_maskz_loadu_epi8
+#undef _mm512_cvtepu8_epi32
+#undef _mm512_reduce_ps
+#undef _mm512_shuffle_f32x4
+#define _mm512_maskz_loadu_ps(k, p) emulated_maskz_loadu_ps(k, p)
+#define _mm512_mask_storeu_ps(p, k, a) emulated_mask_storeu_ps(p, k, a)
+#define _mm_maskz_loadu_epi8(k, p) emulated_maskz_loadu_epi8(k, p)
+#define _mm512_cvtepu8_epi32(a) emulated_cvtepu8_epi32(a)
+#define _mm512_reduce_ps(a, how) ((void)sizeof(char[(how) == (_MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC) ? 1 : -1]), \
+                                  emulated_fraction(a))
+#define _mm512_shuffle_f32x4(a, b, order) emulated_shuffle_f32x4(a, b, order)
+
+/* no function may be compiled for more than this machine has */
+#define target(features)
+
+static inline int emulated_cpuid(unsigned *a, unsigned *b, unsigned *c, unsigned *d)
+{
+    *a = *b = *c = *d = ~0u;
+    return 1;
+}
+#define __get_cpuid_count(leaf, sub, a, b, c, d) emulated_cpuid(a, b, c, d)
+#define __get_cpuid(leaf, a, b, c, d) emulated_cpuid(a, b, c, d)
+#define _xgetbv(number) (~0ull)
+
+#endif

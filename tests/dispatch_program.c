@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* Which instruction set a pair chooses on machines that nobody here has: the emitted file is included with CPUID and XCR0
+ * replaced by those of a table. Left out on purpose: running the kernels; packing, which chooses, is plain C.
+ *
+ * -DPAIR='"NAME.c"' -DNAME=name -DPREFIX=NAME: a pair of scalar, sse4, avx2 and avx512 that has only w_q, w_k, w_v, w_o.
+ */
+#include <cpuid.h>
+#include <immintrin.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct fake {
+    unsigned most_leaf, ecx_1, ebx_7, xcr0;
+} fake;
+static int faults; /* xgetbv where it is an illegal instruction */
+
+static int fake_cpuid(unsigned leaf, unsigned subleaf, unsigned *eax, unsigned *ebx, unsigned *ecx, unsigned *edx)
+{
+    if (leaf > fake.most_leaf)
+        return 0;
+    *eax = *edx = 0xffffffffu; /* nothing that dispatch should look at */
+    *ebx = leaf == 7 && subleaf == 0 ? fake.ebx_7 : 0xffffffffu;
+    *ecx = leaf == 1 ? fake.ecx_1 : 0xffffffffu;
+    return 1;
+}
+
+static unsigned long long fake_xgetbv(unsigned which)
+{
+    faults += which != 0 || (fake.ecx_1 & 1u << 27) == 0;
+    return fake.xcr0;
+}
+
+#define __get_cpuid_count fake_cpuid
+#undef _xgetbv
+#define _xgetbv(which) fake_xgetbv(which)
+#include PAIR
+
+/* Intel SDM volume 2A, CPUID, tables 3-10 and 3-8; volume 1, figure 13-1. */
+#define SSE3 (1u << 0)
+#define SSSE3 (1u << 9)
+#define FMA3 (1u << 12)
+#define SSE41 (1u << 19)
+#define OSXSAVE (1u << 27)
+#define AVX (1u << 28)
+#define AVX2 (1u << 5)
+#define F (1u << 16)
+#define DQ (1u << 17)
+#define BW (1u << 30)
+#define VL (1u << 31)
+#define X87 1u
+#define XMM 2u
+#define YMM 4u
+#define ZMM 0xe0u
+
+#define PENRYN (SSE3 | SSSE3 | SSE41)
+#define SANDY_BRIDGE (PENRYN | OSXSAVE | AVX)
+#define HASWELL (SANDY_BRIDGE | FMA3)
+#define SKYLAKE_X (AVX2 | F | DQ | BW | VL)
+#define SAVED (X87 | XMM | YMM)
+
+static const struct {
+    const char *what;
+    struct fake machine;
+    const char *best;
+} machines[] = {
+    {"no CPUID leaf 1", {0, 0, 0, 0}, "scalar"},
+    {"all bits but no leaf 1", {0, HASWELL, SKYLAKE_X, SAVED | ZMM}, "scalar"},
+    {"Prescott", {5, SSE3, 0, 0}, "scalar"},
+    {"Merom: SSSE3", {10, SSE3 | SSSE3, 0, 0}, "scalar"},
+    {"SSE4.1 without SSSE3", {10, SSE3 | SSE41, 0, 0}, "scalar"},
+    {"Penryn", {10, PENRYN, 0, 0}, "sse4"},
+    {"AVX without OSXSAVE: an old system", {13, PENRYN | AVX, 0, 0}, "sse4"},
+    {"Sandy Bridge", {13, SANDY_BRIDGE, 0, SAVED}, "sse4"},
+    {"Haswell", {13, HASWELL, AVX2, SAVED}, "avx2"},
+    {"Haswell under a system without OSXSAVE", {13, HASWELL & ~OSXSAVE, AVX2, SAVED}, "sse4"},
+    {"Haswell, YMM not saved", {13, HASWELL, AVX2, X87 | XMM}, "sse4"},
+    {"Haswell, XMM not saved", {13, HASWELL, AVX2, X87 | YMM}, "sse4"},
+    {"Haswell, nothing saved", {13, HASWELL, AVX2, 0}, "sse4"},
+    {"AVX2 without FMA", {13, SANDY_BRIDGE, AVX2, SAVED}, "sse4"},
+    {"FMA without AVX2: Piledriver", {13, HASWELL, 0, SAVED}, "sse4"},
+    {"AVX2 and FMA without AVX", {13, HASWELL & ~AVX, AVX2, SAVED}, "sse4"},
+    {"Haswell limited to leaf 6", {6, HASWELL, AVX2, SAVED}, "sse4"},
+    {"Skylake-X", {22, HASWELL, SKYLAKE_X, SAVED | ZMM}, "avx512"},
+    {"Skylake-X under a system without OSXSAVE", {22, HASWELL & ~OSXSAVE, SKYLAKE_X, SAVED | ZMM}, "sse4"},
+    {"Skylake-X, ZMM not saved", {22, HASWELL, SKYLAKE_X, SAVED}, "avx2"},
+    {"Skylake-X, opmasks not saved", {22, HASWELL, SKYLAKE_X, SAVED | 0xc0}, "avx2"},
+    {"Skylake-X, upper halves not saved", {22, HASWELL, SKYLAKE_X, SAVED | 0xa0}, "avx2"},
+    {"Skylake-X, zmm16 ... zmm31 not saved", {22, HASWELL, SKYLAKE_X, SAVED | 0x60}, "avx2"},
+    {"Skylake-X, ZMM saved but YMM not", {22, HASWELL, SKYLAKE_X, X87 | XMM | ZMM}, "sse4"},
+    {"Skylake-X without F", {22, HASWELL, SKYLAKE_X & ~F, SAVED | ZMM}, "avx2"},
+    {"Knights Landing: F without DQ, BW, VL", {22, HASWELL, AVX2 | F, SAVED | ZMM}, "avx2"},
+    {"Skylake-X without DQ", {22, HASWELL, SKYLAKE_X & ~DQ, SAVED | ZMM}, "avx2"},
+    {"Skylake-X without BW", {22, HASWELL, SKYLAKE_X & ~BW, SAVED | ZMM}, "avx2"},
+    {"Skylake-X without VL", {22, HASWELL, SKYLAKE_X & ~VL, SAVED | ZMM}, "avx2"},
+    {"Skylake-X without AVX2", {22, HASWELL, SKYLAKE_X & ~AVX2, SAVED | ZMM}, "sse4"},
+    {"Skylake-X without FMA", {22, HASWELL & ~FMA3, SKYLAKE_X, SAVED | ZMM}, "sse4"},
+};
+
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b) PASTE_(a, b)
+#define FUNCTION(name) PASTE(NAME, name)
+#define CONSTANT(name) PASTE(PREFIX, name)
+
+enum { WEIGHTS = CONSTANT(D_MODEL) * CONSTANT(D_MODEL) };
+static float weights_of_all[WEIGHTS];
+static _Alignas(64) unsigned char packed[CONSTANT(PACKED_BYTES)];
+
+/* The name of what `isa` comes to on this machine, "" for none. */
+static const char *chosen(FUNCTION(isa_id) isa)
+{
+    const float *w = weights_of_all;
+    const FUNCTION(weights) weights = {.w_q = w, .w_k = w, .w_v = w, .w_o = w};
+    const int error = FUNCTION(pack)(packed, &weights, isa);
+    return error == CONSTANT(OK) ? FUNCTION(isa_name)(FUNCTION(isa)(packed)) : error == CONSTANT(ERROR_ISA) ? "" : "error";
+}
+
+/* Each set asked for by itself: there up to the best one, refused from there on. */
+static int good_machine(const char *what, const char *best)
+{
+    static const FUNCTION(isa_id) rising[] = {CONSTANT(ISA_SCALAR), CONSTANT(ISA_SSE4), CONSTANT(ISA_AVX2), CONSTANT(ISA_AVX512)};
+    const char *found = chosen(CONSTANT(ISA_AUTO));
+    int good = strcmp(found, best) == 0, there = 1;
+    if (!good)
+        printf("FAILED: %s: chose '%s', not '%s'\n", what, found, best);
+    for (size_t i = 0; i < sizeof rising / sizeof rising[0]; i++) {
+        const char *name = FUNCTION(isa_name)(rising[i]);
+        found = chosen(rising[i]);
+        if (strcmp(found, there ? name : "") != 0) {
+            printf("FAILED: %s: asked for %s: '%s'\n", what, name, found);
+            good = 0;
+        }
+        there = there && strcmp(name, best) != 0;
+    }
+    return good;
+}
+
+int main(void)
+{
+    int passed = 0, failed = 0;
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+        fake = machines[i].machine;
+        faults = 0;
+        int good = good_machine(machines[i].what, machines[i].best);
+        if (faults > 0)
+            printf("FAILED: %s: xgetbv was executed\n", machines[i].what);
+        good = good && faults == 0;
+        passed += good;
+        failed += !good;
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed > 0;
+}

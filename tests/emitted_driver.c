@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Any one emitted pair, driven without knowing its layer: which tensors it takes is found out by asking. For what only a
+ * program of its own can look at: how deep the stack gets, and what memory checkers and small compilers make of the code.
+ *
+ *   cc -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"' [-DALONE] emitted_driver.c tiny.c
+ *
+ * For each instruction set of the machine: packs, runs, and prints its name, the bytes of stack that pack and forward touched
+ * (ALONE: 0; it then needs no threads), and a checksum of y. The input makes a call go through every slow path: a row with NaN, and
+ * rows whose scores outgrow their first reference. Left out on purpose: right and wrong numbers.
+ */
+#ifndef ALONE
+#include <pthread.h>
+#endif
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include HEADER
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define OF(name) JOIN(NAME, name)
+#define THE(name) JOIN(PREFIX, name)
+#define LEAST(a, b) ((a) < (b) ? (a) : (b))
+#define MOST(a, b) ((a) > (b) ? (a) : (b))
+
+enum {
+    BATCH = 2,
+    N = LEAST(THE(_SEQ_LEN), 75),
+    M = LEAST(THE(_SOURCE_LEN), 75),
+    TAPS = 8, /* more than any convolution here has */
+    HEAD = MOST(THE(_D_K), THE(_D_V)),
+    WEIGHTS = TAPS * THE(_H) * HEAD * MOST(THE(_D_MODEL), THE(_D_SOURCE)),
+    STACK = 1 << 20
+};
+
+static struct call {
+    OF(_weights) weights;
+    OF(_args) args;
+    OF(_isa_id) isa;
+    int error;
+    void *packed, *scratch;
+} call;
+
+static void *room(size_t bytes)
+{
+    char *block = malloc(bytes + 64); /* never freed: the program ends with its last use */
+    if (block == NULL) {
+        puts("out of memory");
+        exit(3);
+    }
+    return block + (64 - (uintptr_t)block % 64);
+}
+
+static float *draw(size_t count, float scale)
+{
+    float *values = room(count * sizeof *values);
+    uint32_t seed = 1;
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        values[i] = scale * ((float)(seed >> 8) / 16777216.0f - 0.5f);
+    }
+    return values;
+}
+
+/* Whatever was written to y enters, so that a memory checker sees what was not. */
+static uint32_t checksum(void)
+{
+    uint32_t sum = 1;
+    for (size_t i = 0; i < (size_t)BATCH * N * THE(_D_OUT); i++) {
+        uint32_t bits;
+        memcpy(&bits, call.args.y + i, sizeof bits);
+        sum = sum * 31u + (bits == 0x80000000u ? 0 : bits);
+    }
+    return sum;
+}
+
+/* The weights that the layer takes: of all sets of them, the one that it does not refuse. */
+static int find_weights(const float *w)
+{
+    for (unsigned set = 0; set < 128; set++) {
+        const float *given[7];
+        for (unsigned i = 0; i < 7; i++)
+            given[i] = set >> i & 1 ? w : NULL;
+        call.weights = (OF(_weights)){w, given[0], given[1], given[2], given[3], given[4], given[5], given[6]};
+        call.error = OF(_pack)(call.packed, &call.weights, THE(_ISA_SCALAR));
+        if (call.error != THE(_ERROR_NULL) && call.error != THE(_ERROR_UNUSED))
+            return call.error;
+    }
+    return call.error;
+}
+
+/* The same for the tensors of a call. */
+static int find_args(void)
+{
+    static int32_t lengths[BATCH] = {M, M / 2};
+    const size_t scores = (size_t)BATCH * THE(_H) * N * M;
+    float *x = draw((size_t)BATCH * N * THE(_D_MODEL), 2.0f), *source = draw((size_t)BATCH * M * THE(_D_SOURCE), 2.0f);
+    float *mask = draw(scores, 1.0f), *y = room((size_t)BATCH * N * THE(_D_OUT) * sizeof *y), *attn = room(scores * sizeof *attn);
+    unsigned char *bytes = room(scores);
+    memset(bytes, 1, scores);
+    for (size_t i = 0; i < scores; i += 7)
+        bytes[i] = 0;
+    x[0] = x[0] * 0.0f / 0.0f;              /* one row with NaN */
+    source[0] = x[0];
+    for (size_t t = N / 2; t < N; t++) {    /* scores that grow and grow: many times what a first tile saw */
+        for (size_t i = 0; i < THE(_D_MODEL); i++)
+            x[t * THE(_D_MODEL) + i] *= 1000.0f;
+    }
+    for (size_t t = M / 2; t < M; t++)
+        for (size_t i = 0; i < THE(_D_SOURCE); i++)
+            source[t * THE(_D_SOURCE) + i] *= 1000.0f;
+    for (unsigned set = 32; set-- > 0;) { /* large ones first: without a source a call may have no keys */
+        call.args = (OF(_args)){.x = x, .y = y, .batch = BATCH, .n = N};
+        call.args.source = set & 1 ? source : NULL;
+        call.args.m = set & 1 ? M : 0;
+        call.args.lengths = set & 2 ? lengths : NULL;
+        call.args.mask_bool = set & 4 ? bytes : NULL;
+        call.args.mask_bool_batch = call.args.mask_bool_h = set & 4 ? 1 : 0;
+        call.args.mask_add = set & 8 ? mask : NULL;
+        call.args.mask_add_batch = call.args.mask_add_h = set & 8 ? 1 : 0;
+        call.args.attn = set & 16 ? attn : NULL;
+        call.error = OF(_forward)(call.packed, &call.args, call.scratch);
+        if (call.error != THE(_ERROR_NULL) && call.error != THE(_ERROR_UNUSED) && call.error != THE(_ERROR_BROADCAST))
+            return call.error;
+    }
+    return call.error;
+}
+
+static void *use(void *unused)
+{
+    (void)unused;
+    call.error = OF(_pack)(call.packed, &call.weights, call.isa);
+    if (!call.error)
+        call.error = OF(_forward)(call.packed, &call.args, call.scratch);
+    return NULL;
+}
+
+#ifdef ALONE
+static long depth_of(void *(*function)(void *))
+{
+    function(NULL);
+    return 0;
+}
+#else
+static void *nothing(void *unused) { return unused; }
+
+/* Bytes that a thread touches of a painted stack. */
+static long depth_of(void *(*function)(void *))
+{
+    enum { PAINT = 0xa5 };
+    static _Alignas(4096) unsigned char stack[STACK];
+    pthread_attr_t attributes;
+    pthread_t thread;
+    size_t untouched = 0;
+    memset(stack, PAINT, sizeof stack);
+    if (pthread_attr_init(&attributes) || pthread_attr_setstack(&attributes, stack, sizeof stack) ||
+        pthread_create(&thread, &attributes, function, NULL) || pthread_join(thread, NULL))
+        return -1;
+    pthread_attr_destroy(&attributes);
+    while (untouched < sizeof stack && stack[untouched] == PAINT)
+        untouched++;
+    return untouched > 0 ? (long)(sizeof stack - untouched) : -1;
+}
+#endif
+
+int main(void)
+{
+    int ran = 0;
+    call.packed = room(THE(_PACKED_BYTES));
+    call.scratch = room(THE(_SCRATCH_BYTES));
+    if (find_weights(draw(WEIGHTS, 0.1f)) || find_args()) {
+        printf("the layer refuses its tensors: %s\n", OF(_strerror)(call.error));
+        return 1;
+    }
+    for (int isa = 1; isa < 32; isa++) {
+        call.isa = (OF(_isa_id))isa;
+        use(NULL);
+        if (call.error == THE(_ERROR_ISA))
+            continue; /* not in this pair, or not on this machine */
+#ifdef ALONE
+        const long empty = 0;
+#else
+        const long empty = depth_of(nothing);
+#endif
+        const long deep = depth_of(use);
+        if (call.error || empty < 0 || deep < 0) {
+            printf("%s: %s\n", OF(_isa_name)(call.isa), call.error ? OF(_strerror)(call.error) : "no painted stack");
+            return 1;
+        }
+        printf("%s %ld %08lx\n", OF(_isa_name)(OF(_isa)(call.packed)), deep - empty, (unsigned long)checksum());
+        ran++;
+    }
+    return ran > 0 ? 0 : 1;
+}

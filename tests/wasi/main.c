@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* `attnrun run` with one pair linked in, for WebAssembly's system interface, which has no compiler to start and no
+ * library to load. The calls below are those of attnrun that WASI lacks; the shim's table is what dlsym finds.
+ */
+#include <dlfcn.h>
+
+#include "../../gen/diag.h"
+#include "../../runtime/commands.h"
+#include "../../runtime/process.h"
+
+extern const char attnrun_shim_table[];
+
+int main(int argc, char **argv)
+{
+    struct diag diag = {0};
+    struct options options;
+    const int code = options_parse(&options, argc, argv, COMMAND_RUN, &diag) ? command_run(&options)
+                                                                             : diag_report(&diag, stderr);
+    options_free(&options);
+    diag_free(&diag);
+    return code;
+}
+
+/* In place of compile.c */
+bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, const struct compile_options *options,
+                    struct diag *diag)
+{
+    (void)name;
+    (void)options;
+    return kernel_load(kernel, spec, diag);
+}
+
+void *dlopen(const char *path, int mode)
+{
+    (void)path;
+    (void)mode;
+    return (void *)attnrun_shim_table;
+}
+
+void *dlsym(void *library, const char *name)
+{
+    (void)name;
+    return library;
+}
+
+int dlclose(void *library)
+{
+    (void)library;
+    return 0;
+}
+
+char *dlerror(void)
+{
+    return "";
+}
+
+/* In place of process.c; --out is not used here. */
+bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag)
+{
+    (void)pieces;
+    (void)count;
+    diag_environment(diag, path, "cannot be written");
+    return false;
+}
