@@ -71,7 +71,7 @@ char *compile_generator(const struct compile_options *options, struct diag *diag
     char *version = NULL;
     bool good = add_attngen(&words, options, diag);
     words_add(&words, "--version");
-    good = good && !words.failed && process_run(&result, words.word, diag) &&
+    good = good && !words.failed && process_run(&result, words.word, NULL, diag) &&
            ended_well(&result, words.word[0], "told its version", diag);
     if (good && strncmp(result.output, name, strlen(name)) == 0)
         version = strndup(result.output + strlen(name), strcspn(result.output + strlen(name), "\n"));
@@ -111,7 +111,7 @@ static bool generate(const char *folder, const char *spec, const struct compile_
         diag_environment(diag, NULL, "out of memory");
         good = false;
     }
-    good = good && process_run(&result, words.word, diag);
+    good = good && process_run(&result, words.word, NULL, diag);
     if (good && result.exit_code == EXIT_USAGE) {
         diag_error(diag, spec, "attngen refuses it\n%s", result.output);
         good = false;
@@ -162,7 +162,7 @@ char *compile_version(struct diag *diag)
     words_add(&words, "--version");
     if (words.failed)
         diag_environment(diag, NULL, "out of memory");
-    bool good = !words.failed && process_run(&result, words.word, diag) &&
+    bool good = !words.failed && process_run(&result, words.word, NULL, diag) &&
                 ended_well(&result, words.word[0], "told its version", diag);
     words_free(&words);
     if (good)
@@ -301,7 +301,7 @@ static bool compile(const struct files *files, const char *compiler, const char 
     words_add(&words, files->temporary);
     words_add(&words, files->shim);
     words_add(&words, files->source);
-    bool good = !words.failed && process_run(&result, words.word, diag) &&
+    bool good = !words.failed && process_run(&result, words.word, files->folder, diag) &&
                 ended_well(&result, words.word[0], "compiled the emitted file", diag);
     *us = now_us() - start;
     good = good && add_seal(files->temporary, *us, diag);

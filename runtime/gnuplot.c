@@ -10,7 +10,7 @@ bool gnuplot_find(const char *place, struct diag *diag)
     char *const words[] = {"gnuplot", "--version", NULL};
     struct process_result result;
     struct diag ignored = {0};
-    const bool good = process_run(&result, words, &ignored) && result.exit_code == 0;
+    const bool good = process_run(&result, words, NULL, &ignored) && result.exit_code == 0;
     if (!good)
         diag_environment(diag, place, "gnuplot is needed, as it draws, and cannot be run; install it (on Debian: "
                          "gnuplot-nox)");
@@ -23,7 +23,7 @@ bool gnuplot_run(const char *script, struct diag *diag)
 {
     char *const words[] = {"gnuplot", "--default-settings", (char *)script, NULL};
     struct process_result result;
-    bool good = process_run(&result, words, diag);
+    bool good = process_run(&result, words, NULL, diag);
     if (good && result.signal != 0)
         diag_environment(diag, "gnuplot", "was killed by signal %d\n%s", result.signal, result.output);
     else if (good && result.exit_code != 0)

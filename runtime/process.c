@@ -87,33 +87,73 @@ void words_free(struct words *words)
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
-static int spawn(pid_t *child, char *const argv[], int output)
+/* The environment with `temporary` as TMPDIR, both malloc'd; `variable` is the new text. */
+static char **environment_with(const char *temporary, char **variable)
+{
+    static const char name[] = "TMPDIR=";
+    extern char **environ;
+    size_t count = 0, kept = 0;
+    while (environ[count] != NULL)
+        count++;
+    char **list = malloc((count + 2) * sizeof *list);
+    if (list == NULL || asprintf(variable, "%s%s", name, temporary) < 0) {
+        free(list);
+        *variable = NULL;
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], name, sizeof name - 1) != 0)
+            list[kept++] = environ[i];
+    list[kept++] = *variable;
+    list[kept] = NULL;
+    return list;
+}
+
+static int spawn(pid_t *child, char *const argv[], const char *temporary, int output)
 {
     extern char **environ;
+    char *variable = NULL;
+    char **list = temporary != NULL ? environment_with(temporary, &variable) : NULL;
+    if (temporary != NULL && list == NULL)
+        return ENOMEM;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
     int error = posix_spawn_file_actions_init(&actions);
-    if (error != 0)
-        return error;
-    error = posix_spawnattr_init(&attributes);
+    const bool made = error == 0;
+    if (made)
+        error = posix_spawnattr_init(&attributes);
     if (error == 0) {
         sigemptyset(&none);
         posix_spawnattr_setsigmask(&attributes, &none);
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+        posix_spawnattr_setpgroup(&attributes, 0); /* so that a compiler's own children can be ended with it */
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
         posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-        error = posix_spawnp(child, argv[0], &actions, &attributes, argv, environ);
+        error = posix_spawnp(child, argv[0], &actions, &attributes, argv, list != NULL ? list : environ);
         posix_spawnattr_destroy(&attributes);
     }
-    posix_spawn_file_actions_destroy(&actions);
+    if (made)
+        posix_spawn_file_actions_destroy(&actions);
+    free(list);
+    free(variable);
     return error;
 }
 
 #define TICK_MS 1000
+#define PATIENCE_MS 2000 /* for what a signal has not ended yet */
 
-/* Collects what comes until the pipe closes. A held signal ends the child and is left pending. */
+/* Ends a child; with its own children if it leads a group. */
+static void end_child(pid_t child)
+{
+    if (kill(-child, SIGTERM) != 0)
+        kill(child, SIGTERM);
+}
+
+/* Collects what comes until the pipe closes: until nobody is left who could write, to it or into a temporary folder.
+ * A held signal ends the child and is left pending.
+ */
 static bool collect(struct process_result *result, int output, pid_t child, void (*tick)(void *), void *context)
 {
     sigset_t set;
@@ -122,8 +162,8 @@ static bool collect(struct process_result *result, int output, pid_t child, void
     size_t size = 0, room = 0;
     for (bool open = true; open;) {
         struct pollfd polls[2] = {{output, POLLIN, 0}, {signals, POLLIN, 0}}; /* a negative one is ignored */
-        const int ready = poll(polls, 2, tick != NULL ? TICK_MS : -1);
-        if (ready < 0 && errno != EINTR)
+        const int ready = poll(polls, 2, result->interrupted ? PATIENCE_MS : tick != NULL ? TICK_MS : -1);
+        if ((ready < 0 && errno != EINTR) || (ready == 0 && result->interrupted))
             break;
         if (tick != NULL)
             tick(context);
@@ -131,15 +171,17 @@ static bool collect(struct process_result *result, int output, pid_t child, void
             continue;
         if (polls[1].revents != 0) {
             result->interrupted = true;
-            kill(child, SIGTERM);
-            break;
+            end_child(child);
+            close(signals);
+            signals = -1;
+            continue;
         }
         if (polls[0].revents == 0)
             continue;
         if (room - size < 4096) {
             char *grown = realloc(result->output, room = 2 * room + 8192);
             if (grown == NULL) {
-                kill(child, SIGTERM);
+                end_child(child);
                 break;
             }
             result->output = grown;
@@ -179,7 +221,7 @@ static bool follow(struct process_result *result, const char *name, int output, 
     return false;
 }
 
-bool process_run(struct process_result *result, char *const argv[], struct diag *diag)
+bool process_run(struct process_result *result, char *const argv[], const char *temporary, struct diag *diag)
 {
     int ends[2];
     pid_t child;
@@ -188,7 +230,7 @@ bool process_run(struct process_result *result, char *const argv[], struct diag 
         diag_environment(diag, argv[0], "cannot be started: %s", strerror(errno));
         return false;
     }
-    int error = spawn(&child, argv, ends[1]);
+    int error = spawn(&child, argv, temporary, ends[1]);
     close(ends[1]);
     if (error != 0) {
         close(ends[0]);

@@ -26,8 +26,10 @@ struct process_result {
     size_t size;      /* of the output */
 };
 
-/* Looks argv[0] up in PATH. Returns false, with the reason in `diag`, when it could not be started or followed. */
-bool process_run(struct process_result *result, char *const argv[], struct diag *diag);
+/* Looks argv[0] up in PATH. `temporary`, if not NULL, is the folder that the child is given as TMPDIR: what a compiler
+ * drops when it is ended there goes with the folder. Returns false, with the reason in `diag`, when it could not be
+ * started or followed. */
+bool process_run(struct process_result *result, char *const argv[], const char *temporary, struct diag *diag);
 
 /* The same for a function of this program, run in a process of its own: what it does cannot harm the caller. It
  * answers by writing to `answer`, which becomes the output. `tick`, if not NULL, is called about once a second. */
