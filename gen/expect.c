@@ -208,17 +208,19 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
     count_far(m, w, columns * depth, input, m->near * 2 * columns, rows, g->group_rows, g->prefetch > 0, times);
 }
 
-/* One panel of `vecs` vectors over `rows` rows of one block, one slab of `depth` steps. */
+/* One panel of `vecs` vectors over `rows` rows of one block, one slab of `depth` steps. A full block is cut evenly: the
+ * highest tiles leave what the next lower ones divide. */
 static void count_panel(struct model *m, struct work *w, const struct plan_panels *g, const int64_t *heights, int count,
                         int64_t vecs, int64_t rows, double depth, double times)
 {
     const double panel = 4 * depth * (double)(vecs * m->plan->lanes);
+    const int64_t even = rows == m->plan->block ? rows % ceil_div(rows, g->rows) : 0;
     for (int i = 0; i < count && times > 0; i++) {
-        const int64_t height = heights[i];
-        const double tiles = times * (double)(rows / height);
+        const int64_t height = heights[i], taken = i == 0 && even > 0 ? even : rows / height;
+        const double tiles = times * (double)taken;
         const double lines = g->a_k == 1 ? 4 * depth * (double)height /* a_row apart, contiguous along the depth */
                                          : depth * line_bytes(height);
-        rows %= height;
+        rows -= taken * height;
         if (tiles == 0)
             continue;
         add_tile(w, m->core, height, vecs, depth, g->unroll, tiles);

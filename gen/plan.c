@@ -30,6 +30,8 @@
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
+#define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
+#define SPILL_SLOTS 0.02         /* of tiles 6 x 2 and 4 x 3, avx2: attend takes 5 % less with the first on Zen 3 and 4 */
 #define SMALL_ROWS_STEP 4        /* in small code: 16, 4 and 1 rows instead of 16, 8, 4, 2 and 1 */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -151,8 +153,16 @@ static double tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, doubl
 {
     const double tiles = (double)(rows * vecs);
     const double loads = 0.5 * (double)(rows + vecs) / tiles + 0.125 * (double)vecs / tiles;
-    const double wanted = most_of(FMA_LATENCY, lines * LINE_CYCLES) * isa->fma_ports;
+    const double wanted = most_of(FMA_LATENCY * FMA_SLACK, lines * LINE_CYCLES) * isa->fma_ports;
     return loads + (tiles < wanted ? wanted / tiles : 1.0);
+}
+
+/* Cost of such a tile of scores or weighted sums. The exponential wants m and l of each vector beside the scores: what
+ * the registers do not hold of them lies on the stack. */
+static double query_tile_cost(const struct isa *isa, int64_t vecs)
+{
+    const int64_t rows = tile_rows(isa, vecs);
+    return tile_cost(isa, rows, vecs, 0) + SPILL_SLOTS * (double)most(0, (rows + 2) * vecs - isa->registers);
 }
 
 /* Vectors in a query block: full blocks at the cost of their tile, what is left one vector at a time. */
@@ -162,8 +172,8 @@ static int64_t choose_query_vecs(const struct isa *isa, int64_t queries)
     int64_t best = 1;
     double best_cost = 0;
     for (int64_t vecs = 1; vecs <= 4; vecs++) {
-        const double cost = (double)(total / vecs * vecs) * tile_cost(isa, tile_rows(isa, vecs), vecs, 0)
-                          + (double)(total % vecs) * tile_cost(isa, tile_rows(isa, 1), 1, 0);
+        const double cost = (double)(total / vecs * vecs) * query_tile_cost(isa, vecs)
+                          + (double)(total % vecs) * query_tile_cost(isa, 1);
         if (vecs == 1 || cost < best_cost) {
             best = vecs;
             best_cost = cost;
@@ -188,11 +198,18 @@ static int64_t one_height(int64_t total, int64_t most)
     return near_equal(total, most);
 }
 
-/* The same where the operands come from L2, unless a panel of that depth stays in L1. */
-static double panel_tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, int64_t depth)
+/* The same for a panel's tiles, `rows` high or one less as they part a block evenly, where the operands come from L2,
+ * unless a panel of that depth stays in L1. */
+static double panel_tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, int64_t depth, int64_t block)
 {
     const bool stays = depth * vecs * isa->lanes * (int64_t)sizeof(float) <= (int64_t)isa->l1d_bytes / 2;
-    return tile_cost(isa, rows, vecs, stays ? 0 : tile_lines(isa, rows, vecs));
+    const int64_t tiles = ceil_div(block, rows), lower = rows * tiles - block;
+    double cost = 0;
+    for (int64_t height = rows; height > 0 && height >= rows - 1; height--) {
+        const double share = (double)(height * (height == rows ? tiles - lower : lower)) / (double)block;
+        cost += share * tile_cost(isa, height, vecs, stays ? 0 : tile_lines(isa, height, vecs));
+    }
+    return cost;
 }
 
 /* Rows of a panel's tiles: near-equal parts of a query block. */
@@ -210,9 +227,9 @@ static int64_t choose_panel_vecs(const struct plan_request *request, const struc
     double best_cost = 0;
     for (int64_t vecs = 1; vecs <= least(4, total); vecs++) {
         const int64_t rows = panel_rows(request, isa, vecs, block), tail = total % vecs;
-        double cost = (double)(total - tail) * panel_tile_cost(isa, rows, vecs, depth);
+        double cost = (double)(total - tail) * panel_tile_cost(isa, rows, vecs, depth, block);
         if (tail > 0)
-            cost += (double)tail * panel_tile_cost(isa, rows, tail, depth);
+            cost += (double)tail * panel_tile_cost(isa, rows, tail, depth, block);
         if (vecs == 1 || cost < best_cost) {
             best = vecs;
             best_cost = cost;

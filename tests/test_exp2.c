@@ -225,14 +225,14 @@ static float two_roundings(float a, float b, float c)
 /* exp2.in, all sets but avx512: f = t - round(t) by the magic number; with or without FMA */
 static float exp2_by_rounding(const struct coefficients *c, float t, float (*multiply_add)(float, float, float))
 {
-    const float magic = 12583039.0f, bounded = t > 128.0f ? 128.0f : t;
+    const float magic = 12583039.0f, bounded = t > 128.0f ? 128.0f : t < -127.0f ? -127.0f : t;
     volatile float u = bounded + magic;
     volatile float i = u - magic;
     const float f = bounded - i;
     float p = c->half[DEGREE];
     for (int k = DEGREE - 1; k >= 0; k--)
         p = multiply_add(p, f, c->half[k]);
-    return t < -126.0f ? 0.0f : p * from_bits(bits_of(u) << 23);
+    return p * from_bits(bits_of(u) << 23);
 }
 
 /* avx512: f = t - floor(t), scaled by floor(t) */

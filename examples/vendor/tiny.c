@@ -12,7 +12,7 @@
  *
  * The plan:
  *   scalar
- *     code: about 37200 bytes by gcc 12 -O2, 41300 bytes by clang 14 -O2
+ *     code: about 37200 bytes by gcc 12 -O2, 41200 bytes by clang 14 -O2
  *     stack: at most 3136 bytes at -O1 and above, 15424 at -O0
  *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 8: 2 vectors, the cheapest tiles for seq_len 32
@@ -34,7 +34,7 @@
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 4 query blocks
  *   avx2
- *     code: about 30900 bytes by gcc 12 -O2, 38700 bytes by clang 14 -O2
+ *     code: about 30500 bytes by gcc 12 -O2, 38100 bytes by clang 14 -O2
  *     stack: at most 4032 bytes at -O1 and above, 32704 at -O0
  *     8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 16: 2 vectors, the cheapest tiles for seq_len 32
@@ -43,15 +43,15 @@
  *     key block 36: scores of 36 x 16 take 2304 bytes, at most half of L1, in near-equal blocks of source_len
  *     queries: tile 6 x 16, tokens along the lanes, weights packed [tile][64][6], row groups of 32; 2 steps
  *     unrolled; 11 tiles a part
- *     keys: tile 4 x 24 (12 accumulators), panels of 24 columns x 64 deep (6144 bytes)
- *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 3
+ *     keys: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4
  *     panels a part
- *     values: tile 4 x 24 (12 accumulators), panels of 24 columns x 64 deep (6144 bytes)
+ *     values: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
  *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     3 panels a part
- *     output: tile 4 x 24 (12 accumulators), panels of 24 columns x 64 deep (6144 bytes)
+ *     4 panels a part
+ *     output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     3 panels a part
+ *     4 panels a part
  *     keys lie [head][key][d_k]: a head's width fills whole vectors
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
@@ -300,8 +300,8 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
     /* keys */
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 4112 + head * 4096;
-        for (size_t column = 0; column < 64; column += 24) {
-            const size_t columns = least(24, 64 - column);
+        for (size_t column = 0; column < 64; column += 16) {
+            const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
             p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -311,8 +311,8 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
     /* values */
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 8208 + head * 4096;
-        for (size_t column = 0; column < 64; column += 24) {
-            const size_t columns = least(24, 64 - column);
+        for (size_t column = 0; column < 64; column += 16) {
+            const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
             p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -322,8 +322,8 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
     /* output */
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 12304 + head * 4096;
-        for (size_t column = 0; column < 64; column += 24) {
-            const size_t columns = least(24, 64 - column);
+        for (size_t column = 0; column < 64; column += 16) {
+            const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
             p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -610,12 +610,6 @@ static inline float from_bits_scalar(uint32_t bits)
 }
 #define flag_scalar(condition) from_bits_scalar((condition) ? 0xffffffffu : 0u)
 
-static inline vec_scalar and_scalar(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{from_bits_scalar(bits_scalar(a.v[0]) & bits_scalar(b.v[0])), from_bits_scalar(bits_scalar(a.v[1]) & bits_scalar(b.v[1])), from_bits_scalar(bits_scalar(a.v[2]) & bits_scalar(b.v[2])), from_bits_scalar(bits_scalar(a.v[3]) & bits_scalar(b.v[3]))}};
-}
-#define vec_and(a, b) and_scalar(a, b)
-
 static inline vec_scalar eq_scalar(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]), flag_scalar(a.v[3] == b.v[3])}};
@@ -647,12 +641,6 @@ static inline int any_eq_scalar(vec_scalar a, vec_scalar b)
 }
 #define vec_any_eq(a, b) any_eq_scalar(a, b)
 
-static inline vec_scalar not_less_scalar(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{flag_scalar(!(a.v[0] < b.v[0])), flag_scalar(!(a.v[1] < b.v[1])), flag_scalar(!(a.v[2] < b.v[2])), flag_scalar(!(a.v[3] < b.v[3]))}};
-}
-#define vec_not_less(a, b) not_less_scalar(a, b)
-
 /* 2^i, from the low bits i + 127 */
 static inline vec_scalar power_scalar(vec_scalar u)
 {
@@ -660,13 +648,14 @@ static inline vec_scalar power_scalar(vec_scalar u)
 }
 #define vec_power(u) power_scalar(u)
 
-/* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
+/* 2^t, infinity from 128 on, 0 below -126.5, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves
+ * i + 127 in the low bits, 0 for the i of -127;
  * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
  * its rounding. */
 TARGET static inline vec exp2_scalar(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
-    const vec bounded = vec_min(vec_splat(128.0f), t);
+    const vec bounded = vec_max(vec_splat(-127.0f), vec_min(vec_splat(128.0f), t));
     const vec u = vec_add(bounded, magic);
     const vec f = vec_sub(bounded, vec_sub(u, magic));
     vec p = vec_splat(0.0013276472f);
@@ -675,8 +664,7 @@ TARGET static inline vec exp2_scalar(vec t)
     p = vec_fma(p, f, vec_splat(0.2402212f));
     p = vec_fma(p, f, vec_splat(0.69314694f));
     p = vec_fma(p, f, vec_splat(1.0000001f));
-    p = vec_mul(p, vec_power(u));
-    return vec_and(p, vec_not_less(t, vec_splat(-126.0f)));
+    return vec_mul(p, vec_power(u));
 }
 #define vec_exp2(t) exp2_scalar(t)
 
@@ -2648,13 +2636,11 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #undef vec_max
 #undef vec_min
 #undef flag_scalar
-#undef vec_and
 #undef vec_eq
 #undef vec_ge
 #undef vec_select
 #undef vec_any_ne
 #undef vec_any_eq
-#undef vec_not_less
 #undef vec_power
 #undef vec_exp2
 #undef vec_transpose
@@ -2708,14 +2694,10 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 
 #define vec_min(a, b) _mm256_min_ps(a, b)
 
-#define vec_and(a, b) _mm256_and_ps(a, b)
-
 /* masks are vectors, all ones where true */
 #define vec_eq(a, b) _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
 
 #define vec_ge(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
-
-#define vec_not_less(a, b) _mm256_cmp_ps(a, b, _CMP_NLT_UQ)
 
 /* mask ? a : b */
 #define vec_select(mask, a, b) _mm256_blendv_ps(b, a, mask)
@@ -2727,13 +2709,14 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 /* 2^i, from the low bits i + 127 */
 #define vec_power(u) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(u), 23))
 
-/* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
+/* 2^t, infinity from 128 on, 0 below -126.5, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves
+ * i + 127 in the low bits, 0 for the i of -127;
  * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
  * its rounding. */
 TARGET static inline vec exp2_avx2(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
-    const vec bounded = vec_min(vec_splat(128.0f), t);
+    const vec bounded = vec_max(vec_splat(-127.0f), vec_min(vec_splat(128.0f), t));
     const vec u = vec_add(bounded, magic);
     const vec f = vec_sub(bounded, vec_sub(u, magic));
     vec p = vec_splat(0.0013276472f);
@@ -2742,8 +2725,7 @@ TARGET static inline vec exp2_avx2(vec t)
     p = vec_fma(p, f, vec_splat(0.2402212f));
     p = vec_fma(p, f, vec_splat(0.69314694f));
     p = vec_fma(p, f, vec_splat(1.0000001f));
-    p = vec_mul(p, vec_power(u));
-    return vec_and(p, vec_not_less(t, vec_splat(-126.0f)));
+    return vec_mul(p, vec_power(u));
 }
 #define vec_exp2(t) exp2_avx2(t)
 
@@ -3207,92 +3189,8 @@ TARGET static void queries_part_avx2(const float *packed, const float *a_t, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 4 tokens x 24 features, 64 deep */
-TARGET static void keys_4_avx2(const float *a, const float *b, float *c, const size_t *at)
-{
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero();
-    vec a_k, b_0, b_1, b_2;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2);
-        a += 32;
-        b += 48;
-    }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2);
-    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2);
-}
-
-/* 2 tokens x 24 features, 64 deep */
-TARGET static void keys_2_avx2(const float *a, const float *b, float *c, const size_t *at)
-{
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero();
-    vec a_k, b_0, b_1, b_2;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
-        a += 32;
-        b += 48;
-    }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2);
-}
-
-/* 1 tokens x 24 features, 64 deep */
-TARGET static void keys_1_avx2(const float *a, const float *b, float *c, const size_t *at)
-{
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
-    vec a_k, b_0, b_1, b_2;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a += 32;
-        b += 48;
-    }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2);
-}
-
-/* one panel over up to 16 tokens */
-TARGET static void keys_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
-{
-    for (; count >= 4; count -= 4, a += 4, c += 64)
-        keys_4_avx2(a, w, c, at);
-    for (; count >= 2; count -= 2, a += 2, c += 32)
-        keys_2_avx2(a, w, c, at);
-    for (; count >= 1; count -= 1, a += 1, c += 16)
-        keys_1_avx2(a, w, c, at);
-}
-
-/* 4 tokens x 16 features, 64 deep */
-TARGET static void keys_last_4_avx2(const float *a, const float *b, float *c, const size_t *at)
+/* 6 tokens x 16 features, 64 deep */
+TARGET static void keys_6_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3300,6 +3198,8 @@ TARGET static void keys_last_4_avx2(const float *a, const float *b, float *c, co
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
     vec a_k, b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
@@ -3307,11 +3207,15 @@ TARGET static void keys_last_4_avx2(const float *a, const float *b, float *c, co
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         a += 32;
         b += 32;
     }
@@ -3319,10 +3223,72 @@ TARGET static void keys_last_4_avx2(const float *a, const float *b, float *c, co
     vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
     vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1);
     vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
+    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1);
+    vec_store(c_0 + 80, c_5_0); vec_store(c_1 + 80, c_5_1);
+}
+
+/* 5 tokens x 16 features, 64 deep */
+TARGET static void keys_5_avx2(const float *a, const float *b, float *c, const size_t *at)
+{
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1);
+    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
+    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1);
+}
+
+/* 3 tokens x 16 features, 64 deep */
+TARGET static void keys_3_avx2(const float *a, const float *b, float *c, const size_t *at)
+{
+    float *const c_0 = c + at[0];
+    float *const c_1 = c + at[1];
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1);
 }
 
 /* 2 tokens x 16 features, 64 deep */
-TARGET static void keys_last_2_avx2(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void keys_2_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3344,7 +3310,7 @@ TARGET static void keys_last_2_avx2(const float *a, const float *b, float *c, co
 }
 
 /* 1 tokens x 16 features, 64 deep */
-TARGET static void keys_last_1_avx2(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void keys_1_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3362,17 +3328,21 @@ TARGET static void keys_last_1_avx2(const float *a, const float *b, float *c, co
 }
 
 /* one panel over up to 16 tokens */
-TARGET static void keys_last_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
+TARGET static void keys_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
-    for (; count >= 4; count -= 4, a += 4, c += 64)
-        keys_last_4_avx2(a, w, c, at);
+    for (; count >= 6 && count != 10; count -= 6, a += 6, c += 96)
+        keys_6_avx2(a, w, c, at);
+    for (; count >= 5; count -= 5, a += 5, c += 80)
+        keys_5_avx2(a, w, c, at);
+    for (; count >= 3; count -= 3, a += 3, c += 48)
+        keys_3_avx2(a, w, c, at);
     for (; count >= 2; count -= 2, a += 2, c += 32)
-        keys_last_2_avx2(a, w, c, at);
+        keys_2_avx2(a, w, c, at);
     for (; count >= 1; count -= 1, a += 1, c += 16)
-        keys_last_1_avx2(a, w, c, at);
+        keys_1_avx2(a, w, c, at);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 3 panel(s) */
+/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
 static size_t keys_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32 * 1;
@@ -3382,27 +3352,24 @@ TARGET static void keys_part_avx2(const float *packed, const float *a, float *c,
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 3;
-    for (size_t panel = panel_0; panel < least(panel_0 + 3, 3); panel++) {
-        const float *w = packed + 4112 + panel * 1536;
+    const size_t panel_0 = part % 1 * 4;
+    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+        const float *w = packed + 4112 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[3]; /* each vector of the panel into its head's array */
-        for (size_t i = 0; i < 3; i++) {
-            const size_t column = panel * 24 + i * LANES;
+        size_t at[2]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 2; i++) {
+            const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            if (panel < 2)
-                keys_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
-            else
-                keys_last_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            keys_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 3 panel(s) */
+/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
 static size_t inputs_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32 * 1;
@@ -3412,21 +3379,18 @@ TARGET static void inputs_part_avx2(const float *packed, const float *a, float *
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 3;
-    for (size_t panel = panel_0; panel < least(panel_0 + 3, 3); panel++) {
-        const float *w = packed + 8208 + panel * 1536;
+    const size_t panel_0 = part % 1 * 4;
+    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+        const float *w = packed + 8208 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[3]; /* each vector of the panel into its head's array */
-        for (size_t i = 0; i < 3; i++) {
-            const size_t column = panel * 24 + i * LANES;
+        size_t at[2]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 2; i++) {
+            const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            if (panel < 2)
-                keys_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
-            else
-                keys_last_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            keys_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -4865,88 +4829,15 @@ TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
 
-/* 4 tokens x 24 features, 64 deep */
-TARGET static void output_4_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero();
-    vec a_k, b_0, b_1, b_2;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2);
-        a += 32;
-        b += 48;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_0_2);
-    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1); vec_store(c + 80, c_1_2);
-    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1); vec_store(c + 144, c_2_2);
-    vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1); vec_store(c + 208, c_3_2);
-}
-
-/* 2 tokens x 24 features, 64 deep */
-TARGET static void output_2_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero();
-    vec a_k, b_0, b_1, b_2;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2);
-        a += 32;
-        b += 48;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_0_2);
-    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1); vec_store(c + 80, c_1_2);
-}
-
-/* 1 tokens x 24 features, 64 deep */
-TARGET static void output_1_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero();
-    vec a_k, b_0, b_1, b_2;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8); b_2 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        b_0 = vec_load(b + 24); b_1 = vec_load(b + 32); b_2 = vec_load(b + 40);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2);
-        a += 32;
-        b += 48;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_0_2);
-}
-
-/* one panel over up to 16 tokens */
-TARGET static void output_avx2(const float *a, const float *w, float *c, size_t count)
-{
-    for (; count >= 4; count -= 4, a += 4, c += 256)
-        output_4_avx2(a, w, c);
-    for (; count >= 2; count -= 2, a += 2, c += 128)
-        output_2_avx2(a, w, c);
-    for (; count >= 1; count -= 1, a += 1, c += 64)
-        output_1_avx2(a, w, c);
-}
-
-/* 4 tokens x 16 features, 64 deep */
-TARGET static void output_last_4_avx2(const float *a, const float *b, float *c)
+/* 6 tokens x 16 features, 64 deep */
+TARGET static void output_6_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
     vec a_k, b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
@@ -4954,11 +4845,15 @@ TARGET static void output_last_4_avx2(const float *a, const float *b, float *c)
         a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         a += 32;
         b += 32;
     }
@@ -4966,10 +4861,68 @@ TARGET static void output_last_4_avx2(const float *a, const float *b, float *c)
     vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
     vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1);
     vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
+    vec_store(c + 256, c_4_0); vec_store(c + 264, c_4_1);
+    vec_store(c + 320, c_5_0); vec_store(c + 328, c_5_1);
+}
+
+/* 5 tokens x 16 features, 64 deep */
+TARGET static void output_5_avx2(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
+    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1);
+    vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
+    vec_store(c + 256, c_4_0); vec_store(c + 264, c_4_1);
+}
+
+/* 3 tokens x 16 features, 64 deep */
+TARGET static void output_3_avx2(const float *a, const float *b, float *c)
+{
+    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
+    vec a_k, b_0, b_1;
+    for (size_t k = 0; k < 32; k++) {
+        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a += 32;
+        b += 32;
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
+    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1);
 }
 
 /* 2 tokens x 16 features, 64 deep */
-TARGET static void output_last_2_avx2(const float *a, const float *b, float *c)
+TARGET static void output_2_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
@@ -4989,7 +4942,7 @@ TARGET static void output_last_2_avx2(const float *a, const float *b, float *c)
 }
 
 /* 1 tokens x 16 features, 64 deep */
-TARGET static void output_last_1_avx2(const float *a, const float *b, float *c)
+TARGET static void output_1_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec a_k, b_0, b_1;
@@ -5005,17 +4958,21 @@ TARGET static void output_last_1_avx2(const float *a, const float *b, float *c)
 }
 
 /* one panel over up to 16 tokens */
-TARGET static void output_last_avx2(const float *a, const float *w, float *c, size_t count)
+TARGET static void output_avx2(const float *a, const float *w, float *c, size_t count)
 {
-    for (; count >= 4; count -= 4, a += 4, c += 256)
-        output_last_4_avx2(a, w, c);
+    for (; count >= 6 && count != 10; count -= 6, a += 6, c += 384)
+        output_6_avx2(a, w, c);
+    for (; count >= 5; count -= 5, a += 5, c += 320)
+        output_5_avx2(a, w, c);
+    for (; count >= 3; count -= 3, a += 3, c += 192)
+        output_3_avx2(a, w, c);
     for (; count >= 2; count -= 2, a += 2, c += 128)
-        output_last_2_avx2(a, w, c);
+        output_2_avx2(a, w, c);
     for (; count >= 1; count -= 1, a += 1, c += 64)
-        output_last_1_avx2(a, w, c);
+        output_1_avx2(a, w, c);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 3 panel(s) */
+/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
 static size_t output_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32 * 1;
@@ -5025,16 +4982,13 @@ TARGET static void output_part_avx2(const float *packed, const float *a, float *
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 3;
-    for (size_t panel = panel_0; panel < least(panel_0 + 3, 3); panel++) {
-        const float *w = packed + 12304 + panel * 1536;
+    const size_t panel_0 = part % 1 * 4;
+    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+        const float *w = packed + 12304 + panel * 1024;
         const float *a_head = a;
-        float *c_head = c + panel * 24;
+        float *c_head = c + panel * 16;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            if (panel < 2)
-                output_avx2(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
-            else
-                output_last_avx2(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            output_avx2(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -5179,10 +5133,8 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #undef vec_div
 #undef vec_max
 #undef vec_min
-#undef vec_and
 #undef vec_eq
 #undef vec_ge
-#undef vec_not_less
 #undef vec_select
 #undef vec_any_ne
 #undef vec_any_eq
@@ -5901,7 +5853,7 @@ TARGET static void keys_1_avx512(const float *a, const float *b, float *c, const
 /* one panel over up to 32 tokens */
 TARGET static void keys_avx512(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
-    for (; count >= 6; count -= 6, a += 6, c += 96)
+    for (; count >= 6 && count != 20; count -= 6, a += 6, c += 96)
         keys_6_avx512(a, w, c, at);
     for (; count >= 5; count -= 5, a += 5, c += 80)
         keys_5_avx512(a, w, c, at);
@@ -7844,7 +7796,7 @@ TARGET static void output_1_avx512(const float *a, const float *b, float *c)
 /* one panel over up to 32 tokens */
 TARGET static void output_avx512(const float *a, const float *w, float *c, size_t count)
 {
-    for (; count >= 6; count -= 6, a += 6, c += 384)
+    for (; count >= 6 && count != 20; count -= 6, a += 6, c += 384)
         output_6_avx512(a, w, c);
     for (; count >= 5; count -= 5, a += 5, c += 320)
         output_5_avx512(a, w, c);
@@ -8103,13 +8055,9 @@ TARGET static inline float32x4_t max_neon(float32x4_t a, float32x4_t b)
 #define mask_neon(m) vreinterpretq_f32_u32(m)
 #define bits_neon(a) vreinterpretq_u32_f32(a)
 
-#define vec_and(a, b) mask_neon(vandq_u32(bits_neon(a), bits_neon(b)))
-
 #define vec_eq(a, b) mask_neon(vceqq_f32(a, b))
 
 #define vec_ge(a, b) mask_neon(vcgeq_f32(a, b))
-
-#define vec_not_less(a, b) mask_neon(vmvnq_u32(vcltq_f32(a, b)))
 
 /* mask ? a : b */
 #define vec_select(mask, a, b) vbslq_f32(bits_neon(mask), a, b)
@@ -8121,13 +8069,14 @@ TARGET static inline float32x4_t max_neon(float32x4_t a, float32x4_t b)
 /* 2^i, from the low bits i + 127 */
 #define vec_power(u) mask_neon(vshlq_n_u32(bits_neon(u), 23))
 
-/* 2^t, infinity from 128 on, 0 below -126, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves i + 127 in the low bits;
+/* 2^t, infinity from 128 on, 0 below -126.5, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves
+ * i + 127 in the low bits, 0 for the i of -127;
  * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
  * its rounding. */
 TARGET static inline vec exp2_neon(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
-    const vec bounded = vec_min(vec_splat(128.0f), t);
+    const vec bounded = vec_max(vec_splat(-127.0f), vec_min(vec_splat(128.0f), t));
     const vec u = vec_add(bounded, magic);
     const vec f = vec_sub(bounded, vec_sub(u, magic));
     vec p = vec_splat(0.0013276472f);
@@ -8136,8 +8085,7 @@ TARGET static inline vec exp2_neon(vec t)
     p = vec_fma(p, f, vec_splat(0.2402212f));
     p = vec_fma(p, f, vec_splat(0.69314694f));
     p = vec_fma(p, f, vec_splat(1.0000001f));
-    p = vec_mul(p, vec_power(u));
-    return vec_and(p, vec_not_less(t, vec_splat(-126.0f)));
+    return vec_mul(p, vec_power(u));
 }
 #define vec_exp2(t) exp2_neon(t)
 
@@ -10361,10 +10309,8 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
 #undef vec_min
 #undef mask_neon
 #undef bits_neon
-#undef vec_and
 #undef vec_eq
 #undef vec_ge
-#undef vec_not_less
 #undef vec_select
 #undef vec_any_ne
 #undef vec_any_eq
@@ -10431,7 +10377,7 @@ static const struct packer {
     {TINY_ISA_SCALAR, "scalar", 0x8c473ae4c3b2da3bu, pack_scalar},
 #endif
 #if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX2, "avx2", 0xc7739e470082634cu, pack_avx2},
+    {TINY_ISA_AVX2, "avx2", 0x75baa3c7ae234f91u, pack_avx2},
 #endif
 #if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
     {TINY_ISA_AVX512, "avx512", 0x9719846560fe0f42u, pack_avx512},
