@@ -92,6 +92,7 @@ check_sanitized() { # NAME COMPILER_AND_FLAGS OPTION...
         >"$log" 2>&1 || fail "CC='${compiler%% *}' CFLAGS='${compiler#* }' $build/sanitized/attnrun check $spec $*"
 }
 one_sanitized() { check_sanitized "$1" "$2" --batch 3; }
+one_sanitized_all() { check_sanitized "$1" "$2" --batch 3 --isa "$(sh "$root/tests/isas_here.sh" all)"; }
 one_sanitized_folded() {
     check_sanitized "$1" "$2" --batch 3 --set plan.fold=on --set plan.value_layout=blocks --set plan.depth_slab=5 \
         --set plan.prefetch=on
@@ -229,7 +230,7 @@ add_sanitized() {
     # at -O1 it takes six times as long
     for name in $vectors; do job sanitized "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
     for name in grouped_cross split_conv_cross_out_in every_mask; do
-        for how in sanitized_folded sanitized_crowd; do job $how "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
+        for how in sanitized_folded sanitized_crowd sanitized_all; do job $how "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
     done
     job sanitized conv_cross_padding "${CC:-gcc}" -O1 $flags -fno-sanitize-recover=all
 }

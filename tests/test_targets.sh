@@ -97,6 +97,23 @@ one_selftest() { # SPEC
     $emulator "$result.wasm" >"$result.log" 2>&1 && grep -qx ok "$result.log" || fail "the selftest of $1 on $target"
 }
 
+# The same under the sanitizers: what is linked in where the target has their libraries, else UBSan alone, by traps.
+one_sanitized() { # SPEC
+    local flags traps="-fsanitize=undefined -fsanitize-undefined-trap-on-error"
+    mkdir "$result.d"
+    # shellcheck disable=SC2086 # flags are words
+    for flags in "-fsanitize=address,undefined -fno-sanitize-recover=all" "$traps"; do
+        $compiler $flags -o "$result.wasm" "$work/probe.c" >"$result.log" 2>&1 &&
+            $emulator "$result.wasm" >"$result.log" 2>&1 && break
+    done
+    # shellcheck disable=SC2086
+    "$ATTNGEN" --isa all -o "$result.d" "$1" >"$result.log" 2>&1 &&
+        "$ATTNRUN" selftest "$1" -o "$result.d/selftest_of_it.c" >>"$result.log" 2>&1 &&
+        $compiler -std=c11 -O1 -g $flags -o "$result.wasm" "$result.d"/*.c >>"$result.log" 2>&1 ||
+        fail "the selftest of $1 with $compiler $flags"
+    $emulator "$result.wasm" >"$result.log" 2>&1 && grep -qx ok "$result.log" || fail "the selftest of $1 with $flags on $target"
+}
+
 one_check() { # SPEC: at most 40 positions, as emulators are slow
     local n
     n=$(awk '$1 == "seq_len" { print $3 < 40 ? $3 : 40 }' "$1")
@@ -126,6 +143,7 @@ for program in "$ATTNGEN" "$ATTNRUN"; do
     [ -x "$program" ] || { echo "$program: error: not there; build it with make" >&2; exit 3; }
 done
 work=$(mktemp -d) || exit 3
+export ASAN_OPTIONS=detect_leaks=0 # a leak is looked for with ptrace, which emulators lack
 trap 'rm -rf "$work"' EXIT
 trap 'exit 3' HUP INT TERM
 mkdir "$work/results"
@@ -179,10 +197,12 @@ if [ -n "${EVERYTHING:-}" ]; then
     vectors=$(ls tests/vectors/*.layer tests/data/*.layer)
     examples=$(ls examples/*.layer)
     warned="$examples $(ls tests/vectors/*.layer)"
+    sanitized=$vectors
 else
     vectors=$(for name in $few; do echo "tests/vectors/$name.layer"; done)
     examples=examples/kws.layer
     warned="examples/tiny.layer tests/vectors/every_mask.layer"
+    sanitized=tests/vectors/every_mask.layer
 fi
 
 for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
@@ -203,6 +223,9 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
         job vector "$spec"
     done
     job selftest examples/window.layer
+    for spec in $sanitized; do
+        job sanitized "$spec"
+    done
     [[ $emulator = node* ]] && continue # check needs memory that can be protected
     for spec in $examples; do
         job check "$spec"
