@@ -84,7 +84,7 @@ static void print_plot(FILE *out, const struct plot *plot, bool spread)
         fputs("<figcaption>Medians; boxes: quartiles; whiskers: the rest but outliers; ×: the largest outlier.",
               out);
     if (plot->beyond > 0)
-        fprintf(out, " Samples of %zu points lie above.", plot->beyond);
+        fprintf(out, " Samples of %zu point%s lie above.", plot->beyond, plot->beyond == 1 ? "" : "s");
     fputs(spread ? "</figcaption>\n</figure>\n" : "</figure>\n", out);
 }
 
@@ -92,6 +92,8 @@ static bool print_plots(FILE *out, const struct records *records, const struct c
 {
     struct plots plots;
     const bool good = plots_make(&plots, records, columns, diag);
+    if (good && plots.cut != NULL)
+        fprintf(out, "<p>The plots show the first %d values of %s; the table has all.</p>\n", PLOTS_SERIES_MOST, plots.cut);
     for (size_t g = 0; good && g < plots.count; g++) {
         fputs("<section>\n<h2>", out);
         print_html_text(out, plots.group[g].title[0] != '\0' ? plots.group[g].title : "Plots");

@@ -9,7 +9,7 @@
 #include "../gen/embedded.h"
 #include "gnuplot.h"
 
-#define MANY 64   /* values of x that are each a tick, at most; series of a plot */
+#define MANY PLOTS_SERIES_MOST /* values of x that are each a tick, at most; series of a plot */
 #define TICKS 14
 #define WIDE_SPAN 50 /* from this ratio of the largest to the least x on, the axis is logarithmic */
 #define SPREAD_MOST 2.0 /* times the largest median: what is drawn of the spread */
@@ -46,6 +46,7 @@ static const struct quantity {
 /* What the varied keys become. */
 struct layout {
     const char *x, *series;    /* series NULL: a single one */
+    const char *cut;           /* which of them has more values than are drawn */
     bool numbers, logarithmic;
     const char *rest[MANY];    /* the other keys, and what differs between machines */
     size_t rest_count;
@@ -90,6 +91,16 @@ static size_t index_of(const char *const *values, size_t count, const char *valu
     return at;
 }
 
+/* Whether a field has more values than are drawn. */
+static bool is_cut(const char *const *values, size_t count, const struct records *records, const char *name)
+{
+    for (size_t i = 0; i < records->count; i++)
+        if (record_get(&records->record[i], "us") != NULL &&
+            index_of(values, count, record_get_text(&records->record[i], name)) == count)
+            return true;
+    return false;
+}
+
 static void choose_keys(struct layout *l, const struct records *records, const struct columns *columns)
 {
     static const char *const machine[] = {"cpu", "compiler", "flags"};
@@ -126,6 +137,10 @@ static void make_layout(struct layout *l, const struct records *records, const s
     choose_keys(l, records, columns);
     l->x_count = distinct(l->x_value, records, l->x);
     l->series_count = distinct(l->series_value, records, l->series);
+    if (is_cut(l->series_value, l->series_count, records, l->series))
+        l->cut = l->series;
+    else if (!l->numbers && is_cut(l->x_value, l->x_count, records, l->x))
+        l->cut = l->x;
     for (size_t i = 0; i < records->count; i++) {
         if (record_get(&records->record[i], "us") == NULL)
             continue;
@@ -436,6 +451,7 @@ bool plots_make(struct plots *plots, const struct records *records, const struct
     struct layout layout;
     *plots = (struct plots){0};
     make_layout(&layout, records, columns);
+    plots->cut = layout.cut;
     char *folder = folder_make(diag), *script = NULL, *path = NULL;
     bool good = folder != NULL && (path = path_join(folder, "script")) != NULL &&
                 make_groups(plots, &layout, records) && (script = make_script(plots, &layout, records, folder)) != NULL;

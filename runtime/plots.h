@@ -23,9 +23,12 @@ struct plot_group {
     size_t count;
 };
 
+#define PLOTS_SERIES_MOST 64
+
 struct plots {
     struct plot_group *group;
     size_t count;
+    const char *cut; /* the key of whose values only the first PLOTS_SERIES_MOST are drawn; NULL: there is none */
 };
 
 /* False with the reason in `diag`; plots_free() in any case. */

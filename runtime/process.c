@@ -279,6 +279,17 @@ bool process_call(struct process_result *result, void (*work)(void *context, FIL
     return follow(result, "attnrun", ends[0], child, tick, context, diag);
 }
 
+const char *process_unanswered(const struct process_result *result, size_t wanted, char text[80])
+{
+    if (result->signal == 0 && result->exit_code == 0 && result->size == wanted)
+        return NULL;
+    if (result->signal != 0)
+        snprintf(text, 80, "the kernel was killed by signal %d", result->signal);
+    else
+        snprintf(text, 80, "the process of the kernel ended with code %d", result->exit_code);
+    return text;
+}
+
 /* ---- files and folders ----------------------------------------------------------------------------------------- */
 
 char *path_join(const char *folder, const char *name)

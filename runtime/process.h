@@ -35,6 +35,10 @@ bool process_run(struct process_result *result, char *const argv[], const char *
  * answers by writing to `answer`, which becomes the output. `tick`, if not NULL, is called about once a second. */
 bool process_call(struct process_result *result, void (*work)(void *context, FILE *answer), void *context,
                   void (*tick)(void *context), struct diag *diag);
+
+/* What ended a process_call with a kernel that was to answer so many bytes, in `text`; NULL: it answered. */
+const char *process_unanswered(const struct process_result *result, size_t wanted, char text[80]);
+
 /* Whether one of the held signals waits. */
 bool signals_waiting(void);
 

@@ -681,18 +681,6 @@ static void tick(void *context)
     show_progress(((struct job *)context)->sweep);
 }
 
-/* What ended a process that was to answer so many bytes; NULL: it answered. */
-static const char *unanswered(const struct process_result *result, size_t wanted, char text[80])
-{
-    if (result->signal == 0 && result->exit_code == 0 && result->size == wanted)
-        return NULL;
-    if (result->signal != 0)
-        snprintf(text, 80, "the kernel was killed by signal %d", result->signal);
-    else
-        snprintf(text, 80, "the process of the kernel ended with code %d", result->exit_code);
-    return text;
-}
-
 /* False when interrupted or when no process can be started. */
 static bool call_examine(struct examined *e, struct sweep *s, const struct point *p, struct diag *diag)
 {
@@ -703,7 +691,7 @@ static bool call_examine(struct examined *e, struct sweep *s, const struct point
     show_progress(s);
     if (!process_call(&result, examine, &job, tick, diag))
         return false;
-    const char *why = unanswered(&result, sizeof *e, text);
+    const char *why = process_unanswered(&result, sizeof *e, text);
     *e = (struct examined){.status = STATUS_FAILED};
     if (why == NULL)
         memcpy(e, result.output, sizeof *e);
@@ -767,7 +755,7 @@ static bool end_group(struct sweep *s, struct group *g, struct diag *diag)
     show_progress(s);
     if (!process_call(&result, time_points, &job, tick, diag))
         return false;
-    const char *why = unanswered(&result, g->count * sizeof(struct timing), text);
+    const char *why = process_unanswered(&result, g->count * sizeof(struct timing), text);
     const struct timing *timings = (const void *)result.output;
     bool good = true;
     for (size_t i = 0; good && i < g->count; i++)

@@ -212,13 +212,34 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
     words_free(&words);
 }
 
+/* In a process of its own, which a wrong kernel may take with it. */
+static void verify(void *context, FILE *answer)
+{
+    struct tune *t = context;
+    const struct findings f = subject_verify(&t->subject, isa_of(t)->id, t->diag);
+    fwrite(&f, sizeof f, 1, answer);
+}
+
 /* Accuracy and promises. False when the kernel is wrong, which is said and counted, or with the reason in `diag`. */
 static bool check_kernel(struct tune *t, const struct kernel *kernel, const struct plan_request *request)
 {
     if (!compute(t, kernel))
         return false;
-    const struct findings f = subject_verify(&t->subject, isa_of(t)->id, t->diag);
+    struct process_result result;
+    struct findings f = {.verdict = VERDICT_FAILED};
+    char text[80];
+    const bool called = process_call(&result, verify, t, NULL, t->diag);
     t->subject.kernel = NULL;
+    if (!called)
+        return false;
+    const char *why = process_unanswered(&result, sizeof f, text);
+    if (why == NULL)
+        memcpy(&f, result.output, sizeof f);
+    else
+        snprintf(f.why, sizeof f.why, "%s while it was checked", why);
+    free(result.output);
+    if (f.verdict == VERDICT_NONE)
+        diag_environment(t->diag, t->spec, "out of memory");
     if (f.verdict == VERDICT_FAILED) {
         t->wrong++;
         report_wrong(t, &f, request);

@@ -185,9 +185,11 @@ absent x
 # ---- a candidate that is wrong ----
 
 # whoever asks something of a plan loses a key, but for the scalar kernel, which candidates do not check
-cp -r "$templates" broken
-fault='$ if plan.isa ~= "scalar" and plan.reasons[1].text:find("^from the") then\n    keys -= keys > 1;\n$ end'
-sed -i "/^TARGET static void values_\${vecs}x_\${ISA}(/,/^{/ s/^{/{\n$fault/" broken/values.in
+for what in 'broken keys -= keys > 1;' 'crashing *(volatile int *)8 = 0;'; do
+    cp -r "$templates" "${what%% *}"
+    fault='$ if plan.isa ~= "scalar" and plan.reasons[1].text:find("^from the") then\n    '${what#* }'\n$ end'
+    sed -i "/^TARGET static void values_\${vecs}x_\${ISA}(/,/^{/ s/^{/{\n$fault/" "${what%% *}/values.in"
+done
 if [ "$isa" = scalar ]; then
     echo "skipped: a wrong candidate, as this machine has the scalar kernel alone"
     skipped=$((skipped + 1))
@@ -202,6 +204,11 @@ else
     run 1 sh repeat
     check "which shows the fault" grep -q '^FAILED' out
     swept "a wrong candidate"
+    run 1 "$attnrun" tune small.layer --templates crashing --budget 0 -o small.plan
+    says "a plan makes a kernel that is wrong"
+    says "the kernel was killed by signal 11 while it was checked"
+    check "the old file stays after a crash" cmp -s small.plan before.plan
+    swept "a candidate that crashes"
 fi
 
 # ---- interrupted ----
