@@ -11,29 +11,12 @@ ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") || exit 3
 export ATTNGEN CFLAGS=-O0 XDG_CACHE_HOME="$build/cache"
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
+. tests/checks.sh
+shown=(err out) excerpt=(head -n 30)
 cd "$work" || exit 3
-passed=0 failed=0 skipped=0
 
 printf 'd_model = 8\nh = 2\nseq_len = 20\n' >small.layer
 quick=(--isa scalar --seconds 0.001 --rounds 3)
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        sed 's/^/    /' err out 2>/dev/null | head -30
-    fi
-}
-
-skip() {
-    echo "skipped: $1"
-    skipped=$((skipped + 1))
-}
 
 # run STATUS ARGUMENT…: attnrun must end with that status; its output goes to out and err
 run() {
@@ -337,5 +320,4 @@ else
     skip "the page: no gnuplot"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+tally

@@ -15,21 +15,9 @@ export ATTNGEN ATTNRUN CC=${CC:-gcc} XDG_CACHE_HOME=$work/cache
 export CFLAGS=-O0 # of the programs, which need not be fast
 unset HEADS SWEEP SPEC
 real=$ATTNRUN
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+shown=(out err)
 cd "$work" || exit 3
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        sed 's/^/    /' out err 2>/dev/null
-    fi
-}
 
 # tune STATUS ARGUMENT…: $tuner must end with that status
 tune() {
@@ -132,16 +120,13 @@ if command -v python3 >/dev/null; then
     real_case again --folder again --heads 1,2,3 --sweep "--isa scalar --rounds 3 --seconds 0.01"
     tune 3 16 1000000 --spec missing.layer
 else
-    skipped=$((skipped + 1))
-    echo "skipped: autotune.py, python3 is not here"
+    skip "autotune.py, python3 is not here"
 fi
 
 if command -v shellcheck >/dev/null; then
     check "shellcheck" shellcheck "$here/autotune.sh"
 else
-    skipped=$((skipped + 1))
-    echo "skipped: shellcheck is not here"
+    skip "shellcheck is not here"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+tally

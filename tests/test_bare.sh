@@ -18,25 +18,8 @@ work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache
 unset CFLAGS MAKEFLAGS MAKELEVEL
-passed=0 failed=0 skipped=0
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@" >"$work/log" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        head -n 20 "$work/log" | sed 's/^/    /'
-    fi
-}
-
-skip() {
-    skipped=$((skipped + 1))
-    echo "skipped: $1"
-}
+. tests/checks.sh
+log=$work/log excerpt=(head -n 20)
 
 # own_headers COMPILER: the folder of the headers that it brings itself
 own_headers() {
@@ -146,5 +129,4 @@ else
     example run-aarch64 neon
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+tally

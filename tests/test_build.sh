@@ -12,22 +12,11 @@ source=$PWD
 build=$(realpath "${BUILD:-build}") || exit 3
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+log=$work/log excerpt=(tail -n 30)
 unset MAKEFLAGS MAKELEVEL MFLAGS CC LDFLAGS DESTDIR PREFIX ATTNGEN CMAKE_GENERATOR
 export CFLAGS=-O0 LC_ALL=C.UTF-8
 
-# check TEXT COMMAND…: the command must succeed; its output is shown when it does not
-check() {
-    local text=$1
-    shift
-    if "$@" >"$work/log" 2>&1 </dev/null; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        tail -n 30 "$work/log" | sed 's/^/    /'
-    fi
-}
 not() { ! "$@"; }
 
 # has TEXT TOOL…: whether all of the tools are here; if not, TEXT is skipped
@@ -36,8 +25,7 @@ has() {
     shift
     for tool; do
         if ! command -v "$tool" >/dev/null; then
-            skipped=$((skipped + 1))
-            echo "skipped: $text (no $tool here)"
+            skip "$text (no $tool here)"
             return 1
         fi
     done
@@ -349,5 +337,4 @@ rm "$here/share/attngen/mine"
 check "make uninstall again" make_it uninstall
 check "its folders are gone" not find "$here/share/attngen" "$here/lib/cmake/attngen" "$here/share/doc/attngen"
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+tally

@@ -7,7 +7,8 @@ attngen=$(realpath "${ATTNGEN:-build/attngen}") || exit 3
 work=$(mktemp -d) || exit 3
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 templates=$PWD/templates
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+shown=(out err)
 
 cd "$work" || exit 3
 cat >tiny.layer <<'SPEC'
@@ -15,19 +16,6 @@ d_model = 64
 h = 4
 seq_len = 32
 SPEC
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        sed 's/^/    /' out err 2>/dev/null
-    fi
-}
 
 # run STATUS ARGUMENT…: attngen must end with that status; its output goes to out and err
 run() {
@@ -174,8 +162,7 @@ for ((kib = 16000; kib > 2000; kib -= 250)); do
     esac
 done
 if [ $starved -eq 0 ]; then
-    skipped=$((skipped + 1))
-    echo "skipped: no memory (the program either starts and finishes or does not start; is it a sanitized build?)"
+    skip "no memory (the program either starts and finishes or does not start; is it a sanitized build?)"
 fi
 
 # ---- --explain ----
@@ -234,5 +221,4 @@ run 2 --templates own -o ten tiny.layer
 says "own/kernel.h.in:$(wc -l <own/kernel.h.in): error: unknown name 'no_such_name'"
 absent ten
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+tally

@@ -15,21 +15,9 @@ trap 'one_node_stop; rm -rf "$work"' EXIT
 trap 'exit 3' HUP INT TERM
 export ATTNRUN CC=${CC:-gcc} CFLAGS=-O0 XDG_CACHE_HOME=$work/cache
 unset SHARDS MACHINES JOBS
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+shown=(out err)
 cd "$work" || exit 3
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        sed 's/^/    /' out err 2>/dev/null
-    fi
-}
 
 # run STATUS COMMAND…: it must end with that status
 run() {
@@ -40,11 +28,6 @@ run() {
     check "$* → $got, not $wanted" test $got -eq "$wanted"
 }
 says() { check "says '$1'" grep -qF -- "$1" out err; }
-
-skip() {
-    skipped=$((skipped + 1))
-    echo "skipped: $1"
-}
 
 # What of a table must not depend on where and when it was measured.
 points() {
@@ -126,5 +109,4 @@ else
     skip "shellcheck is not here"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+tally

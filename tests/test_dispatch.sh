@@ -14,26 +14,10 @@ export ATTNGEN=$attngen XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 trap 'exit 3' HUP INT TERM
-passed=0 failed=0 skipped=0
-
-# result STATUS TEXT
-result() {
-    if [ "$1" -eq 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $2"
-    fi
-}
-
-skip() {
-    skipped=$((skipped + 1))
-    echo "skipped: $*"
-}
+. tests/checks.sh
 
 finish() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" -eq 0 ]
+    tally
     exit
 }
 

@@ -19,19 +19,8 @@ if [ ! -x "$ATTNGEN" ]; then
     exit 3
 fi
 
-passed=0 failed=0
-# check TEXT COMMAND…: the command must succeed
-check() {
-    text=$1
-    shift
-    if "$@" >"$work/log" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        head -n 40 "$work/log" | sed 's/^/    /'
-    fi
-}
+. tests/checks.sh
+log=$work/log excerpt=(head -n 40)
 
 # ---- the kept text ----
 

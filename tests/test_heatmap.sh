@@ -14,22 +14,10 @@ trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache TMPDIR=$work/tmp
 export CFLAGS=-O0 # of the kernels, which need not be fast
 vectors=$root/tests/vectors
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+shown=(out err)
 mkdir "$TMPDIR"
 cd "$work" || exit 3
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        sed 's/^/    /' out err 2>/dev/null
-    fi
-}
 
 # run STATUS ARGUMENT…: attnrun heatmap must end with that status; its output goes to out and err
 run() {
@@ -67,9 +55,9 @@ path=$work/empty run 3 "${grouped[@]}" -o bad.svg;  says "gnuplot-nox"
 check "without gnuplot nothing is compiled" test ! -e cache
 
 if ! command -v gnuplot >/dev/null; then
-    echo "skipped: every picture, gnuplot is not here"
-    echo "$passed passed, $failed failed, $((skipped + 1)) skipped"
-    exit $((failed > 0))
+    skip "every picture, gnuplot is not here"
+    tally
+    exit
 fi
 
 run 2 "${grouped[@]}" -o bad.svg --head 6;          says "0 to 5 are possible"
@@ -110,8 +98,7 @@ check "no legend for what is not there" eval '! grep -q "rgb(214, *40, *57)" all
 
 printf 'name = distant\nd_model = 8\nh = 2\nseq_len = 1100\nmask = causal\n' >long.layer
 if ! command -v python3 >/dev/null; then
-    skipped=$((skipped + 1))
-    echo "skipped: pixels and texts, python3 is not here"
+    skip "pixels and texts, python3 is not here"
 else
     look() { python3 -B "$root/tests/heatmap.py" "$@" >out 2>err; }
     check "each head, its weights" look check all.svg sqrt 0 0,1,2,3,4,5 "${grouped[2]}" causal
@@ -172,5 +159,4 @@ check "a full disk is an error" eval '(ulimit -f 1000; trap "" XFSZ
     test $? -eq 3 && grep -q "pixels.rgb: error" err)'
 check "a full disk: no picture" test ! -e full.svg
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+tally

@@ -10,19 +10,7 @@ build=${BUILD:-build}
 export ATTNGEN=${ATTNGEN:-$build/attngen}
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-    fi
-}
+. tests/checks.sh
 
 tag=SPDX-License-Identifier
 check "LICENSE is the MIT licence" test "$(head -n 1 LICENSE)" = "MIT License"

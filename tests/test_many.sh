@@ -12,21 +12,9 @@ strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 work=$(mktemp -d) || exit 3
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 trap 'exit 3' HUP INT TERM
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+log=log shown=(log err) excerpt=(head -n 20)
 cd "$work" || exit 3
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@" >log 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        sed 's/^/    /' log err 2>/dev/null | head -n 20
-    fi
-}
 
 # run STATUS WORD…: attngen must end with that status; its output goes to out and err
 run() {
@@ -125,8 +113,7 @@ if [ "$compilers" = "${CLANG-clang}" ]; then
 elif command -v "${CLANG-clang}" >/dev/null; then
     compilers="$compilers ${CLANG-clang}"
 else
-    skipped=$((skipped + 1))
-    echo "skipped: clang is not here"
+    skip "clang is not here"
 fi
 run 0 --set name=block --set d_model=32 --set h=4 --set seq_len=21 --set bias=true --set mask=causal tiny.layer
 for cc in $compilers; do
@@ -142,5 +129,4 @@ for cc in $compilers; do
     check "several shapes: none is there twice" test -z "$(uniq -d symbols)"
 done
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+tally

@@ -16,29 +16,13 @@ for program in "$attngen" "$attnrun" "$recast"; do
 done
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
+. tests/checks.sh
+log=log
+show() { head -n 20 log err 2>/dev/null | sed 's/^/    /'; }
 cd "$work" || exit 3
 export ATTNGEN=$attngen XDG_CACHE_HOME=$work/cache
 unset CFLAGS
 CC=${CC:-gcc}
-passed=0 failed=0 skipped=0
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@" >log 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        head -n 20 log err 2>/dev/null | sed 's/^/    /'
-    fi
-}
-
-skip() {
-    skipped=$((skipped + 1))
-    echo "skipped: $1"
-}
 
 pack() { "$attnrun" pack "$@" >out 2>err </dev/null; }
 
@@ -259,5 +243,4 @@ check "a block that does not fit is an error" eval '(ulimit -f 250; trap "" XFSZ
     test $? -eq 3 && grep -q "full/b.c: error: cannot be written" err)'
 check "and leaves nothing behind: $(ls full)" rmdir full
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+tally

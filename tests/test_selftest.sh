@@ -14,26 +14,9 @@ strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 work=$(mktemp -d) || exit 3
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 trap 'exit 3' HUP INT TERM
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+log=log excerpt=(head -n 20)
 cd "$work" || exit 3
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@" >log 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        head -n 20 log | sed 's/^/    /'
-    fi
-}
-
-skip() {
-    skipped=$((skipped + 1))
-    echo "skipped: $*"
-}
 
 compilers=$cc
 if [ "$cc" = "${CLANG-clang}" ]; then
@@ -216,5 +199,4 @@ check "a file that does not fit" ends 3 '^tiny_test.c: error: cannot be written:
     bash -c 'ulimit -f 20; trap "" XFSZ; "$ATTNRUN" selftest --attngen ../header_only "$1"' - "$tiny"
 check "help" eval '"$ATTNRUN" help selftest | grep -q -- "-o, --out FILE"'
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+tally

@@ -147,13 +147,9 @@ export ASAN_OPTIONS=detect_leaks=0 # a leak is looked for with ptrace, which emu
 trap 'rm -rf "$work"' EXIT
 trap 'exit 3' HUP INT TERM
 mkdir "$work/results"
-number=0 failed=0 skipped=0
+number=0
+. tests/checks.sh
 : >"$work/jobs"
-
-skip() {
-    skipped=$((skipped + 1))
-    echo "skipped: $*"
-}
 
 job() { # KIND WORD…
     number=$((number + 1))
@@ -210,8 +206,7 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
     row_of "$name"
     can_build || continue
     if ! make_runtime >"$work/log" 2>&1; then
-        failed=$((failed + 1))
-        echo "FAILED: attnrun for $target"
+        result 1 "attnrun for $target"
         head -n 30 "$work/log"
         continue
     fi
@@ -246,5 +241,4 @@ done <"$work/jobs" | awk -F'|' '
 
 passed=$(find "$work/results" -name '*.passed' | wc -l)
 failed=$((failed + number - passed))
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+tally

@@ -10,25 +10,8 @@ ATTNGEN=$(realpath "${ATTNGEN:-${BUILD:-build}/attngen}") || exit 3
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 trap 'exit 3' HUP INT TERM
-passed=0 failed=0 skipped=0
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@" >"$work/log" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        head -n 20 "$work/log" | sed 's/^/    /'
-    fi
-}
-
-skip() {
-    skipped=$((skipped + 1))
-    echo "skipped: $*"
-}
+. tests/checks.sh
+log=$work/log excerpt=(head -n 20)
 
 # links COMPILER FLAG: whether a program with that flag can be built and run here
 links() {
@@ -92,5 +75,4 @@ else
     skip "ThreadSanitizer: $cc cannot build such programs here"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+tally

@@ -14,7 +14,8 @@ work=$(mktemp -d) || exit 3
 # a compiler whose parent was killed may still write
 trap 'rm -rf "$work" 2>/dev/null || { sleep 2; rm -rf "$work"; }' EXIT
 export ATTNGEN=$attngen XDG_CACHE_HOME=$work/cache TMPDIR=$work/tmp CFLAGS=-O1
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+shown=(out err)
 mkdir "$work/tmp"
 cd "$work" || exit 3
 
@@ -25,19 +26,6 @@ seq_len = 20
 mask = causal
 bias = true
 SPEC
-
-# check TEXT COMMAND…: the command must succeed
-check() {
-    local text=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $text"
-        sed 's/^/    /' out err 2>/dev/null
-    fi
-}
 
 # run STATUS COMMAND…: it must end with that status; its output goes to out and err
 run() {
@@ -140,8 +128,7 @@ if grep -q '^model name' /proc/cpuinfo; then
     says "full.plan:$line: warning: the scalar plan was measured on 'Another', this is '"
     check "a warning for each section" test "$(grep -c 'warning:' err)" -eq 3
 else
-    echo "skipped: /proc/cpuinfo names no CPU to warn of"
-    skipped=$((skipped + 2))
+    skip "/proc/cpuinfo names no CPU to warn of" 2
 fi
 check "the same bytes with the warning" diff -r one three
 sed 's/^cpu = .*/cpu = One more/; s/^compiler = .*/compiler = one more/' full.plan >else/full.plan
@@ -191,8 +178,7 @@ for what in 'broken keys -= keys > 1;' 'crashing *(volatile int *)8 = 0;'; do
     sed -i "/^TARGET static void values_\${vecs}x_\${ISA}(/,/^{/ s/^{/{\n$fault/" "${what%% *}/values.in"
 done
 if [ "$isa" = scalar ]; then
-    echo "skipped: a wrong candidate, as this machine has the scalar kernel alone"
-    skipped=$((skipped + 1))
+    skip "a wrong candidate, as this machine has the scalar kernel alone"
 else
     cp small.plan before.plan
     run 1 "$attnrun" tune small.layer --templates broken --budget 0 -o small.plan
@@ -228,5 +214,4 @@ for signal in TERM KILL; do
     [ "$signal" = KILL ] || swept "SIG$signal"
 done
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+tally

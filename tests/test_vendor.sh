@@ -10,17 +10,7 @@ cd "$(dirname "$0")/.." || exit 3
 attngen=${ATTNGEN:-${BUILD:-build}/attngen}
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-
-# result STATUS TEXT
-result() {
-    if [ "$1" -eq 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $2"
-    fi
-}
+. tests/checks.sh
 
 if [ -n "${UPDATE:-}" ]; then
     "$attngen" -o examples/vendor examples/tiny.layer || exit
@@ -43,8 +33,7 @@ near() {
 
 for compiler in gcc clang; do
     if ! command -v $compiler >/dev/null; then
-        skipped=$((skipped + 1))
-        echo "skipped: no $compiler here"
+        skip "no $compiler here"
         continue
     fi
     alone=$work/$compiler
@@ -62,5 +51,4 @@ done
 [ "$(wc -l <examples/vendor/main.c)" -le 60 ] && [ "$(wc -l <examples/vendor/Makefile)" -le 4 ]
 result $? "main.c stays at 60 lines, the Makefile at three and the licence"
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+tally

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Counting checks, for the scripts of this folder: . tests/checks.sh
+#
+#   check TEXT COMMAND…    the command must succeed; in this shell, so that what it sets and where it goes stays
+#   result STATUS TEXT     the same of a command that has run: its status must be 0
+#   skip TEXT [COUNT]      one check, or COUNT, that this machine cannot make
+#   tally                  the last line, and 0 where nothing failed
+#
+# What a script may set, to have more shown of a check that fails than its TEXT:
+#   log=FILE               takes what the command of a check writes, and is shown; the command's input is empty then
+#   shown=(FILE…)          are shown in place of that; one that is not there is passed over
+#   excerpt=(COMMAND…)     the filter that shortens them, as in (head -n 20)
+# or, where that is not enough, a show() of its own.
+passed=0 failed=0 skipped=0
+log='' shown=() excerpt=(cat)
+
+show() { sed 's/^/    /' "${shown[@]:-$log}" 2>/dev/null | "${excerpt[@]}"; }
+
+logged() { if [ -n "$log" ]; then "$@" >"$log" 2>&1 </dev/null; else "$@"; fi; }
+
+result() {
+    if [ "$1" -eq 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $2"
+    fi
+}
+
+check() {
+    local text=$1
+    shift
+    if logged "$@"; then
+        result 0 "$text"
+    else
+        result 1 "$text"
+        show
+    fi
+}
+
+skip() {
+    echo "skipped: $1"
+    skipped=$((skipped + ${2:-1}))
+}
+
+tally() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" -eq 0 ]
+}
