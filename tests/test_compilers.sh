@@ -175,7 +175,7 @@ if is_here valgrind; then
 fi
 
 export work ATTNGEN root strict
-xargs -P "$JOBS" -L 1 "$self" --one <"$work/jobs" || exit 3
+xargs -r -P "$JOBS" -L 1 "$self" --one <"$work/jobs" || exit 3
 cat "$work"/*.result >"$work/all"
 grep -v '^passed' "$work/all"
 grep '^passed' "$work/all" | sort | uniq -c | awk '{ printf "%4d passed: %s by %s\n", $1, $3, $4 }'

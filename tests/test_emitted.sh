@@ -242,7 +242,7 @@ done
 
 unset ATTNRUN # the sanitized one finds the generator beside itself
 export ATTNGEN='' build root work CXX
-xargs -P "$JOBS" -L 1 "$self" --one <"$jobs" || exit 3
+xargs -r -P "$JOBS" -L 1 "$self" --one <"$jobs" || exit 3
 cat "$work/results"/*.failed 2>/dev/null
 passed=$(find "$work/results" -name '*.passed' | wc -l)
 failed=$((number - passed))

@@ -104,7 +104,7 @@ for cc in $compilers; do
     done
 done >"$work/jobs"
 export work ATTNGEN root
-xargs -P "$JOBS" -L 1 "$self" --one <"$work/jobs" || exit 3
+xargs -r -P "$JOBS" -L 1 "$self" --one <"$work/jobs" || exit 3
 cat "$work"/*.result >"$work/all"
 grep '^FAILED' "$work/all"
 grep '^skipped' "$work/all" | sed 's/.*, \([^ ]*\): this/\1: this/' | sort | uniq -c

@@ -228,7 +228,7 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
 done
 
 export work build
-xargs -P "$jobs" -L 1 "$0" --one <"$work/jobs" || exit 3
+xargs -r -P "$jobs" -L 1 "$0" --one <"$work/jobs" || exit 3
 cat "$work/results"/*.failed 2>/dev/null
 
 # set x compiler x check
