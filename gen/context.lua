@@ -82,6 +82,29 @@ function helpers.row_heights(total, most, step)
     return heights
 end
 
+-- The same where blocks of `total` rows and a last one of `rest` are both cut evenly by taking the highest tile as long as
+-- it fits: the heights, and for each the counts of rows left at which it gives way to a lower one. 16 and 0 by 6 and 2 →
+-- {6, 5, 3, 2, 1}, {[6] = {10}, ...}.
+function helpers.even_heights(total, rest, most, step)
+    local heights, stops = helpers.row_heights(total, most, step), {}
+    for _, part in ipairs(helpers.split_even(rest, most)) do heights[#heights + 1] = part.height end
+    table.sort(heights, function(a, b) return a > b end)
+    for i = #heights, 2, -1 do
+        if heights[i] == heights[i - 1] then table.remove(heights, i) end
+    end
+    for _, height in ipairs(heights) do
+        local at = {}
+        for _, rows in ipairs({ total, rest }) do
+            local parts = helpers.split_even(rows, most)
+            local left = #parts > 0 and height > parts[1].height and rows
+                or #parts > 1 and height == parts[1].height and parts[2].height * parts[2].count or 0
+            if left >= height and left ~= at[1] then at[#at + 1] = left end
+        end
+        stops[height] = at
+    end
+    return heights, stops
+end
+
 -- Of a vocabulary, blocks of C parted by blank lines, those that define a macro or function that `text` or a later
 -- chosen block uses; and the names of their macros, for #undef.
 function helpers.words_used(vocabulary, text)

@@ -134,15 +134,11 @@ static double line_bytes(int64_t count)
 
 #define HEIGHTS_MOST 24
 
-/* As the templates cut rows: near-equal heights of at most `most` for `total` rows at a time, then each `step` times
- * lower down to 1. */
-static int row_heights(int64_t total, int64_t most_rows, int64_t step, int64_t heights[HEIGHTS_MOST])
+/* As the templates cut keys: `rows` at a time, then each `step` times fewer down to 1. */
+static int row_heights(int64_t rows, int64_t step, int64_t heights[HEIGHTS_MOST])
 {
-    const int64_t parts = ceil_div(total, most_rows), low = total / parts;
-    int count = 0;
-    if (total % parts > 0)
-        heights[count++] = low + 1;
-    heights[count++] = low;
+    int count = 1;
+    heights[0] = rows;
     for (; heights[count - 1] > 1; count++)
         heights[count] = ceil_div(heights[count - 1], step);
     return count;
@@ -208,19 +204,17 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
     count_far(m, w, columns * depth, input, m->near * 2 * columns, rows, g->group_rows, g->prefetch > 0, times);
 }
 
-/* One panel of `vecs` vectors over `rows` rows of one block, one slab of `depth` steps. A full block is cut evenly: the
- * highest tiles leave what the next lower ones divide. */
-static void count_panel(struct model *m, struct work *w, const struct plan_panels *g, const int64_t *heights, int count,
-                        int64_t vecs, int64_t rows, double depth, double times)
+/* One panel of `vecs` vectors over `rows` rows of one block, cut evenly; one slab of `depth` steps. */
+static void count_panel(struct model *m, struct work *w, const struct plan_panels *g, int64_t vecs, int64_t rows,
+                        double depth, double times)
 {
     const double panel = 4 * depth * (double)(vecs * m->plan->lanes);
-    const int64_t even = rows == m->plan->block ? rows % ceil_div(rows, g->rows) : 0;
-    for (int i = 0; i < count && times > 0; i++) {
-        const int64_t height = heights[i], taken = i == 0 && even > 0 ? even : rows / height;
-        const double tiles = times * (double)taken;
+    const int64_t parts = ceil_div(rows, g->rows);
+    for (int64_t i = 0; i < 2 && rows > 0 && times > 0; i++) { /* the higher ones, the lower ones */
+        const int64_t height = rows / parts + (i == 0), higher = rows % parts;
+        const double tiles = times * (double)(i == 0 ? higher : parts - higher);
         const double lines = g->a_k == 1 ? 4 * depth * (double)height /* a_row apart, contiguous along the depth */
                                          : depth * line_bytes(height);
-        rows -= taken * height;
         if (tiles == 0)
             continue;
         add_tile(w, m->core, height, vecs, depth, g->unroll, tiles);
@@ -233,8 +227,6 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
 static void count_panels(struct model *m, struct work *w, const struct plan_panels *g, int64_t rows, double input,
                          bool c_far, double times)
 {
-    int64_t heights[HEIGHTS_MOST];
-    const int count = row_heights(m->plan->block, g->rows, m->plan->rows_step, heights);
     const struct blocks b = blocks_of(m, rows);
     const double groups = (double)g->groups, taps = (double)g->taps;
     const double slabs = (double)ceil_div(g->depth, g->k_block), depth = (double)g->depth / slabs;
@@ -242,8 +234,8 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
     const struct { int64_t vecs, panels; } kinds[2] = {{g->vecs, whole}, {g->tail_vecs, g->panels - whole}};
     for (int i = 0; i < 2; i++) {
         const double each = times * groups * taps * slabs * (double)kinds[i].panels;
-        count_panel(m, w, g, heights, count, kinds[i].vecs, m->plan->block, depth, each * (double)b.whole);
-        count_panel(m, w, g, heights, count, kinds[i].vecs, b.rest, depth, each);
+        count_panel(m, w, g, kinds[i].vecs, m->plan->block, depth, each * (double)b.whole);
+        count_panel(m, w, g, kinds[i].vecs, b.rest, depth, each);
     }
     const double columns = groups * (double)g->columns;
     count_far(m, w, groups * (double)g->group_size, input, (c_far ? m->far : m->near) * 2 * slabs * columns, rows,
@@ -285,7 +277,7 @@ static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth
     const int64_t rows = vecs == p->vecs ? p->rows : p->rows_single;
     const double queries = 4 * depth * (double)(vecs * p->lanes);
     int64_t heights[HEIGHTS_MOST];
-    const int count = row_heights(rows, rows, p->rows_step, heights);
+    const int count = row_heights(rows, p->rows_step, heights);
     for (int i = 0; i < count; i++) {
         const double tiles = times * (double)(keys / heights[i]);
         keys %= heights[i];

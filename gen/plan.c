@@ -263,10 +263,13 @@ static int64_t choose_group_rows(const struct plan_request *request, const struc
     return most(1, ceil_div(blocks, groups)) * p->block;
 }
 
+/* `tokens` of a full sequence */
 static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
-                        int64_t rows)
+                        int64_t tokens, int64_t batch)
 {
+    const int64_t rows = most(tokens, batch);
     g->exists = true;
+    g->rest = small(request) ? 0 : tokens % p->block;
     const int64_t depth_most = asked_or(request, PLAN_PANEL_DEPTH, small(request) ? g->depth : DEPTH_MOST);
     if (is_asked(request, PLAN_PANEL_VECS))
         g->vecs = asked_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
@@ -334,7 +337,7 @@ static void plan_key_value(struct plan_panels *g, const struct layer *layer, con
     g->c_row = *row;
     g->c_group = by_head ? *head : 0;
     g->c_split = by_head && !layer->split && layer->h_kv > 1 ? d : 0;
-    plan_panels(g, request, p, most(layer->source_len, p->batch_sources));
+    plan_panels(g, request, p, layer->source_len, p->batch_sources);
 }
 
 /* into how many arrays they go */
@@ -359,7 +362,7 @@ static void plan_output(struct plan_panels *g, const struct layer *layer, const 
     g->a_block = z_columns * p->block;
     g->c_row = layer->d_model;
     g->c_group = conv ? g->columns : 0;
-    plan_panels(g, request, p, most(layer->seq_len, p->batch_rows));
+    plan_panels(g, request, p, layer->seq_len, p->batch_rows);
 }
 
 /* ---- weights ahead of their use ---- */

@@ -37,6 +37,7 @@ struct plan_panels {
     int64_t columns;      /* columns of one group */
     int64_t vecs;         /* vectors in a full panel */
     int64_t rows;         /* rows in the register tile: near-equal parts of a query block */
+    int64_t rest;         /* tokens of a full sequence's last, smaller block that has tiles of its own; 0: it has not */
     int64_t unroll;       /* steps of the reduction in one loop turn; 0: all of them */
     int64_t unroll_rest;  /* the same in tiles that ask for nothing ahead: fewer rows than a full block has */
     int64_t panels;       /* panels of one group, the last one maybe narrower */

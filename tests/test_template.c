@@ -275,6 +275,32 @@ static void test_include_errors(void **state)
     expect_error("\n$ include('broken.in', 3)\n", "main.in:2", "table of names and values");
 }
 
+/* The walk of panels.in over every count of rows: a block and the last one are cut evenly, the others without a rest. */
+static void test_even_heights(void **state)
+{
+    (void)state;
+    expect("$ local h, stops = even_heights(16, 0, 6, 2)\n${table.concat(h, ' ')}: ${table.concat(stops[6], ' ')}\n",
+           "6 5 3 2 1: 10\n");
+    expect("$ local h, stops = even_heights(64, 49, 8, 2)\n${table.concat(h, ' ')}: ${table.concat(stops[8], ' ')}\n",
+           "8 7 4 2 1: 49\n");
+    expect("$ local wrong, walks = 0, 0\n"
+           "$ for total = 1, 48 do for rest = 0, total-1 do for most = 1, 16 do\n"
+           "$   local heights, stops = even_heights(total, rest, most, 2)\n"
+           "$   for rows = 1, total do\n"
+           "$     local left, taken = rows, {}\n"
+           "$     for _, height in ipairs(heights) do\n"
+           "$       local function stop() for _, at in ipairs(stops[height]) do if left == at then return true end end end\n"
+           "$       while left >= height and not stop() do taken[#taken+1] = height left = left - height end\n"
+           "$     end\n"
+           "$     local even = rows ~= total and rows ~= rest or\n"
+           "$       #taken == ceil_div(rows, most) and taken[1] - taken[#taken] <= 1\n"
+           "$     walks = walks + 1\n"
+           "$     wrong = wrong + (left == 0 and even and 0 or 1)\n"
+           "$   end\n"
+           "$ end end end\n"
+           "${wrong} ${walks}\n", "0 608384\n");
+}
+
 static void test_helpers(void **state)
 {
     (void)state;
@@ -513,7 +539,7 @@ int main(void)
         cmocka_unit_test(test_pairs_are_sorted),
         cmocka_unit_test(test_include),
         cmocka_unit_test(test_include_errors),
-        cmocka_unit_test(test_helpers),
+        cmocka_unit_test(test_helpers), cmocka_unit_test(test_even_heights),
         cmocka_unit_test(test_float_round_trips),
         cmocka_unit_test(test_long_lines_and_many_values),
         cmocka_unit_test(test_context_mistakes),

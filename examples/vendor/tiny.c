@@ -1041,7 +1041,7 @@ TARGET static void keys_1_scalar(const float *a, const float *b, float *c, const
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
-/* one panel over up to 8 tokens */
+/* one panel over up to 8 tokens, cut evenly where there are 8 */
 TARGET static void keys_scalar(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 64)
@@ -2463,7 +2463,7 @@ TARGET static void output_1_scalar(const float *a, const float *b, float *c)
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
 
-/* one panel over up to 8 tokens */
+/* one panel over up to 8 tokens, cut evenly where there are 8 */
 TARGET static void output_scalar(const float *a, const float *w, float *c, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)
@@ -3327,7 +3327,7 @@ TARGET static void keys_1_avx2(const float *a, const float *b, float *c, const s
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
-/* one panel over up to 16 tokens */
+/* one panel over up to 16 tokens, cut evenly where there are 16 */
 TARGET static void keys_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
     for (; count >= 6 && count != 10; count -= 6, a += 6, c += 96)
@@ -4957,7 +4957,7 @@ TARGET static void output_1_avx2(const float *a, const float *b, float *c)
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
 }
 
-/* one panel over up to 16 tokens */
+/* one panel over up to 16 tokens, cut evenly where there are 16 */
 TARGET static void output_avx2(const float *a, const float *w, float *c, size_t count)
 {
     for (; count >= 6 && count != 10; count -= 6, a += 6, c += 384)
@@ -5850,7 +5850,7 @@ TARGET static void keys_1_avx512(const float *a, const float *b, float *c, const
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
 }
 
-/* one panel over up to 32 tokens */
+/* one panel over up to 32 tokens, cut evenly where there are 32 */
 TARGET static void keys_avx512(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
     for (; count >= 6 && count != 20; count -= 6, a += 6, c += 96)
@@ -7793,7 +7793,7 @@ TARGET static void output_1_avx512(const float *a, const float *b, float *c)
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
 }
 
-/* one panel over up to 32 tokens */
+/* one panel over up to 32 tokens, cut evenly where there are 32 */
 TARGET static void output_avx512(const float *a, const float *w, float *c, size_t count)
 {
     for (; count >= 6 && count != 20; count -= 6, a += 6, c += 384)
@@ -8476,7 +8476,7 @@ TARGET static void keys_1_neon(const float *a, const float *b, float *c, const s
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
 }
 
-/* one panel over up to 16 tokens */
+/* one panel over up to 16 tokens, cut evenly where there are 16 */
 TARGET static void keys_neon(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 64)
@@ -10136,7 +10136,7 @@ TARGET static void output_1_neon(const float *a, const float *b, float *c)
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
 }
 
-/* one panel over up to 16 tokens */
+/* one panel over up to 16 tokens, cut evenly where there are 16 */
 TARGET static void output_neon(const float *a, const float *w, float *c, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)

@@ -613,7 +613,7 @@ TARGET static void keys_1_scalar(const float *a, const float *b, const float *bi
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
-/* one panel over up to 4 tokens */
+/* one panel over up to 4 tokens, cut evenly where there are 4 */
 TARGET static void keys_scalar(const float *a, const float *w, const float *bias, float *c, const size_t *at, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 16)
@@ -1514,7 +1514,7 @@ TARGET static void output_1_scalar(const float *a, const float *b, const float *
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
 
-/* one panel over up to 4 tokens */
+/* one panel over up to 4 tokens, cut evenly where there are 4 */
 TARGET static void output_scalar(const float *a, const float *w, const float *bias, float *c, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 32)
