@@ -28,7 +28,8 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 
 static const struct field panels_fields[] = {
     FIELD(plan_panels, depth), FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
-    FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows), FIELD(plan_panels, rest), FIELD(plan_panels, unroll),
+    FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),
+    FIELD(plan_panels, rest), FIELD(plan_panels, unroll),
     FIELD(plan_panels, unroll_rest), FIELD(plan_panels, panels), FIELD(plan_panels, tail_vecs),
     FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size), FIELD(plan_panels, group_size),
     FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group), FIELD(plan_panels, a_tap),

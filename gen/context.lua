@@ -82,9 +82,9 @@ function helpers.row_heights(total, most, step)
     return heights
 end
 
--- The same where blocks of `total` rows and a last one of `rest` are both cut evenly by taking the highest tile as long as
--- it fits: the heights, and for each the counts of rows left at which it gives way to a lower one. 16 and 0 by 6 and 2 →
--- {6, 5, 3, 2, 1}, {[6] = {10}, ...}.
+-- The same where blocks of `total` rows and a last one of `rest` are both cut evenly by taking the highest tile as long
+-- as it fits: the heights, and for each the counts of rows left at which it gives way to a lower one. 16 and 0 by 6
+-- and 2 → {6, 5, 3, 2, 1}, {[6] = {10}, ...}.
 function helpers.even_heights(total, rest, most, step)
     local heights, stops = helpers.row_heights(total, most, step), {}
     for _, part in ipairs(helpers.split_even(rest, most)) do heights[#heights + 1] = part.height end

@@ -134,11 +134,15 @@ static double line_bytes(int64_t count)
 
 #define HEIGHTS_MOST 24
 
-/* As the templates cut keys: `rows` at a time, then each `step` times fewer down to 1. */
-static int row_heights(int64_t rows, int64_t step, int64_t heights[HEIGHTS_MOST])
+/* As the templates cut keys: near-equal heights of at most `most_rows` for `total` rows at a time, then each `step`
+ * times lower down to 1. */
+static int row_heights(int64_t total, int64_t most_rows, int64_t step, int64_t heights[HEIGHTS_MOST])
 {
-    int count = 1;
-    heights[0] = rows;
+    const int64_t parts = ceil_div(total, most_rows), low = total / parts;
+    int count = 0;
+    if (total % parts > 0)
+        heights[count++] = low + 1;
+    heights[count++] = low;
     for (; heights[count - 1] > 1; count++)
         heights[count] = ceil_div(heights[count - 1], step);
     return count;
@@ -204,15 +208,37 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
     count_far(m, w, columns * depth, input, m->near * 2 * columns, rows, g->group_rows, g->prefetch > 0, times);
 }
 
-/* One panel of `vecs` vectors over `rows` rows of one block, cut evenly; one slab of `depth` steps. */
+/* The tiles of a panel for `total` tokens, cut evenly: whether one of them has that height, and the rows left at which
+ * a height gives way to a lower one; 0: at none. As helpers.even_heights. */
+static bool even_has(const struct plan_panels *g, int64_t total, int64_t height)
+{
+    const int64_t parts = ceil_div(total, g->rows);
+    return total > 0 && (height == ceil_div(total, parts) || height == total / parts);
+}
+
+static int64_t even_stop(const struct plan_panels *g, int64_t total, int64_t height)
+{
+    const int64_t parts = ceil_div(total, g->rows), high = total > 0 ? ceil_div(total, parts) : 0;
+    const int64_t lower = total > 0 ? high * parts - total : 0; /* tiles of a height one less */
+    const int64_t left = height > high ? total : height == high ? (high - 1) * lower : 0;
+    return left >= height ? left : 0;
+}
+
+/* One panel of `vecs` vectors over `rows` rows of one block; one slab of `depth` steps. */
 static void count_panel(struct model *m, struct work *w, const struct plan_panels *g, int64_t vecs, int64_t rows,
                         double depth, double times)
 {
     const double panel = 4 * depth * (double)(vecs * m->plan->lanes);
-    const int64_t parts = ceil_div(rows, g->rows);
-    for (int64_t i = 0; i < 2 && rows > 0 && times > 0; i++) { /* the higher ones, the lower ones */
-        const int64_t height = rows / parts + (i == 0), higher = rows % parts;
-        const double tiles = times * (double)(i == 0 ? higher : parts - higher);
+    int64_t heights[HEIGHTS_MOST];
+    const int count = row_heights(m->plan->block, g->rows, m->plan->rows_step, heights);
+    for (int64_t height = heights[0], at = 0, taken; height > 0 && times > 0; height--) {
+        at += at < count && heights[at] > height;
+        if ((at == count || heights[at] != height) && !even_has(g, g->rest, height))
+            continue;
+        for (taken = 0; rows >= height && rows != even_stop(g, m->plan->block, height) &&
+                        rows != even_stop(g, g->rest, height); rows -= height)
+            taken++;
+        const double tiles = times * (double)taken;
         const double lines = g->a_k == 1 ? 4 * depth * (double)height /* a_row apart, contiguous along the depth */
                                          : depth * line_bytes(height);
         if (tiles == 0)
@@ -277,7 +303,7 @@ static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth
     const int64_t rows = vecs == p->vecs ? p->rows : p->rows_single;
     const double queries = 4 * depth * (double)(vecs * p->lanes);
     int64_t heights[HEIGHTS_MOST];
-    const int count = row_heights(rows, p->rows_step, heights);
+    const int count = row_heights(rows, rows, p->rows_step, heights);
     for (int i = 0; i < count; i++) {
         const double tiles = times * (double)(keys / heights[i]);
         keys %= heights[i];

@@ -31,7 +31,7 @@
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
-#define SPILL_SLOTS 0.02         /* of tiles 6 x 2 and 4 x 3, avx2: attend takes 5 % less with the first on Zen 3 and 4 */
+#define SPILL_SLOTS 0.02         /* of avx2's 6 x 2 and 4 x 3: attend takes 5 % less with the first on Zen 3 and 4 */
 #define SMALL_ROWS_STEP 4        /* in small code: 16, 4 and 1 rows instead of 16, 8, 4, 2 and 1 */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -148,7 +148,7 @@ static double tile_lines(const struct isa *isa, int64_t rows, int64_t vecs)
 
 /* Cost of one vector multiply-add in such a tile, in FMA slots: half a slot for each load that it shares
  * with the others, an eighth more for the streamed operand, and what holds it longest: the stall of fewer accumulators
- * than the latency on all ports wants, or `lines` from L2 for each step. */
+ * than the latency on all ports wants and FMA_SLACK more, or `lines` from L2 for each step. */
 static double tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, double lines)
 {
     const double tiles = (double)(rows * vecs);
@@ -198,7 +198,7 @@ static int64_t one_height(int64_t total, int64_t most)
     return near_equal(total, most);
 }
 
-/* The same for a panel's tiles, `rows` high or one less as they part a block evenly, where the operands come from L2,
+/* tile_cost of a panel's tiles, `rows` high or one less as they part a block evenly, where the operands come from L2,
  * unless a panel of that depth stays in L1. */
 static double panel_tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, int64_t depth, int64_t block)
 {

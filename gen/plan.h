@@ -37,9 +37,9 @@ struct plan_panels {
     int64_t columns;      /* columns of one group */
     int64_t vecs;         /* vectors in a full panel */
     int64_t rows;         /* rows in the register tile: near-equal parts of a query block */
-    int64_t rest;         /* tokens of a full sequence's last, smaller block that has tiles of its own; 0: it has not */
+    int64_t rest;         /* tokens of a full sequence's last, smaller block; 0: none, or it has no tiles of its own */
     int64_t unroll;       /* steps of the reduction in one loop turn; 0: all of them */
-    int64_t unroll_rest;  /* the same in tiles that ask for nothing ahead: fewer rows than a full block has */
+    int64_t unroll_rest;  /* the same in tiles that ask for nothing ahead: at most half of `rows` high */
     int64_t panels;       /* panels of one group, the last one maybe narrower */
     int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
     int64_t tail_lanes;   /* valid lanes of a group's very last vector, 0: all */

@@ -93,7 +93,8 @@ static bool print_plots(FILE *out, const struct records *records, const struct c
     struct plots plots;
     const bool good = plots_make(&plots, records, columns, diag);
     if (good && plots.cut != NULL)
-        fprintf(out, "<p>The plots show the first %d values of %s; the table has all.</p>\n", PLOTS_SERIES_MOST, plots.cut);
+        fprintf(out, "<p>The plots show the first %d values of %s; the table has all.</p>\n", PLOTS_SERIES_MOST,
+                plots.cut);
     for (size_t g = 0; good && g < plots.count; g++) {
         fputs("<section>\n<h2>", out);
         print_html_text(out, plots.group[g].title[0] != '\0' ? plots.group[g].title : "Plots");

@@ -53,7 +53,7 @@ struct layout {
     const char *x_value[MANY], *series_value[MANY]; /* in the order of their first appearance */
     size_t x_count, series_count;
     double least, most;        /* of x */
-    const struct plot_group **group; /* of each record; NULL: it was not measured */
+    const struct plot_group **group; /* of each record; NULL: it is not drawn */
 };
 
 /* ---- layout ---------------------------------------------------------------------------------------------------- */
@@ -124,6 +124,14 @@ static void choose_keys(struct layout *l, const struct records *records, const s
             l->rest[l->rest_count++] = machine[i];
 }
 
+/* Measured, and not past the values that are drawn. */
+static bool is_drawn(const struct layout *l, const struct record *record)
+{
+    return record_get(record, "us") != NULL &&
+           index_of(l->series_value, l->series_count, record_get_text(record, l->series)) < l->series_count &&
+           (l->numbers || index_of(l->x_value, l->x_count, record_get_text(record, l->x)) < l->x_count);
+}
+
 /* Where a result lies on the axis. */
 static double x_of(const struct layout *l, const struct record *record)
 {
@@ -142,7 +150,7 @@ static void make_layout(struct layout *l, const struct records *records, const s
     else if (!l->numbers && is_cut(l->x_value, l->x_count, records, l->x))
         l->cut = l->x;
     for (size_t i = 0; i < records->count; i++) {
-        if (record_get(&records->record[i], "us") == NULL)
+        if (!is_drawn(l, &records->record[i]))
             continue;
         l->least = fmin(l->least, x_of(l, &records->record[i]));
         l->most = fmax(l->most, x_of(l, &records->record[i]));
@@ -188,7 +196,7 @@ static bool make_groups(struct plots *plots, struct layout *l, const struct reco
     plots->group = calloc(records->count + 1, sizeof *plots->group);
     bool good = l->group != NULL && plots->group != NULL;
     for (size_t i = 0; good && i < records->count; i++)
-        if (record_get(&records->record[i], "us") != NULL) {
+        if (is_drawn(l, &records->record[i])) {
             l->group[i] = find_group(plots, group_title(l, &records->record[i]));
             good = l->group[i] != NULL;
         }

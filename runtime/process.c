@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "timing.h"
+
 static void held_signals(sigset_t *set)
 {
     sigemptyset(set);
@@ -91,7 +93,6 @@ void words_free(struct words *words)
 static char **environment_with(const char *temporary, char **variable)
 {
     static const char name[] = "TMPDIR=";
-    extern char **environ;
     size_t count = 0, kept = 0;
     while (environ[count] != NULL)
         count++;
@@ -111,7 +112,6 @@ static char **environment_with(const char *temporary, char **variable)
 
 static int spawn(pid_t *child, char *const argv[], const char *temporary, int output)
 {
-    extern char **environ;
     char *variable = NULL;
     char **list = temporary != NULL ? environment_with(temporary, &variable) : NULL;
     if (temporary != NULL && list == NULL)
@@ -126,8 +126,9 @@ static int spawn(pid_t *child, char *const argv[], const char *temporary, int ou
     if (error == 0) {
         sigemptyset(&none);
         posix_spawnattr_setsigmask(&attributes, &none);
-        posix_spawnattr_setpgroup(&attributes, 0); /* so that a compiler's own children can be ended with it */
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+        /* a session of its own: a compiler's children can be ended with it, and none waits for the terminal, whose
+         * keys do not reach them either */
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
         posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
@@ -142,28 +143,33 @@ static int spawn(pid_t *child, char *const argv[], const char *temporary, int ou
 }
 
 #define TICK_MS 1000
-#define PATIENCE_MS 2000 /* for what a signal has not ended yet */
+#define PATIENCE_MS 2000 /* for what SIGTERM has not ended yet */
 
-/* Ends a child; with its own children if it leads a group. */
-static void end_child(pid_t child)
+/* To a child, and to its own children if it leads a group. */
+static void send_signal(pid_t child, int signal)
 {
-    if (kill(-child, SIGTERM) != 0)
-        kill(child, SIGTERM);
+    if (kill(-child, signal) != 0)
+        kill(child, signal);
 }
 
 /* Collects what comes until the pipe closes: until nobody is left who could write, to it or into a temporary folder.
- * A held signal ends the child and is left pending.
- */
+ * A held signal ends the child and is left pending; what it has not ended after a while is killed. */
 static bool collect(struct process_result *result, int output, pid_t child, void (*tick)(void *), void *context)
 {
     sigset_t set;
     held_signals(&set);
     int signals = signalfd(-1, &set, SFD_CLOEXEC);
     size_t size = 0, room = 0;
+    double deadline = 0;
     for (bool open = true; open;) {
         struct pollfd polls[2] = {{output, POLLIN, 0}, {signals, POLLIN, 0}}; /* a negative one is ignored */
-        const int ready = poll(polls, 2, result->interrupted ? PATIENCE_MS : tick != NULL ? TICK_MS : -1);
-        if ((ready < 0 && errno != EINTR) || (ready == 0 && result->interrupted))
+        const double left = (deadline - now_us()) / 1000;
+        if (result->interrupted && left <= 0) {
+            send_signal(child, SIGKILL);
+            break;
+        }
+        const int ready = poll(polls, 2, result->interrupted ? (int)left + 1 : tick != NULL ? TICK_MS : -1);
+        if (ready < 0 && errno != EINTR)
             break;
         if (tick != NULL)
             tick(context);
@@ -171,7 +177,9 @@ static bool collect(struct process_result *result, int output, pid_t child, void
             continue;
         if (polls[1].revents != 0) {
             result->interrupted = true;
-            end_child(child);
+            deadline = now_us() + 1000.0 * PATIENCE_MS;
+            send_signal(child, SIGTERM);
+            send_signal(child, SIGCONT); /* one that is stopped would not hear of it */
             close(signals);
             signals = -1;
             continue;
@@ -181,7 +189,7 @@ static bool collect(struct process_result *result, int output, pid_t child, void
         if (room - size < 4096) {
             char *grown = realloc(result->output, room = 2 * room + 8192);
             if (grown == NULL) {
-                end_child(child);
+                send_signal(child, SIGKILL);
                 break;
             }
             result->output = grown;

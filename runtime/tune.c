@@ -212,12 +212,20 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
     words_free(&words);
 }
 
-/* In a process of its own, which a wrong kernel may take with it. */
+/* In a process of its own, which a wrong kernel may take with it; what is right goes on to be timed in this one. */
+struct verified {
+    struct findings findings;
+    char reason[300]; /* why there is no verdict; "": there is one */
+};
+
 static void verify(void *context, FILE *answer)
 {
     struct tune *t = context;
-    const struct findings f = subject_verify(&t->subject, isa_of(t)->id, t->diag);
-    fwrite(&f, sizeof f, 1, answer);
+    struct diag diag = {0};
+    struct verified v = {.findings = subject_verify(&t->subject, isa_of(t)->id, &diag)};
+    if (diag.errors > 0)
+        snprintf(v.reason, sizeof v.reason, "%s", diag_first(&diag));
+    fwrite(&v, sizeof v, 1, answer);
 }
 
 /* Accuracy and promises. False when the kernel is wrong, which is said and counted, or with the reason in `diag`. */
@@ -226,27 +234,28 @@ static bool check_kernel(struct tune *t, const struct kernel *kernel, const stru
     if (!compute(t, kernel))
         return false;
     struct process_result result;
-    struct findings f = {.verdict = VERDICT_FAILED};
+    struct verified v = {.findings = {.verdict = VERDICT_FAILED}};
+    struct findings *const f = &v.findings;
     char text[80];
     const bool called = process_call(&result, verify, t, NULL, t->diag);
     t->subject.kernel = NULL;
     if (!called)
         return false;
-    const char *why = process_unanswered(&result, sizeof f, text);
+    const char *why = process_unanswered(&result, sizeof v, text);
     if (why == NULL)
-        memcpy(&f, result.output, sizeof f);
+        memcpy(&v, result.output, sizeof v);
     else
-        snprintf(f.why, sizeof f.why, "%s while it was checked", why);
+        snprintf(f->why, sizeof f->why, "%s while it was checked", why);
     free(result.output);
-    if (f.verdict == VERDICT_NONE)
-        diag_environment(t->diag, t->spec, "out of memory");
-    if (f.verdict == VERDICT_FAILED) {
+    if (v.reason[0] != '\0')
+        diag_environment(t->diag, t->spec, "%s", v.reason);
+    if (f->verdict == VERDICT_FAILED) {
         t->wrong++;
-        report_wrong(t, &f, request);
-    } else if (f.verdict == VERDICT_LACKING) {
+        report_wrong(t, f, request);
+    } else if (f->verdict == VERDICT_LACKING) {
         diag_environment(t->diag, t->spec, "this machine lacks %s", isa_of(t)->name);
     }
-    return f.verdict == VERDICT_GOOD;
+    return f->verdict == VERDICT_GOOD;
 }
 
 /* What attngen --plan makes of a file, or without a plan where `file` is NULL. */

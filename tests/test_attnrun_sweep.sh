@@ -310,6 +310,16 @@ if command -v gnuplot >/dev/null; then
     else
         skip "well-formed page: no xmllint"
     fi
+    # more values than colours: 66 points of other words
+    grep -h '"status":"ok"' shard?.jsonl | head -1 >one.jsonl
+    for i in $(seq 66); do
+        sed "s/\"point\":[0-9]*/\"point\":$i/; s/\"points\":[0-9]*/\"points\":66/; s/\"shard\":\"[^\"]*\"/\"shard\":\"1\/1\"/
+            s/\"shard_points\":[0-9]*/\"shard_points\":66/; s/\"width\":\"[^\"]*\"/\"width\":\"w$i\"/; s/\"id\":\"/&$i/" one.jsonl
+    done >many.jsonl
+    run 0 merge many.jsonl --html many.html
+    check "a page says what it leaves out" grep -q 'show the first 64 values of width;' many.html
+    check "and its plots do" test "$(sed '/id="table"/,$d' many.html | grep -c 'w65')" -eq 0
+    check "and its table does not" test "$(sed '1,/id="table"/d' many.html | grep -c 'w66')" -gt 0
     run 0 "${whole[@]}" --html sweep.html
     check "a sweep's page" grep -q '</html>' sweep.html
     run 0 sweep small.layer --vary isa=scalar --html one.html --seconds 0.001

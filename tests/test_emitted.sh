@@ -230,7 +230,9 @@ add_sanitized() {
     # at -O1 it takes six times as long
     for name in $vectors; do job sanitized "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
     for name in grouped_cross split_conv_cross_out_in every_mask; do
-        for how in sanitized_folded sanitized_crowd sanitized_all; do job $how "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
+        for how in sanitized_folded sanitized_crowd sanitized_all; do
+            job $how "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all
+        done
     done
     job sanitized conv_cross_padding "${CC:-gcc}" -O1 $flags -fno-sanitize-recover=all
 }

@@ -252,7 +252,7 @@ static void ends_are_as_said(void **state)
     struct coefficients c;
     read_coefficients(&c);
     for (int way = 0; way < 3; way++) {
-        const float ts[] = {-127.5f, -1e4f, -1e30f, -INFINITY, 128, 129, 1e4f, INFINITY, NAN};
+        const float ts[] = {-126.5f, -126.75f, -127, -127.5f, -1e4f, -1e30f, -INFINITY, 128, 129, 1e4f, INFINITY, NAN};
         for (size_t i = 0; i < sizeof ts / sizeof *ts; i++) {
             const float p = way == 2 ? exp2_by_floor(&c, ts[i])
                                      : exp2_by_rounding(&c, ts[i], way == 0 ? two_roundings : fmaf);

@@ -126,6 +126,28 @@ static void counts_by_hand(void **state)
     check_fmas(SQUARE "17 plan.value_layout=blocks", (const double[6]){512, 17 * 16, 512, 17 * 2 * 16, 17 * 2 * 16, 17 * 16});
 }
 
+/* Register tiles of the keys, one panel wide */
+static double tiles_of_keys(const char *settings, int64_t batch)
+{
+    struct expected e;
+    struct expect x;
+    expect_layer(&e, settings);
+    for (int64_t i = 0; i < e.plan->count; i++)
+        if (strcmp(e.plan->isas[i].isa->name, "avx512") == 0)
+            expect_make(&x, e.layer, &e.plan->isas[i], batch);
+    forget(&e);
+    return x.step[EXPECT_KEYS].tiles;
+}
+
+static void tiles_by_hand(void **state)
+{
+    (void)state;
+    assert_float_equal(tiles_of_keys(SQUARE "16", 1), 1, 0);
+    assert_float_equal(tiles_of_keys(SQUARE "13", 1), 1, 0); /* the last block's own height */
+    assert_float_equal(tiles_of_keys(SQUARE "13", 2), 3, 0); /* 26 as one matrix: 16, 8 and 2 */
+    assert_float_equal(tiles_of_keys(SQUARE "13 plan.size=small", 1), 4, 0); /* 4, 4, 4 and 1 */
+}
+
 static void counts_of_folds_by_hand(void **state)
 {
     (void)state;
@@ -413,7 +435,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_by_hand),
-        cmocka_unit_test(counts_of_folds_by_hand),
+        cmocka_unit_test(tiles_by_hand), cmocka_unit_test(counts_of_folds_by_hand),
         cmocka_unit_test(counts_of_masks_by_hand),
         cmocka_unit_test(slabs_are_more_tiles),
         cmocka_unit_test(sequences_share_vectors),

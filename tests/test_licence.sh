@@ -39,5 +39,4 @@ for file in "$work"/tiny.c "$work"/tiny.h "$work"/tiny_test.c examples/vendor/ti
     check "${file##*/} names one licence" test "$(grep -c "$tag" "$file")" -eq 1
 done
 
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+tally

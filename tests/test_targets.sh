@@ -40,6 +40,9 @@ wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/wasi"
 # the linker takes what `attnrun run` needs of these; tests/wasi/main.c stands in for the others
 wasi_sources=$(printf '%s\n' runtime/*.c gen/layer.c gen/diag.c gen/isa.c | grep -Ev '/(attnrun|compile|process)\.c$')
 
+asan="-fsanitize=address,undefined -fno-sanitize-recover=all"
+ubsan="-fsanitize=undefined -fsanitize-undefined-trap-on-error" # needs no library
+
 trim() { sed 's/^ *//; s/ *$//' <<<"$1"; }
 
 # ---- one job; its report goes to files in $work/results, as several run at once ----
@@ -97,22 +100,19 @@ one_selftest() { # SPEC
     $emulator "$result.wasm" >"$result.log" 2>&1 && grep -qx ok "$result.log" || fail "the selftest of $1 on $target"
 }
 
-# The same under the sanitizers: what is linked in where the target has their libraries, else UBSan alone, by traps.
-one_sanitized() { # SPEC
-    local flags traps="-fsanitize=undefined -fsanitize-undefined-trap-on-error"
+# The same with faults looked for.
+sanitized() { # SPEC FLAGS
     mkdir "$result.d"
     # shellcheck disable=SC2086 # flags are words
-    for flags in "-fsanitize=address,undefined -fno-sanitize-recover=all" "$traps"; do
-        $compiler $flags -o "$result.wasm" "$work/probe.c" >"$result.log" 2>&1 &&
-            $emulator "$result.wasm" >"$result.log" 2>&1 && break
-    done
-    # shellcheck disable=SC2086
     "$ATTNGEN" --isa all -o "$result.d" "$1" >"$result.log" 2>&1 &&
         "$ATTNRUN" selftest "$1" -o "$result.d/selftest_of_it.c" >>"$result.log" 2>&1 &&
-        $compiler -std=c11 -O1 -g $flags -o "$result.wasm" "$result.d"/*.c >>"$result.log" 2>&1 ||
-        fail "the selftest of $1 with $compiler $flags"
-    $emulator "$result.wasm" >"$result.log" 2>&1 && grep -qx ok "$result.log" || fail "the selftest of $1 with $flags on $target"
+        $compiler -std=c11 -O1 -g $2 -o "$result.wasm" "$result.d"/*.c >>"$result.log" 2>&1 ||
+        fail "the selftest of $1 with $compiler $2"
+    $emulator "$result.wasm" >"$result.log" 2>&1 && grep -qx ok "$result.log" ||
+        fail "the selftest of $1 with $2 on $target"
 }
+one_asan() { sanitized "$1" "$asan"; }
+one_ubsan() { sanitized "$1" "$ubsan"; }
 
 one_check() { # SPEC: at most 40 positions, as emulators are slow
     local n
@@ -218,8 +218,12 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
         job vector "$spec"
     done
     job selftest examples/window.layer
+    sanitizer=ubsan
+    # shellcheck disable=SC2086 # flags are words
+    $compiler $asan -o "$work/probe" "$work/probe.c" >"$work/log" 2>&1 &&
+        $emulator "$work/probe" >"$work/log" 2>&1 && sanitizer=asan # with UBSan
     for spec in $sanitized; do
-        job sanitized "$spec"
+        job $sanitizer "$spec"
     done
     [[ $emulator = node* ]] && continue # check needs memory that can be protected
     for spec in $examples; do

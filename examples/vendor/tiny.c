@@ -648,10 +648,9 @@ static inline vec_scalar power_scalar(vec_scalar u)
 }
 #define vec_power(u) power_scalar(u)
 
-/* 2^t, infinity from 128 on, 0 below -126.5, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves
- * i + 127 in the low bits, 0 for the i of -127;
- * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
- * its rounding. */
+/* 2^t, infinity from 128 on, 0 from -126.5 down, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits, 0 for the least i, -127; a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * times 2^i. Minimax in the relative error (Remez): 2.4e-7 with its rounding. */
 TARGET static inline vec exp2_scalar(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
@@ -2709,10 +2708,9 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 /* 2^i, from the low bits i + 127 */
 #define vec_power(u) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(u), 23))
 
-/* 2^t, infinity from 128 on, 0 below -126.5, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves
- * i + 127 in the low bits, 0 for the i of -127;
- * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
- * its rounding. */
+/* 2^t, infinity from 128 on, 0 from -126.5 down, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits, 0 for the least i, -127; a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * times 2^i. Minimax in the relative error (Remez): 2.4e-7 with its rounding. */
 TARGET static inline vec exp2_avx2(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
@@ -8069,10 +8067,9 @@ TARGET static inline float32x4_t max_neon(float32x4_t a, float32x4_t b)
 /* 2^i, from the low bits i + 127 */
 #define vec_power(u) mask_neon(vshlq_n_u32(bits_neon(u), 23))
 
-/* 2^t, infinity from 128 on, 0 below -126.5, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves
- * i + 127 in the low bits, 0 for the i of -127;
- * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
- * its rounding. */
+/* 2^t, infinity from 128 on, 0 from -126.5 down, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits, 0 for the least i, -127; a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * times 2^i. Minimax in the relative error (Remez): 2.4e-7 with its rounding. */
 TARGET static inline vec exp2_neon(vec t)
 {
     const vec magic = vec_splat(12583039.0f);

@@ -435,10 +435,9 @@ static inline vec_scalar power_scalar(vec_scalar u)
 }
 #define vec_power(u) power_scalar(u)
 
-/* 2^t, infinity from 128 on, 0 below -126.5, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which leaves
- * i + 127 in the low bits, 0 for the i of -127;
- * a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2], times 2^i. Minimax in the relative error (Remez): 2.4e-7 with
- * its rounding. */
+/* 2^t, infinity from 128 on, 0 from -126.5 down, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits, 0 for the least i, -127; a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * times 2^i. Minimax in the relative error (Remez): 2.4e-7 with its rounding. */
 TARGET static inline vec exp2_scalar(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
