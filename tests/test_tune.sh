@@ -222,7 +222,7 @@ wait "$checker" 2>/dev/null
 check "a compiler that ignores SIGTERM is not waited for" test $((SECONDS - began)) -lt 30
 sleep 4
 swept "a compiler that ignores SIGTERM"
-check "nor does it live on" test -z "$(kill -0 "$(cat pid)" 2>&1 && echo alive)"
+check "nor does it live on" test -z "$(kill -0 "$(cat pid)" 2>/dev/null && echo alive)"
 
 for signal in TERM KILL; do
     echo old >old.plan
