@@ -661,6 +661,17 @@ static bool draw(const struct heatmap *map, struct diag *diag)
     return good;
 }
 
+/* Another ending would promise another format. */
+static bool is_svg(struct heatmap *map)
+{
+    const char *slash = strrchr(map->options->out, '/');
+    const char *dot = strrchr(slash != NULL ? slash : map->options->out, '.');
+    if (dot == NULL || strcmp(dot, ".svg") == 0)
+        return true;
+    diag_error(&map->diag, "-o", "the picture is SVG; write a name that ends in .svg instead of \"%s\"", map->options->out);
+    return false;
+}
+
 int command_heatmap(const struct options *options)
 {
     struct heatmap map = {.options = options};
@@ -669,7 +680,7 @@ int command_heatmap(const struct options *options)
     bool good = set != NULL;
     if (!good)
         diag_environment(&map.diag, NULL, "out of memory");
-    good = good && find_scale(&map) && gnuplot_find("heatmap", &map.diag) && read_call(&map, &compile, set) &&
+    good = good && is_svg(&map) && find_scale(&map) && gnuplot_find("heatmap", &map.diag) && read_call(&map, &compile, set) &&
            choose(&map) && read_all_labels(&map) &&
            compile_kernel(&map.call.kernel, options->specs[0], map.call.layer->name, &compile, &map.diag) &&
            run_kernel(&map) && gather_weights(&map) && draw(&map, &map.diag);

@@ -82,7 +82,8 @@ bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
     *kernel = (struct kernel){0};
     kernel->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (kernel->library == NULL) {
-        diag_environment(diag, path, "cannot be loaded: %s", dlerror());
+        diag_environment(diag, path, "cannot be loaded: %s; $CC must compile for this machine (for others: attnrun "
+                         "selftest)", dlerror());
         return false;
     }
     kernel->call = dlsym(kernel->library, "attnrun_shim_table");

@@ -298,7 +298,7 @@ bool options_parse(struct options *options, int argc, char **argv, unsigned comm
     options->compile.set = options->set;
     options->each_isa = options->isa != NULL;
     options->compile.isa = options->isa;
-    if (options->isa != NULL && strcmp(options->isa, "all") == 0)
+    if (options->isa != NULL && strcmp(options->isa, "all") == 0 && command != COMMAND_PACK) /* which takes one */
         options->isa = NULL;
     check_arguments(options, argv[0], command, diag);
     check_needed(options, argv[0], command, diag);

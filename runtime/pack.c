@@ -37,11 +37,12 @@ struct job {
 
 static bool choose_isa(struct job *job)
 {
-    const char *name = job->options->isa;
-    job->isa = isa_find(name);
-    isa_parse_list(name, &job->diag);
-    if (job->isa == NULL && job->diag.errors == 0)
-        diag_error(&job->diag, "--isa", "a block is for one instruction set; \"%s\" is a list", name);
+    char known[200];
+    isa_list_names(known, sizeof known, isa_all(), ", ");
+    job->isa = isa_find(job->options->isa);
+    if (job->isa == NULL)
+        diag_error(&job->diag, "--isa", "\"%s\" is no instruction set, and a block is for one; write one of %s",
+                   job->options->isa, known);
     return job->isa != NULL;
 }
 

@@ -528,11 +528,18 @@ static bool judge(struct tune *t, const struct kernel *standard, const struct ke
 
 /* ---- one instruction set --------------------------------------------------------------------------------------- */
 
+#define WORTH 1.005 /* the least gain that is worth a plan to keep; less is within what another build changes */
+
+static bool is_worth(const struct gain *v)
+{
+    return v->low > 1 && v->ratio >= WORTH;
+}
+
 static void print_json(const struct tune *t, const struct gain *v, const struct plan_request *request)
 {
     printf("{\"name\":\"%s\",\"isa\":\"%s\",\"default_us\":%.5g,\"tuned_us\":%.5g,\"ratio\":%.4f,\"ratio_low\":%.4f,"
            "\"ratio_high\":%.4f,\"gained\":%s,\"modelled\":%zu,\"measured\":%zu,\"plan\":\"", t->layer->name,
-           isa_of(t)->name, v->default_us, v->tuned_us, v->ratio, v->low, v->high, v->low > 1 ? "true" : "false",
+           isa_of(t)->name, v->default_us, v->tuned_us, v->ratio, v->low, v->high, is_worth(v) ? "true" : "false",
            t->candidates.modelled, t->measured);
     print_request(request, stdout);
     printf("\"}\n");
@@ -549,12 +556,13 @@ static void print_verdict(const struct tune *t, const struct gain *v, const stru
     if (plan_request_keys(request) == 0) {
         printf("%s %s: none of %zu plans was faster than the default, which is kept", layer, isa, t->measured);
     } else {
-        printf("%s %s, in a fresh run: default %.5g us, tuned %.5g us, ratio %.3f (%.3f to %.3f)\n", layer, isa,
-               v->default_us, v->tuned_us, v->ratio, v->low, v->high);
-        if (v->low > 1)
+        printf("%s %s: %zu plans measured; in a fresh run: default %.5g us, tuned %.5g us, ratio %.3f (%.3f to %.3f)\n", layer, isa,
+               t->measured, v->default_us, v->tuned_us, v->ratio, v->low, v->high);
+        if (is_worth(v))
             printf("%s %s: gained %.1f %% by ", layer, isa, 100 * (v->ratio - 1));
         else
-            printf("%s %s: no gain beyond the noise, the default is kept; the best was ", layer, isa);
+            printf("%s %s: no gain %s, the default is kept; the best was ", layer, isa,
+                   v->low > 1 ? "of half a per cent" : "beyond the noise");
         print_request(request, stdout);
     }
     putchar('\n');
@@ -579,7 +587,7 @@ static void decide(struct tune *t, struct plan_file *file)
     set_request(&alone, t->row, &winner);
     if (make_kernel(t, &standard, NULL, &none) && make_kernel(t, &tuned, &alone, &winner) &&
         judge(t, &standard, &tuned, default_us, &v)) {
-        if (v.low > 1)
+        if (is_worth(&v))
             set_request(file, t->row, &winner);
         print_verdict(t, &v, &winner);
     }

@@ -147,6 +147,7 @@ check "stopped: nothing stays behind" test -z "$(ls -A "$TMPDIR")"
 check "stopped: no picture" test ! -e bad.svg
 mkdir folder locked && chmod 555 locked
 run 3 "${grouped[@]}" -o folder --isa scalar;       says "folder: error"
+run 2 "${grouped[@]}" -o a.d/f.png --isa scalar;    says 'write a name that ends in .svg instead of "a.d/f.png"'
 locked=locked
 [ "$(id -u)" -eq 0 ] && locked=/proc # root may write anywhere else
 run 3 "${grouped[@]}" -o $locked/f.svg --isa scalar; says "$locked/f.svg: error"

@@ -202,9 +202,9 @@ w="--weights $work/w.safetensors"
 {
 refused 2 "pack needs --weights" "$spec" --isa scalar
 refused 2 "pack needs --isa" "$spec" $w
-refused 2 "pack needs --isa" "$spec" $w --isa all
-refused 2 "unknown instruction set 'mmx'" "$spec" $w --isa mmx
-refused 2 "is a list" "$spec" $w --isa avx2,scalar
+for isa in mmx all auto avx2,scalar; do
+    refused 2 "\"$isa\" is no instruction set, and a block is for one; write one of scalar, " "$spec" $w --isa $isa
+done
 refused 2 "ends in none of" "$spec" $w --isa scalar -o block.o
 refused 2 "is no name for --format c" "$spec" $w --isa scalar -o block.S --format c
 refused 2 "there is no format \"elf\"" "$spec" $w --isa scalar --format elf

@@ -155,7 +155,7 @@ void *memset(void *to, int value, size_t bytes);
 #define COMPILES_NEON 0
 #endif
 #if !(COMPILES_SCALAR || COMPILES_AVX2 || COMPILES_AVX512 || COMPILES_NEON || defined(TINY_PACK_ONLY))
-#error "TINY_ONLY_ISA is none of TINY_ISA_SCALAR ... that tiny.c has and this target can compile"
+#error "TINY_ONLY_ISA is none that tiny.c has and this target can compile, of TINY_ISA_SCALAR, TINY_ISA_AVX2, TINY_ISA_AVX512, TINY_ISA_NEON"
 #endif
 #if defined(__clang__) /* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
 #if defined(__x86_64__)
@@ -10657,7 +10657,7 @@ const char *tiny_strerror(int error)
     case TINY_ERROR_NONFINITE:
         return "a weight is NaN or infinite, or becomes so with the scale or another weight folded in";
     case TINY_ERROR_PACKED:
-        return "not a block that tiny_pack filled";
+        return "not a block that tiny_pack filled for this layer and plan, or its instruction set is not compiled";
     case TINY_ERROR_PART:
         return "phase or part is out of range";
     default:

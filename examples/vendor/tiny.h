@@ -88,7 +88,7 @@ typedef enum tiny_error {
     TINY_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
     TINY_ERROR_ISA = 7,       /* instruction set not in this file, or not on this machine */
     TINY_ERROR_NONFINITE = 8, /* a weight is NaN or infinite, or becomes so with the scale or another weight folded in */
-    TINY_ERROR_PACKED = 9,    /* not a block that tiny_pack filled */
+    TINY_ERROR_PACKED = 9,    /* not a block that tiny_pack filled for this layer and plan, for a set that is compiled */
     TINY_ERROR_PART = 10      /* phase or part out of range */
 } tiny_error;
 

@@ -76,7 +76,7 @@ void *memset(void *to, int value, size_t bytes);
 #endif
 #define COMPILES_SCALAR WANTS(1)
 #if !(COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY))
-#error "GOLDEN_ONLY_ISA is none of GOLDEN_ISA_SCALAR ... that golden.c has and this target can compile"
+#error "GOLDEN_ONLY_ISA is none that golden.c has and this target can compile, of GOLDEN_ISA_SCALAR"
 #endif
 #if defined(__clang__) /* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
 #if defined(__x86_64__)
@@ -1966,7 +1966,7 @@ const char *golden_strerror(int error)
     case GOLDEN_ERROR_NONFINITE:
         return "a weight is NaN or infinite, or becomes so with the scale or another weight folded in";
     case GOLDEN_ERROR_PACKED:
-        return "not a block that golden_pack filled";
+        return "not a block that golden_pack filled for this layer and plan, or its instruction set is not compiled";
     case GOLDEN_ERROR_PART:
         return "phase or part is out of range";
     default:

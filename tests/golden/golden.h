@@ -95,7 +95,7 @@ typedef enum golden_error {
     GOLDEN_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
     GOLDEN_ERROR_ISA = 7,       /* instruction set not in this file, or not on this machine */
     GOLDEN_ERROR_NONFINITE = 8, /* a weight is NaN or infinite, or becomes so with the scale or another weight folded in */
-    GOLDEN_ERROR_PACKED = 9,    /* not a block that golden_pack filled */
+    GOLDEN_ERROR_PACKED = 9,    /* not a block that golden_pack filled for this layer and plan, for a set that is compiled */
     GOLDEN_ERROR_PART = 10      /* phase or part out of range */
 } golden_error;
 
