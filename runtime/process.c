@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "timing.h"
+#include "clock.h"
 
 static void held_signals(sigset_t *set)
 {

@@ -7,20 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "peak.h"
 
 #define LEAST_SAMPLE_US 50 /* the clock's own cost is below 0.1 % of this */
 #define SETTLE_US 2e4
 #define ROUND_LIMIT 1000
-
-double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
-}
 
 void *large_pages(size_t bytes)
 {

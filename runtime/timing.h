@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What it takes to time a kernel on one core: clock, memory, one layer ready to be called, statistics.
+/* What it takes to time a kernel on one core: memory, one layer ready to be called, statistics.
  *
  * The cache state is always the same: warm. Inputs, packed weights, scratch and outputs stay where they are from call
  * to call, so that each cache level holds as much of them as fits. Left out on purpose: in which order what is timed
@@ -8,12 +8,11 @@
 #ifndef ATTNRUN_TIMING_H
 #define ATTNRUN_TIMING_H
 
+#include "clock.h"
 #include "inputs.h"
 #include "load.h"
 
 #define DEFAULT_ROUNDS 15
-
-double now_us(void);
 
 /* Zeroed, in huge pages where the system gives them: fewer TLB misses, less noise. free() it; NULL without memory. */
 void *large_pages(size_t bytes);
