@@ -145,11 +145,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(BUILD)/tests/sweep.o $(BUILD)/runtime/process.o $(BUILD)/runtime/clock.o $(shared)
+$(BUILD)/sweep: $(BUILD)/tests/sweep.o $(addprefix $(BUILD)/runtime/,process.o clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/recast.o $(BUILD)/runtime/tensors.o $(BUILD)/runtime/process.o $(BUILD)/runtime/clock.o $(shared)
+$(BUILD)/recast: $(BUILD)/tests/recast.o $(addprefix $(BUILD)/runtime/,tensors.o process.o clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
