@@ -155,7 +155,7 @@ void *memset(void *to, int value, size_t bytes);
 #define COMPILES_NEON 0
 #endif
 #if !(COMPILES_SCALAR || COMPILES_AVX2 || COMPILES_AVX512 || COMPILES_NEON || defined(TINY_PACK_ONLY))
-#error "TINY_ONLY_ISA is none that tiny.c has and this target can compile, of TINY_ISA_SCALAR, TINY_ISA_AVX2, TINY_ISA_AVX512, TINY_ISA_NEON"
+#error "TINY_ONLY_ISA is none of TINY_ISA_SCALAR, TINY_ISA_AVX2, TINY_ISA_AVX512, TINY_ISA_NEON, which tiny.c has, or not one that this target can compile"
 #endif
 #if defined(__clang__) /* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
 #if defined(__x86_64__)

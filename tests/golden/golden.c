@@ -76,7 +76,7 @@ void *memset(void *to, int value, size_t bytes);
 #endif
 #define COMPILES_SCALAR WANTS(1)
 #if !(COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY))
-#error "GOLDEN_ONLY_ISA is none that golden.c has and this target can compile, of GOLDEN_ISA_SCALAR"
+#error "GOLDEN_ONLY_ISA is none of GOLDEN_ISA_SCALAR, which golden.c has, or not one that this target can compile"
 #endif
 #if defined(__clang__) /* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
 #if defined(__x86_64__)
