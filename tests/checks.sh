@@ -3,6 +3,7 @@
 # Counting checks, for the scripts of this folder: . tests/checks.sh
 #
 #   check TEXT COMMAND…    the command must succeed; in this shell, so that what it sets and where it goes stays
+#   ends STATUS COMMAND…   the command must end with that status; its output goes to the files out and err
 #   result STATUS TEXT     the same of a command that has run: its status must be 0
 #   skip TEXT [COUNT]      one check, or COUNT, that this machine cannot make
 #   tally                  the last line, and 0 where nothing failed
@@ -37,6 +38,14 @@ check() {
         result 1 "$text"
         show
     fi
+}
+
+ends() {
+    local wanted=$1 got
+    shift
+    "$@" >out 2>err </dev/null
+    got=$?
+    check "$* → $got, not $wanted" test $got -eq "$wanted"
 }
 
 skip() {

@@ -19,13 +19,7 @@ printf 'd_model = 8\nh = 2\nseq_len = 20\n' >small.layer
 quick=(--isa scalar --seconds 0.001 --rounds 3)
 
 # run STATUS ARGUMENT…: attnrun must end with that status; its output goes to out and err
-run() {
-    local wanted=$1 got
-    shift
-    "$attnrun" "$@" >out 2>err </dev/null
-    got=$?
-    check "attnrun $* → $got, not $wanted" test $got -eq "$wanted"
-}
+run() { ends "$1" "$attnrun" "${@:2}"; }
 
 says() { check "says '$1'" grep -qF -- "$1" err; }
 prints() { check "prints '$1'" grep -Eq -- "$1" out; }

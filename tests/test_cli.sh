@@ -19,11 +19,9 @@ SPEC
 
 # run STATUS ARGUMENT…: attngen must end with that status; its output goes to out and err
 run() {
-    local wanted=$1 got
+    local wanted=$1
     shift
-    "$attngen" "$@" >out 2>err </dev/null
-    got=$?
-    check "attngen $* → $got, not $wanted" test $got -eq "$wanted"
+    ends "$wanted" "$attngen" "$@"
     # a failure says why in words, and nothing but a failure writes to the error output
     if [ "$wanted" -eq 0 ]; then
         check "attngen $*: silent" test ! -s err

@@ -19,14 +19,6 @@ unset SHARDS MACHINES JOBS
 shown=(out err)
 cd "$work" || exit 3
 
-# run STATUS COMMAND…: it must end with that status
-run() {
-    local wanted=$1 got
-    shift
-    "$@" >out 2>err </dev/null
-    got=$?
-    check "$* → $got, not $wanted" test $got -eq "$wanted"
-}
 says() { check "says '$1'" grep -qF -- "$1" out err; }
 
 # What of a table must not depend on where and when it was measured.
@@ -52,52 +44,52 @@ h = 1
 seq_len = 4
 SPEC
 vary=(small.layer --vary h=1,2,3 --vary seq_len=4,5 --isa scalar --rounds 2 --seconds 0.001)
-run 0 "$ATTNRUN" sweep "${vary[@]}" --json whole.jsonl --csv whole.csv
+ends 0 "$ATTNRUN" sweep "${vary[@]}" --json whole.jsonl --csv whole.csv
 points whole.csv >whole
 check "four points and two that are illegal" test "$(grep -c ' ok ' whole) $(grep -c ' illegal ' whole)" = "4 2"
 
 # ---- GNU parallel ----
 
-run 2 "$here/parallel.sh" 2 folder
-run 2 "$here/parallel.sh" x folder "${vary[@]}"
-run 2 "$here/parallel.sh" 0 folder "${vary[@]}"
+ends 2 "$here/parallel.sh" 2 folder
+ends 2 "$here/parallel.sh" x folder "${vary[@]}"
+ends 2 "$here/parallel.sh" 0 folder "${vary[@]}"
 if ! parallel --version 2>/dev/null | grep -q '^GNU parallel'; then
     skip "GNU parallel is not here"
 else
     mkdir 'a folder'
-    run 0 env JOBS=2 "$here/parallel.sh" 2 'a folder/p' "${vary[@]}"
+    ends 0 env JOBS=2 "$here/parallel.sh" 2 'a folder/p' "${vary[@]}"
     all_of 'a folder/p' 2
     cp 'a folder/p/shard.1.jsonl' before
     rm 'a folder/p/shard.2.jsonl'
-    run 1 "$ATTNRUN" merge 'a folder/p/shard.1.jsonl'
+    ends 1 "$ATTNRUN" merge 'a folder/p/shard.1.jsonl'
     says "nothing is there of shard 2/2"
-    run 0 "$here/parallel.sh" 2 'a folder/p' "${vary[@]}"
+    ends 0 "$here/parallel.sh" 2 'a folder/p' "${vary[@]}"
     all_of 'a folder/p' 2
     check "what was done is not done again" cmp before 'a folder/p/shard.1.jsonl'
-    run 2 "$here/parallel.sh" 1 'a folder/p' "${vary[@]}"
+    ends 2 "$here/parallel.sh" 1 'a folder/p' "${vary[@]}"
     says "another number of shards"
-    run 3 "$here/parallel.sh" 2 p3 missing.layer "${vary[@]:1}"
+    ends 3 "$here/parallel.sh" 2 p3 missing.layer "${vary[@]:1}"
     says "missing.layer"
     mkdir empty
-    run 3 env PATH="$work/empty" "$BASH" "$here/parallel.sh" 2 p4 "${vary[@]}"
+    ends 3 env PATH="$work/empty" "$BASH" "$here/parallel.sh" 2 p4 "${vary[@]}"
     says "Debian: apt-get install parallel"
 fi
 
 # ---- Slurm ----
 
-run 2 "$here/sweep.sbatch" folder "${vary[@]}"
+ends 2 "$here/sweep.sbatch" folder "${vary[@]}"
 if ! one_node_start "$work/slurm"; then
     skip "no Slurm: $one_node_reason"
 else
-    run 0 sbatch --wait --array=1-2 "$here/sweep.sbatch" s "${vary[@]}"
-    run 0 "$ATTNRUN" merge s/shard.*.jsonl --json s/sweep.jsonl --csv s/sweep.csv
+    ends 0 sbatch --wait --array=1-2 "$here/sweep.sbatch" s "${vary[@]}"
+    ends 0 "$ATTNRUN" merge s/shard.*.jsonl --json s/sweep.jsonl --csv s/sweep.csv
     all_of s 2
     check "each task has its log" eval 'cat attngen-sweep.1.log attngen-sweep.2.log >out'
     rm s/shard.1.jsonl
-    run 0 env SHARDS=2 sbatch --wait --array=1 "$here/sweep.sbatch" s "${vary[@]}"
-    run 0 "$ATTNRUN" merge s/shard.*.jsonl --csv s/sweep.csv
+    ends 0 env SHARDS=2 sbatch --wait --array=1 "$here/sweep.sbatch" s "${vary[@]}"
+    ends 0 "$ATTNRUN" merge s/shard.*.jsonl --csv s/sweep.csv
     all_of s 2
-    run 3 sbatch --wait --array=1 "$here/sweep.sbatch" t missing.layer "${vary[@]:1}"
+    ends 3 sbatch --wait --array=1 "$here/sweep.sbatch" t missing.layer "${vary[@]:1}"
     check "why a task failed is in its log" grep -q 'missing.layer: error' attngen-sweep.1.log
     one_node_stop
     check "no daemon is left" eval '! ps -A -o args | grep -F "$work/slurm" | grep -qv grep'

@@ -21,11 +21,9 @@ cd "$work" || exit 3
 
 # run STATUS ARGUMENT…: attnrun heatmap must end with that status; its output goes to out and err
 run() {
-    local wanted=$1 got
+    local wanted=$1
     shift
-    PATH=${path:-$PATH} "$attnrun" heatmap "$@" >out 2>err </dev/null
-    got=$?
-    check "attnrun heatmap $* → $got, not $wanted" test $got -eq "$wanted"
+    PATH=${path:-$PATH} ends "$wanted" "$attnrun" heatmap "$@"
     if [ "$wanted" -eq 0 ]; then
         check "attnrun heatmap $*: silent" test ! -s err
     else

@@ -27,15 +27,6 @@ mask = causal
 bias = true
 SPEC
 
-# run STATUS COMMAND…: it must end with that status; its output goes to out and err
-run() {
-    local wanted=$1 got
-    shift
-    "$@" >out 2>err </dev/null
-    got=$?
-    check "$* → $got, not $wanted" test $got -eq "$wanted"
-}
-
 says() { check "says '$1'" grep -qF -- "$1" err; }
 silent() { check "$1: silent" test ! -s err; }
 absent() { check "$1 is not there" test ! -e "$1"; }
@@ -43,7 +34,7 @@ swept() { check "$1: nothing stays in TMPDIR" test -z "$(ls -A tmp)"; }
 
 # ---- tuning ----
 
-run 0 "$attnrun" tune small.layer --budget 4 --json -o small.plan
+ends 0 "$attnrun" tune small.layer --budget 4 --json -o small.plan
 cp out tuned.json
 check "one JSON object" test "$(wc -l <out)" -eq 1
 figures='"default_us":[0-9.e+]+,"tuned_us":[0-9.e+]+,"ratio":[0-9.]+,"ratio_low":[0-9.]+,"ratio_high":[0-9.]+,'
@@ -64,16 +55,16 @@ else
     check "its interval reaches 1" grep -Eq '"ratio_low":(0\.|1\.0000)' tuned.json
 fi
 
-run 2 "$attnrun" tune small.layer;                         says "tune needs --out FILE"
-run 2 "$attnrun" tune -o x.plan;                           says "tune needs one spec"
-run 2 "$attnrun" tune small.layer -o x.plan --set h=3;     says "h = 3 does not divide"
-run 2 "$attnrun" tune small.layer -o x.plan --budget many; says '--budget cannot be "many"'
-run 2 "$attnrun" tune small.layer -o x.plan --plan small.plan
-run 2 "$attnrun" tune small.layer -o x.plan --n 21;        says "at most n 20"
-run 3 "$attnrun" tune small.layer -o no/where.plan --budget 0
+ends 2 "$attnrun" tune small.layer;                         says "tune needs --out FILE"
+ends 2 "$attnrun" tune -o x.plan;                           says "tune needs one spec"
+ends 2 "$attnrun" tune small.layer -o x.plan --set h=3;     says "h = 3 does not divide"
+ends 2 "$attnrun" tune small.layer -o x.plan --budget many; says '--budget cannot be "many"'
+ends 2 "$attnrun" tune small.layer -o x.plan --plan small.plan
+ends 2 "$attnrun" tune small.layer -o x.plan --n 21;        says "at most n 20"
+ends 3 "$attnrun" tune small.layer -o no/where.plan --budget 0
 says "no/where.plan"
 absent x.plan
-run 3 env CC=false "$attnrun" tune small.layer -o x.plan --budget 0
+ends 3 env CC=false "$attnrun" tune small.layer -o x.plan --budget 0
 absent x.plan
 swept "a missing compiler"
 
@@ -113,7 +104,7 @@ plan.depth_slab = 5
 plan.group_rows = 1
 plan.prefetch = on
 PLAN
-run 0 "$attngen" --plan full.plan --any-cpu -o one small.layer
+ends 0 "$attngen" --plan full.plan --any-cpu -o one small.layer
 silent "--any-cpu"
 check "the banner names the file" grep -qF 'attngen --plan full.plan small.layer' one/small.c
 check "and what it asks for" grep -qF 'from the plan file: plan.unroll = 3, plan.query_vecs = 3' one/small.c
@@ -122,7 +113,7 @@ cp small.layer full.plan else
 (cd else && env -i "$attngen" --plan full.plan --any-cpu -o ../two --deps ../two.d small.layer) >out 2>err
 check "the same bytes from another folder" diff -r one two
 check "--deps lists the plan" grep -q 'small.layer full.plan' two.d
-run 0 "$attngen" --plan full.plan -o three small.layer
+ends 0 "$attngen" --plan full.plan -o three small.layer
 if grep -q '^model name' /proc/cpuinfo; then
     line=$(grep -n '^\[scalar' full.plan | cut -d: -f1)
     says "full.plan:$line: warning: the scalar plan was measured on 'Another', this is '"
@@ -132,41 +123,41 @@ else
 fi
 check "the same bytes with the warning" diff -r one three
 sed 's/^cpu = .*/cpu = One more/; s/^compiler = .*/compiler = one more/' full.plan >else/full.plan
-run 0 "$attngen" --plan else/full.plan --any-cpu -o four small.layer
+ends 0 "$attngen" --plan else/full.plan --any-cpu -o four small.layer
 check "the same bytes whatever CPU and compiler it names" diff -r one four
-run 0 "$attngen" -o without small.layer
+ends 0 "$attngen" -o without small.layer
 check "other bytes without the plan" test "$(cmp -s one/small.c without/small.c; echo $?)" -eq 1
-run 0 "$attngen" --plan plain.plan --any-cpu -o plain small.layer
+ends 0 "$attngen" --plan plain.plan --any-cpu -o plain small.layer
 check "an empty plan is the default but for the command" \
     test "$(diff without/small.c plain/small.c | grep -c '^>')" -eq 1
 
-run 0 "$attnrun" check small.layer --plan full.plan --isa all
+ends 0 "$attnrun" check small.layer --plan full.plan --isa all
 says "was measured with 'another'"
 check "every instruction set is right" grep -q '0 failed' out
-run 0 "$attnrun" check small.layer --plan small.plan
+ends 0 "$attnrun" check small.layer --plan small.plan
 silent "check with the plan of this machine"
-run 0 "$attnrun" bench small.layer --plan small.plan --isa "$isa" --rounds 1 --seconds 0
+ends 0 "$attnrun" bench small.layer --plan small.plan --isa "$isa" --rounds 1 --seconds 0
 sed -i 's/^plan.query_vecs = 3/plan.query_vecs = 2/' full.plan
-run 0 "$attnrun" check small.layer --plan full.plan --isa scalar
+ends 0 "$attnrun" check small.layer --plan full.plan --isa scalar
 check "a changed file is compiled anew" test "$(find cache -name '*.so' -newer three/small.c | wc -l)" -ge 2
 
 # ---- what does not fit ----
 
-run 2 "$attngen" --plan small.plan -o x --set h=4 small.layer
+ends 2 "$attngen" --plan small.plan -o x --set h=4 small.layer
 says "small.plan:4: error: the plan is for another layer: h=2, here h=4; h_kv=2, here h_kv=4; d_k=16, here d_k=8"
-run 2 "$attnrun" check small.layer --plan small.plan --set seq_len=21
+ends 2 "$attnrun" check small.layer --plan small.plan --set seq_len=21
 says "seq_len=20, here seq_len=21"
-run 2 "$attngen" --any-cpu small.layer;                    says "--any-cpu is for --plan"
-run 2 "$attngen" --plan small.plan --plan small.plan small.layer
-run 3 "$attngen" --plan missing.plan small.layer;          says "missing.plan: error: cannot be read"
-run 3 "$attngen" --plan . small.layer;                     says "cannot be read"
-run 2 "$attngen" --plan small.layer -o x small.layer;      says "small.layer:1: error: unknown key 'd_model'"
+ends 2 "$attngen" --any-cpu small.layer;                    says "--any-cpu is for --plan"
+ends 2 "$attngen" --plan small.plan --plan small.plan small.layer
+ends 3 "$attngen" --plan missing.plan small.layer;          says "missing.plan: error: cannot be read"
+ends 3 "$attngen" --plan . small.layer;                     says "cannot be read"
+ends 2 "$attngen" --plan small.layer -o x small.layer;      says "small.layer:1: error: unknown key 'd_model'"
 { cat plain.plan; echo 'plan.speed = 9'; } >bad.plan
-run 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'plan.speed'; the plan knows plan.unroll"
+ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'plan.speed'; the plan knows plan.unroll"
 { cat plain.plan; echo 'plan.unroll = 0'; } >bad.plan
-run 2 "$attngen" --plan bad.plan -o x small.layer;         says "plan.unroll = 0 is not a legal value"
+ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "plan.unroll = 0 is not a legal value"
 { cat plain.plan; echo "[$isa]"; } >bad.plan
-run 2 "$attngen" --plan bad.plan -o x small.layer;         says "$isa stands twice"
+ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "$isa stands twice"
 absent x
 
 # ---- a candidate that is wrong ----
@@ -181,16 +172,16 @@ if [ "$isa" = scalar ]; then
     skip "a wrong candidate, as this machine has the scalar kernel alone"
 else
     cp small.plan before.plan
-    run 1 "$attnrun" tune small.layer --templates broken --budget 0 -o small.plan
+    ends 1 "$attnrun" tune small.layer --templates broken --budget 0 -o small.plan
     says "a plan makes a kernel that is wrong"
     check "and which" grep -q "^FAILED  small $isa: plan\." err
     check "how to repeat it" grep -Eq "repeat: .*attnrun check small.layer .*--set 'plan\.[a-z_]+=" err
     check "the old file stays" cmp -s small.plan before.plan
     sed -n "s|^ *repeat: \(.*\)attnrun|\1'$attnrun'|p" err | head -1 >repeat
-    run 1 sh repeat
+    ends 1 sh repeat
     check "which shows the fault" grep -q '^FAILED' out
     swept "a wrong candidate"
-    run 1 "$attnrun" tune small.layer --templates crashing --budget 0 -o small.plan
+    ends 1 "$attnrun" tune small.layer --templates crashing --budget 0 -o small.plan
     says "a plan makes a kernel that is wrong"
     says "the kernel was killed by signal "
     check "the old file stays after a crash" cmp -s small.plan before.plan
