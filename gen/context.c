@@ -51,9 +51,10 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, rows_step), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows),
-    FIELD(plan_isa, value_rows_single), FIELD(plan_isa, part_blocks), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
+    FIELD(plan_isa, value_rows_single), FIELD(plan_isa, part_blocks), FIELD(plan_isa, q_row), FIELD(plan_isa, q_head),
+    FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
     FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
-    FIELD(plan_isa, depth_slab), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_t),
+    FIELD(plan_isa, depth_slab), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, added),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
@@ -146,9 +147,12 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     PUSH_FIELDS(emit, p, isa_fields);
     push_lanes(emit, "q", &p->q, &p->q);
     push_lanes(emit, "v_t", &p->v_t, &p->q);
+    emit_set_boolean(emit, "query_rows", p->query_rows);
+    emit_set_boolean(emit, "turns_queries", p->query_rows || p->fold->q_is_k);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
+    push_panels(emit, "q_rows", &p->q_rows);
     push_panels(emit, "k", &p->k);
     push_panels(emit, "v", &p->v);
     push_panels(emit, "o", &p->o);

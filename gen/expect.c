@@ -554,13 +554,13 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double pairs = times * heads * n * keys, blocks = (double)ceil_div(l->seq_len, p->block);
     const double d_score = (double)p->fold->d_score, d_value = (double)p->fold->d_value, d_z = (double)p->fold->d_z;
     struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS];
-    if (p->fold->q_is_k) { /* a tile's queries are its keys, transposed and scaled */
+    if (p->query_rows || p->fold->q_is_k) /* turned tile by tile */
         scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score);
+    if (p->fold->q_is_k) /* and scaled */
         scores->operations += times * heads * d_score * (double)ceil_div(l->seq_len, p->lanes);
-    }
     if (together > 1 && rest > 0) { /* lanes in and out: two vectors read and written for each, both maybe across lines */
         const double vectors = times * heads * (double)ceil_div(l->seq_len, p->lanes);
-        if (!p->fold->q_is_k)
+        if (p->q.depth > 0)
             scores->loads += COPY_LOADS * vectors * d_score;
         if (l->w_o == W_O_DENSE)
             sums->loads += COPY_LOADS * vectors * d_z;
@@ -594,11 +594,13 @@ static void count_group(struct model *m, int64_t together, double times)
     if (l->cross)
         count_transpose(m, keys, l->d_source, times);
     /* of self-attention, keys and values read the row group that queries have brought into L2 */
-    const int64_t group_rows = p->fold->q_is_k ? p->k.group_rows : p->q.group_rows;
+    const int64_t group_rows = p->fold->q_is_k ? p->k.group_rows : p->query_rows ? p->q_rows.group_rows : p->q.group_rows;
     const bool joint = !l->cross && (!p->k.exists || p->k.group_rows == group_rows) &&
                        (!p->v.exists || p->v.group_rows == group_rows) &&
                        (p->v_t.depth == 0 || p->v_t.group_rows == group_rows);
-    if (!p->fold->q_is_k)
+    if (p->query_rows)
+        count_panels(m, &m->work[EXPECT_QUERIES], &p->q_rows, rows, (double)l->d_model, false, times);
+    else if (p->q.depth > 0)
         count_lanes(m, &m->work[EXPECT_QUERIES], &p->q, rows, (double)l->d_model, times);
     if (p->k.exists)
         count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, joint && !p->fold->q_is_k ? 0 : source, false, times);

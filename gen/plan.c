@@ -32,6 +32,8 @@
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
 #define SPILL_SLOTS 0.02         /* of avx2's 6 x 2 and 4 x 3: attend takes 5 % less with the first on Zen 3 and 4 */
+#define TURN_SLOTS 1.0           /* to transpose one number: 0.4 to 0.5 cycles, two slots each */
+#define QUERY_ROWS_GAIN 0.95     /* of the cost, from which on queries are projected into rows */
 #define SMALL_ROWS_STEP 4        /* in small code: 16, 4 and 1 rows instead of 16, 8, 4, 2 and 1 */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -91,7 +93,8 @@ static void make_small(struct plan_request *request)
     choices.value[PLAN_UNROLL] = 1;
     choices.value[PLAN_QUERY_VECS] = 1;
     choices.value[PLAN_PREFETCH] = PLAN_OFF;
-    choices.value[PLAN_VALUE_LAYOUT] = PLAN_VALUE_ROW_LAYOUT;
+    choices.value[PLAN_QUERY_LAYOUT] = PLAN_BLOCKS;
+    choices.value[PLAN_VALUE_LAYOUT] = PLAN_ROWS;
     plan_request_add(request, &choices);
 }
 
@@ -198,18 +201,18 @@ static int64_t one_height(int64_t total, int64_t most)
     return near_equal(total, most);
 }
 
-/* tile_cost of a panel's tiles, `rows` high or one less as they part a block evenly, where the operands come from L2,
- * unless a panel of that depth stays in L1. */
-static double panel_tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, int64_t depth, int64_t block)
+/* What tiles of at most `rows` x vecs cost for `total` tokens, which they part evenly: tile_cost of each multiply-add, the
+ * operands coming from L2 unless a panel of that depth stays in L1. */
+static double even_cost(const struct isa *isa, int64_t total, int64_t rows, int64_t vecs, int64_t depth)
 {
     const bool stays = depth * vecs * isa->lanes * (int64_t)sizeof(float) <= (int64_t)isa->l1d_bytes / 2;
-    const int64_t tiles = ceil_div(block, rows), lower = rows * tiles - block;
+    const int64_t tiles = ceil_div(total, rows), high = ceil_div(total, most(1, tiles)), lower = high * tiles - total;
     double cost = 0;
-    for (int64_t height = rows; height > 0 && height >= rows - 1; height--) {
-        const double share = (double)(height * (height == rows ? tiles - lower : lower)) / (double)block;
-        cost += share * tile_cost(isa, height, vecs, stays ? 0 : tile_lines(isa, height, vecs));
+    for (int64_t height = high; height > 0 && height >= high - 1; height--) {
+        const double tokens = (double)(height * (height == high ? tiles - lower : lower));
+        cost += tokens * tile_cost(isa, height, vecs, stays ? 0 : tile_lines(isa, height, vecs));
     }
-    return cost;
+    return cost * (double)vecs;
 }
 
 /* Rows of a panel's tiles: near-equal parts of a query block. */
@@ -218,18 +221,31 @@ static int64_t panel_rows(const struct plan_request *request, const struct isa *
     return near_equal(block, asked_within(request, PLAN_PANEL_ROWS, tile_rows(isa, vecs)));
 }
 
-/* Vectors in a panel of `columns` columns: full panels, then a narrower one that keeps their tile's height. */
-static int64_t choose_panel_vecs(const struct plan_request *request, const struct isa *isa, int64_t columns,
-                                 int64_t depth, int64_t block)
+/* What a product of `tokens` and `columns` costs in panels of `vecs` vectors, in slots of multiply-adds of one vector a step
+ * of the reduction: whole blocks of tokens and a smaller one, full panels and a narrower one that keeps their tiles'
+ * height. */
+static double panels_cost(const struct plan_request *request, const struct plan_isa *p, int64_t columns, int64_t depth,
+                          int64_t tokens, int64_t vecs)
 {
-    const int64_t total = ceil_div(columns, isa->lanes);
+    const int64_t total = ceil_div(columns, p->lanes), tail = total % vecs;
+    const int64_t rows = panel_rows(request, p->isa, vecs, p->block);
+    const struct { int64_t vecs, panels; } kinds[2] = {{vecs, total / vecs}, {tail, 1}};
+    double cost = 0;
+    for (int i = 0; i < (tail > 0 ? 2 : 1); i++)
+        cost += (double)kinds[i].panels *
+                ((double)(tokens / p->block) * even_cost(p->isa, p->block, rows, kinds[i].vecs, depth) +
+                 even_cost(p->isa, tokens % p->block, rows, kinds[i].vecs, depth));
+    return cost;
+}
+
+/* Vectors in a panel of `columns` columns. */
+static int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_isa *p, int64_t columns, int64_t depth,
+                                 int64_t tokens)
+{
     int64_t best = 1;
     double best_cost = 0;
-    for (int64_t vecs = 1; vecs <= least(4, total); vecs++) {
-        const int64_t rows = panel_rows(request, isa, vecs, block), tail = total % vecs;
-        double cost = (double)(total - tail) * panel_tile_cost(isa, rows, vecs, depth, block);
-        if (tail > 0)
-            cost += (double)tail * panel_tile_cost(isa, rows, tail, depth, block);
+    for (int64_t vecs = 1; vecs <= least(4, ceil_div(columns, p->lanes)); vecs++) {
+        const double cost = panels_cost(request, p, columns, depth, tokens, vecs);
         if (vecs == 1 || cost < best_cost) {
             best = vecs;
             best_cost = cost;
@@ -276,7 +292,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     else if (small(request))
         g->vecs = small_panel_vecs(p->isa, g->columns, p->block);
     else
-        g->vecs = choose_panel_vecs(request, p->isa, g->columns, least(g->depth, depth_most), p->block);
+        g->vecs = choose_panel_vecs(request, p, g->columns, least(g->depth, depth_most), tokens);
     g->rows = panel_rows(request, p->isa, g->vecs, p->block);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
     const int64_t width = g->vecs * p->lanes;
@@ -317,33 +333,70 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
     return columns % 512 == 0 ? columns + p->lanes : columns;
 }
 
-/* Keys or values. Heads that read all of the input are one matrix, and its panels run over their borders. Tokens lie
- * [head][key][d] where a vector never holds parts of two heads (or where a head reads its own columns), which
- * attention reads faster, else [key][head][d]. */
-static void plan_key_value(struct plan_panels *g, const struct layer *layer, const struct plan_request *request,
-                           const struct plan_isa *p, int64_t d, int64_t *row, int64_t *head)
+/* A projection into rows: of what, and of how many tokens. */
+struct projection {
+    int64_t heads, d;      /* of the result */
+    bool by_head;          /* each head has a matrix of its own, else one has the columns of all */
+    int64_t depth, input;  /* of one reduction; columns of the input */
+    int64_t a_group;       /* columns of the input between heads */
+    int64_t tokens, batch; /* of a full sequence; most that are projected together */
+};
+
+static struct projection of_queries(const struct plan_isa *p, const struct layer *layer)
 {
-    const bool by_head = layer->split || d % p->lanes == 0;
-    g->depth = layer->d_in_kv;
-    g->taps = 1;
-    g->groups = layer->split ? layer->h_kv : 1;
-    g->columns = layer->split ? d : layer->h_kv * d;
-    g->a_row = 1;
-    g->a_k = p->block;
-    g->a_group = layer->split ? layer->d_in_kv * p->block : 0;
-    g->a_block = layer->d_source * p->block;
-    *row = row_stride(p, by_head ? d : g->columns);
-    *head = by_head ? most(layer->source_len, p->batch_sources) * *row : d;
-    g->c_row = *row;
-    g->c_group = by_head ? *head : 0;
-    g->c_split = by_head && !layer->split && layer->h_kv > 1 ? d : 0;
-    plan_panels(g, request, p, layer->source_len, p->batch_sources);
+    return (struct projection){
+        .heads = layer->h,
+        .d = p->fold->d_score,
+        .by_head = layer->split || p->fold->scores, /* a folded matrix is made from two of one head */
+        .depth = layer->d_in_q,
+        .input = layer->d_model,
+        .a_group = layer->split ? layer->d_in_q : 0,
+        .tokens = layer->seq_len,
+        .batch = p->batch_rows,
+    };
 }
 
-/* into how many arrays they go */
-static int64_t arrays(const struct plan_panels *g, const struct layer *layer)
+static struct projection of_source(const struct plan_isa *p, const struct layer *layer, int64_t d)
 {
-    return g->c_group > 0 ? layer->h_kv : 1;
+    return (struct projection){
+        .heads = layer->h_kv,
+        .d = d,
+        .by_head = layer->split,
+        .depth = layer->d_in_kv,
+        .input = layer->d_source,
+        .a_group = layer->split ? layer->d_in_kv : 0,
+        .tokens = layer->source_len,
+        .batch = p->batch_sources,
+    };
+}
+
+/* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders. Tokens
+ * lie [head][token][d] where a vector never holds parts of two heads (or where a head has a matrix of its own), which
+ * attention reads faster, else [token][head][d]. */
+static void plan_rows(struct plan_panels *g, const struct projection *of, const struct plan_request *request,
+                      const struct plan_isa *p, int64_t *row, int64_t *head)
+{
+    const bool arrays = of->by_head || of->d % p->lanes == 0;
+    g->depth = of->depth;
+    g->taps = 1;
+    g->groups = of->by_head ? of->heads : 1;
+    g->columns = of->by_head ? of->d : of->heads * of->d;
+    g->a_row = 1;
+    g->a_k = p->block;
+    g->a_group = of->a_group * p->block;
+    g->a_block = of->input * p->block;
+    *row = row_stride(p, arrays ? of->d : g->columns);
+    *head = arrays ? most(of->tokens, of->batch) * *row : of->d;
+    g->c_row = *row;
+    g->c_group = arrays ? *head : 0;
+    g->c_split = arrays && !of->by_head && of->heads > 1 ? of->d : 0;
+    plan_panels(g, request, p, of->tokens, of->batch);
+}
+
+/* Floats that rows take, `heads` arrays or one. */
+static int64_t rows_size(const struct plan_panels *g, int64_t heads, int64_t tokens, int64_t batch)
+{
+    return (g->c_group > 0 ? heads : 1) * most(tokens, batch) * g->c_row;
 }
 
 static void plan_output(struct plan_panels *g, const struct layer *layer, const struct plan_request *request,
@@ -419,6 +472,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         p->ahead = ceil_div(p->rows, p->query_blocks);
     prefetch_lanes(&p->q, request, p, layer->seq_len);
     prefetch_lanes(&p->v_t, request, p, layer->source_len);
+    prefetch_panels(&p->q_rows, request, p, layer->seq_len);
     prefetch_panels(&p->k, request, p, layer->source_len);
     prefetch_panels(&p->v, request, p, layer->source_len);
     prefetch_panels(&p->o, request, p, layer->seq_len);
@@ -436,15 +490,15 @@ static int64_t place(int64_t *next, int64_t floats)
 static void place_packed(struct plan_isa *p, const struct layer *layer)
 {
     int64_t next = HEADER_FLOATS;
-    if (!p->fold->q_is_k) {
-        p->q.w = place(&next, p->q.groups * p->q.columns * p->q.depth);
-        p->q.b = place(&next, layer->bias ? p->q.groups * p->q.columns : 0);
+    struct plan_lanes *const lanes[] = {&p->q, &p->v_t};
+    for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++) {
+        struct plan_lanes *g = lanes[i];
+        if (g->depth == 0)
+            continue;
+        g->w = place(&next, g->groups * g->columns * g->depth);
+        g->b = place(&next, layer->bias ? g->groups * g->columns : 0);
     }
-    if (p->v_t.depth > 0) {
-        p->v_t.w = place(&next, p->v_t.groups * p->v_t.columns * p->v_t.depth);
-        p->v_t.b = place(&next, layer->bias ? p->v_t.groups * p->v_t.columns : 0);
-    }
-    struct plan_panels *const all[] = {&p->k, &p->v, &p->o};
+    struct plan_panels *const all[] = {&p->q_rows, &p->k, &p->v, &p->o};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct plan_panels *g = all[i];
         if (!g->exists)
@@ -474,11 +528,12 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     if (conv)
         p->z = place(&outputs, (p->z_front + layer->seq_len + p->z_back) * z_columns);
     int64_t next = most(inputs, outputs);
-    p->q_t = p->fold->q_is_k ? 0 : place(&next, p->query_blocks * p->block * layer->h * p->fold->d_score);
-    p->keys = !p->k.exists ? 0 : place(&next, arrays(&p->k, layer) * most(layer->source_len, p->batch_sources) * p->k.c_row);
+    p->q_all = p->query_rows ? place(&next, rows_size(&p->q_rows, layer->h, layer->seq_len, p->batch_rows))
+             : p->q.depth > 0 ? place(&next, p->query_blocks * p->block * layer->h * p->fold->d_score) : 0;
+    p->keys = !p->k.exists ? 0 : place(&next, rows_size(&p->k, layer->h_kv, layer->source_len, p->batch_sources));
     p->values = alive ? p->s_t
               : p->value_blocks ? place(&next, p->source_blocks * p->block * layer->h_kv * layer->d_v)
-              : p->v.exists ? place(&next, arrays(&p->v, layer) * most(layer->source_len, p->batch_sources) * p->v.c_row) : 0;
+              : p->v.exists ? place(&next, rows_size(&p->v, layer->h_kv, layer->source_len, p->batch_sources)) : 0;
     p->shared_size = next;
 
     const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
@@ -487,7 +542,7 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->visible = partial ? place(&own, p->key_block * p->block) : 0;
     p->added = (layer->mask & MASK_ADDITIVE) ? place(&own, p->key_block * p->block) : 0;
     p->tile = place(&own, p->fold->d_z * p->block);
-    p->queries = p->batch_rows > 0 || p->fold->q_is_k ? place(&own, p->fold->d_score * p->block) : 0;
+    p->queries = p->batch_rows > 0 || p->query_rows || p->fold->q_is_k ? place(&own, p->fold->d_score * p->block) : 0;
     p->worker_size = own;
 }
 
@@ -507,7 +562,7 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
 
 static int64_t longest_unroll(const struct plan_isa *p)
 {
-    const struct plan_panels *const panels[] = {&p->k, &p->v, &p->o};
+    const struct plan_panels *const panels[] = {&p->q_rows, &p->k, &p->v, &p->o};
     int64_t unroll = most(least(p->unroll_scores, p->depth_slab), p->unroll_values);
     for (size_t i = 0; i < sizeof panels / sizeof panels[0]; i++)
         if (panels[i]->exists)
@@ -636,12 +691,15 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
     if (p->depth_slab < p->fold->d_score)
         reason(p, "scores are summed in slabs of " D64 " features, %s", p->depth_slab,
                why(&p->request, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
-    if (!p->fold->q_is_k)
-        explain_lanes(p, "queries", &p->q);
+    explain_lanes(p, "queries", &p->q);
+    explain_panels(p, "queries", &p->q_rows);
     explain_panels(p, "keys", &p->k);
     explain_panels(p, "values", &p->v);
     explain_lanes(p, "values", &p->v_t);
     explain_panels(p, layer->w_o == W_O_CONV ? "convolution" : "output", &p->o);
+    if (p->query_rows)
+        reason(p, "queries are projected into rows and turned tile by tile%s", why(&p->request, PLAN_QUERY_LAYOUT,
+               ": tokens would fill too few lanes"));
     explain_layout(p, layer, "keys", &p->k, "d_k");
     explain_layout(p, layer, "values", &p->v, "d_v");
     if (p->value_blocks)
@@ -656,6 +714,60 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
 }
 
 /* ---- all of it ---- */
+
+/* What a product with tokens along the lanes costs, in slots of multiply-adds of one vector a step of the reduction. */
+static double lanes_cost(const struct plan_isa *p, int64_t rows, int64_t columns, int64_t depth, int64_t tokens)
+{
+    const int64_t height = near_equal(columns, rows), rest = tokens % p->block;
+    const bool whole = rest > p->block - p->lanes; /* as full a block as any */
+    const int64_t blocks = tokens / p->block + whole, singles = whole ? 0 : ceil_div(rest, p->lanes);
+    const int64_t pair = 2 * height <= p->rows_single ? 2 * height : height;
+    const bool stays = depth * (p->block + height) * (int64_t)sizeof(float) <= (int64_t)p->isa->l1d_bytes / 2;
+    const double wide = tile_cost(p->isa, height, p->vecs, stays ? 0 : tile_lines(p->isa, height, p->vecs));
+    const double single = tile_cost(p->isa, pair, 1, stays ? 0 : tile_lines(p->isa, pair, 1));
+    return (double)columns * ((double)(blocks * p->vecs) * wide + (double)singles * single);
+}
+
+/* Queries meet keys along the lanes. Projected so, a sequence of few or odd tokens leaves lanes idle over the whole depth of
+ * the product; projected into rows like keys they leave none, but each tile has to be turned. */
+static void plan_queries(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const struct projection of = of_queries(p, layer);
+    struct plan_panels rows = {0};
+    int64_t q_row, q_head;
+    if (p->fold->q_is_k)
+        return;
+    p->q = (struct plan_lanes){
+        .depth = of.depth,
+        .groups = of.by_head ? of.heads : 1,
+        .columns = of.by_head ? of.d : of.heads * of.d,
+        .a_group = of.a_group * p->block,
+    };
+    plan_lanes(&p->q, request, p, of.input, most(of.tokens, of.batch));
+    plan_rows(&rows, &of, request, p, &q_row, &q_head);
+    const double turned = (double)(round_up(of.tokens, p->lanes) * of.heads * round_up(of.d, p->lanes));
+    const double by_rows = (double)rows.groups * panels_cost(request, p, rows.columns, rows.k_block, of.tokens, rows.vecs) +
+                           TURN_SLOTS * turned / (double)of.depth;
+    const double by_lanes = (double)p->q.groups * lanes_cost(p, p->q.rows, p->q.columns, of.depth, of.tokens);
+    const int64_t cheaper = by_rows < QUERY_ROWS_GAIN * by_lanes ? PLAN_ROWS : PLAN_BLOCKS;
+    p->query_rows = asked_or(request, PLAN_QUERY_LAYOUT, cheaper) == PLAN_ROWS;
+    if (!p->query_rows)
+        return;
+    p->q = (struct plan_lanes){0};
+    p->q_rows = rows;
+    p->q_row = q_row;
+    p->q_head = q_head;
+}
+
+/* All that the tiles of two products depend on. */
+static bool alike(const struct plan_panels *a, const struct plan_panels *b)
+{
+    return a->exists && b->exists && a->depth == b->depth && a->k_block == b->k_block && a->taps == b->taps &&
+           a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest && a->unroll == b->unroll &&
+           a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) && a->tail_vecs == b->tail_vecs &&
+           a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k && a->c_row == b->c_row &&
+           (a->c_split > 0) == (b->c_split > 0) && a->prefetch == b->prefetch;
+}
 
 static void plan_values(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
@@ -680,9 +792,8 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
         p->v_row = layer->d_source;
         p->v_head = layer->split ? layer->d_in_kv : 0;
     } else {
-        plan_key_value(&p->v, layer, request, p, layer->d_v, &p->v_row, &p->v_head);
-        /* everything that the tiles see of a projection follows from its width: see plan_key_value */
-        p->v.shares_tiles = p->k.exists && layer->d_v == layer->d_k;
+        const struct projection of = of_source(p, layer, layer->d_v);
+        plan_rows(&p->v, &of, request, p, &p->v_row, &p->v_head);
     }
 }
 
@@ -748,7 +859,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     int64_t (*const part)(int64_t, int64_t) = small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, asked_within(request, PLAN_VALUE_ROWS, rows));
     p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
-    p->value_blocks = asked_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_VALUE_BLOCK_LAYOUT;
+    p->value_blocks = asked_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->two_pass = asked_or(request, PLAN_SOFTMAX, PLAN_ONE_PASS) == PLAN_TWO_PASS;
 
     if (!small(request) || is_asked(request, PLAN_BATCH_ROWS))
@@ -768,25 +879,21 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
     p->part_blocks = least(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
-    const bool by_head = layer->split || p->fold->scores; /* a folded tile belongs to one head: it is made from two matrices */
-    p->q = (struct plan_lanes){
-        .depth = layer->d_in_q,
-        .groups = by_head ? layer->h : 1,
-        .columns = by_head ? p->fold->d_score : layer->h * p->fold->d_score,
-        .a_group = layer->split ? layer->d_in_q * p->block : 0,
-    };
-    plan_lanes(&p->q, request, p, layer->d_model, most(layer->seq_len, p->batch_rows));
+    plan_queries(p, layer, request);
     if (p->fold->scores) {
         p->k_row = layer->d_source;
         p->k_head = layer->split ? layer->d_in_kv : 0;
     } else {
-        plan_key_value(&p->k, layer, request, p, layer->d_k, &p->k_row, &p->k_head);
+        const struct projection of = of_source(p, layer, layer->d_k);
+        plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
     }
     plan_values(p, layer, request);
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
+    p->k.shares_tiles = alike(&p->k, &p->q_rows);
+    p->v.shares_tiles = alike(&p->v, &p->k);
     place_scratch(p, layer);
     bound_stack(p, layer);
     explain_choices(p, layer, small(request));

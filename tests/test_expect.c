@@ -107,7 +107,7 @@ static void check_fmas(const char *settings, const double fmas[6])
     forget(&e);
 }
 
-#define SQUARE "plan.fold=off d_model=16 h=1 seq_len="
+#define SQUARE "plan.fold=off plan.query_layout=blocks d_model=16 h=1 seq_len="
 
 static void counts_by_hand(void **state)
 {
@@ -123,6 +123,9 @@ static void counts_by_hand(void **state)
                (const double[6]){17 * 17, 16 * 2 * 17, 17 * 17, 16 * 17, 16 * 17, 16 * 2 * 17});
     check_fmas("plan.fold=off plan.value_layout=rows d_model=17 h=1 seq_len=16",
                (const double[6]){17 * 17, 16 * 2 * 17, 16 * 2 * 17, 16 * 17, 16 * 17, 16 * 2 * 17});
+    /* queries in rows take a step each too */
+    check_fmas("plan.fold=off plan.query_layout=rows d_model=16 h=1 seq_len=17",
+               (const double[6]){17 * 16, 17 * 16, 17 * 16, 17 * 2 * 16, 17 * 2 * 16, 17 * 16});
     check_fmas(SQUARE "17 plan.value_layout=blocks", (const double[6]){512, 17 * 16, 512, 17 * 2 * 16, 17 * 2 * 16, 17 * 16});
 }
 
@@ -212,7 +215,7 @@ static void sequences_share_vectors(void **state)
 
 static void lanes_are_paid_for(void **state)
 {
-    static const char cross[] = "attention=cross d_model=64 h=4 source_len=100 seq_len=%d";
+    static const char cross[] = "attention=cross d_model=64 h=4 source_len=100 plan.query_layout=blocks seq_len=%d";
     double queries = 0, scores = 0;
     (void)state;
     for (int n = 17; n <= 32; n++) {

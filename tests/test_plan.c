@@ -105,20 +105,46 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Keys or values: no two (head, token, feature) share a place, and all lie inside what is reserved. */
-static int64_t tokens_size(const struct layer *layer, const struct plan_isa *p, const struct plan_panels *g)
+/* Queries, keys or values in rows: no two (head, token, feature) share a place, and all lie inside what is reserved. */
+struct rows {
+    int64_t heads, tokens, d;
+};
+
+static int64_t rows_size(const struct rows *of, const struct plan_panels *g)
 {
-    return (g->c_group > 0 ? layer->h_kv : 1) * larger(layer->source_len, p->batch_sources) * g->c_row;
+    return (g->c_group > 0 ? of->heads : 1) * of->tokens * g->c_row;
 }
 
-static void check_tokens(const struct layer *layer, const struct plan_isa *p, const struct plan_panels *g, int64_t row,
-                         int64_t head, int64_t d)
+static struct rows of_queries(const struct layer *layer, const struct plan_isa *p)
 {
-    const int64_t tokens = larger(layer->source_len, p->batch_sources);
-    assert_true(row >= d);
-    assert_true(layer->h_kv == 1 || (head >= d && (head + d <= row || head >= tokens * row)) || row >= layer->h_kv * d);
-    const int64_t last = (layer->h_kv - 1) * head + (tokens - 1) * row + d;
-    assert_true(last <= tokens_size(layer, p, g));
+    return (struct rows){layer->h, larger(layer->seq_len, p->batch_rows), p->fold->d_score};
+}
+
+static struct rows of_source(const struct layer *layer, const struct plan_isa *p, int64_t d)
+{
+    return (struct rows){layer->h_kv, larger(layer->source_len, p->batch_sources), d};
+}
+
+static void check_rows(const struct plan_isa *p, const struct rows *of, const struct plan_panels *g, int64_t row, int64_t head)
+{
+    check_panels(p, g);
+    assert_true(row >= of->d);
+    assert_true(of->heads == 1 || (head >= of->d && (head + of->d <= row || head >= of->tokens * row)) ||
+                row >= of->heads * of->d);
+    const int64_t last = (of->heads - 1) * head + (of->tokens - 1) * row + of->d;
+    assert_true(last <= rows_size(of, g));
+}
+
+/* Queries are projected one way: not at all, with tokens along the lanes, or into rows. */
+static void check_queries(const struct layer *layer, const struct plan_isa *p)
+{
+    const struct rows of = of_queries(layer, p);
+    assert_int_equal(p->fold->q_is_k + (p->q.depth > 0) + p->q_rows.exists, 1);
+    assert_int_equal(p->q_rows.exists, p->query_rows);
+    if (p->q.depth > 0)
+        check_lanes(p, &p->q);
+    if (p->query_rows)
+        check_rows(p, &of, &p->q_rows, p->q_row, p->q_head);
 }
 
 struct span {
@@ -146,18 +172,19 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
     const int64_t queries = p->query_blocks * p->block, sources = p->source_blocks * p->block;
     const int64_t bias = layer->bias ? 1 : 0, z_columns = layer->h * f->d_z;
     const bool alive = p->value_blocks && p->v_t.depth == 0; /* the transposed input is the values */
+    const struct rows q = of_queries(layer, p), k = of_source(layer, p, layer->d_k), v = of_source(layer, p, layer->d_v);
     struct span packed[11] = {{0, 16}}, shared[6], own[5];
     size_t n = 1;
     const struct plan_lanes *const lanes[] = {&p->q, &p->v_t};
-    for (size_t i = f->q_is_k ? 1 : 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++) {
         if (lanes[i]->depth == 0)
             continue;
         packed[n++] = (struct span){lanes[i]->w, lanes[i]->groups * lanes[i]->columns * lanes[i]->depth};
         if (bias)
             packed[n++] = (struct span){lanes[i]->b, lanes[i]->groups * lanes[i]->columns};
     }
-    const struct plan_panels *const all[] = {&p->k, &p->v, &p->o};
-    for (size_t i = 0; i < 3; i++) {
+    const struct plan_panels *const all[] = {&p->q_rows, &p->k, &p->v, &p->o};
+    for (size_t i = 0; i < 4; i++) {
         if (!all[i]->exists)
             continue;
         packed[n++] = (struct span){all[i]->w, all[i]->groups * all[i]->group_size};
@@ -168,12 +195,14 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
 
     struct span projected[3]; /* what lies beside the inputs, and then beside z */
     size_t count = 0;
-    if (!f->q_is_k)
-        projected[count++] = (struct span){p->q_t, queries * layer->h * f->d_score};
+    if (p->query_rows)
+        projected[count++] = (struct span){p->q_all, rows_size(&q, &p->q_rows)};
+    else if (!f->q_is_k)
+        projected[count++] = (struct span){p->q_all, queries * layer->h * f->d_score};
     if (p->k.exists)
-        projected[count++] = (struct span){p->keys, tokens_size(layer, p, &p->k)};
+        projected[count++] = (struct span){p->keys, rows_size(&k, &p->k)};
     if (p->v.exists)
-        projected[count++] = (struct span){p->values, tokens_size(layer, p, &p->v)};
+        projected[count++] = (struct span){p->values, rows_size(&v, &p->v)};
     else if (p->v_t.depth > 0)
         projected[count++] = (struct span){p->values, sources * layer->h_kv * layer->d_v};
 
@@ -202,7 +231,7 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
         own[n++] = (struct span){p->visible, p->key_block * p->block};
     if (layer->mask & MASK_ADDITIVE)
         own[n++] = (struct span){p->added, p->key_block * p->block};
-    if (p->batch_rows > 0 || f->q_is_k)
+    if (p->batch_rows > 0 || p->query_rows || f->q_is_k)
         own[n++] = (struct span){p->queries, f->d_score * p->block};
     check_apart(own, n, p->worker_size);
 }
@@ -212,10 +241,9 @@ static void check_values(const struct layer *layer, const struct plan_isa *p)
 {
     const bool input = layer->identity || p->fold->values;
     assert_true(!(p->v.exists && (p->value_blocks || input)) && (p->v_t.depth > 0) == (p->value_blocks && !input));
-    if (p->v.exists) {
-        check_panels(p, &p->v);
-        check_tokens(layer, p, &p->v, p->v_row, p->v_head, layer->d_v);
-    }
+    const struct rows of = of_source(layer, p, layer->d_v);
+    if (p->v.exists)
+        check_rows(p, &of, &p->v, p->v_row, p->v_head);
     if (p->value_blocks) {
         assert_true(p->v_row == 1 && p->v_feature == p->block && p->batch_rows == 0);
         assert_int_equal(p->v_block, p->block * (input ? layer->d_source : layer->h_kv * layer->d_v));
@@ -238,12 +266,11 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
         assert_true(p->query_blocks * p->block >= rows && (p->query_blocks - 1) * p->block < rows);
         assert_true(p->depth_slab >= 1 && p->depth_slab <= p->fold->d_score);
         assert_true(p->key_block >= 1 && p->part_blocks >= 1);
-        check_lanes(p, &p->q);
+        const struct rows keys = of_source(layer, p, layer->d_k);
+        check_queries(layer, p);
         assert_true(p->k.exists == !p->fold->scores);
-        if (p->k.exists) {
-            check_panels(p, &p->k);
-            check_tokens(layer, p, &p->k, p->k_row, p->k_head, layer->d_k);
-        }
+        if (p->k.exists)
+            check_rows(p, &keys, &p->k, p->k_row, p->k_head);
         check_values(layer, p);
         if (p->o.exists)
             check_panels(p, &p->o);
@@ -301,6 +328,8 @@ static void test_drawn_layers(void **state)
             set_word(&s, next_random(&random) & 1 ? "plan.fold=on" : "plan.fold=off");
         if (next_random(&random) % 4 == 0)
             set_word(&s, next_random(&random) & 1 ? "plan.value_layout=rows" : "plan.value_layout=blocks");
+        if (next_random(&random) % 4 == 0)
+            set_word(&s, next_random(&random) & 1 ? "plan.query_layout=rows" : "plan.query_layout=blocks");
         static const struct { const char *key; int64_t most; } tiles[] = {
             {"plan.panel_vecs", 4}, {"plan.panel_rows", 16}, {"plan.lane_rows", 16}, {"plan.score_rows", 16},
             {"plan.value_rows", 16}, {"plan.batch_rows", 256}};
@@ -325,6 +354,7 @@ static void test_requests(void **state)
     set_word(&s, "plan.query_vecs=3");
     set_word(&s, "plan.key_block=7");
     set_word(&s, "plan.group_rows=48");
+    set_word(&s, "plan.query_layout=blocks");
     struct layer *layer = read_layer(&s);
     struct plan *plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++) {
@@ -507,6 +537,7 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
 {
     struct settings s = {.count = 0};
     set(&s, "seq_len", seq_len);
+    set_word(&s, "plan.query_layout=blocks"); /* rows of them are always turned in the worker's own part */
     for (size_t i = 0; words[i] != NULL; i++)
         set_word(&s, words[i]);
     struct layer *layer = read_layer(&s);
@@ -556,7 +587,7 @@ static void test_refusals(void **state)
         {"plan.fold=1", "auto, on or off"}, {"plan.fold=ON", "auto, on or off"}, {"plan.fold=full", "auto, on or off"},
         {"plan.prefetch=0", "auto, on or off"}, {"plan.prefetch=rows", "auto, on or off"},
         {"plan.value_layout=on", "auto, rows or blocks"}, {"plan.value_layout=1", "auto, rows or blocks"},
-        {"plan.value_layout=block", "auto, rows or blocks"}, {"plan.size=tiny", "auto, fast or small"},
+        {"plan.value_layout=block", "auto, rows or blocks"}, {"plan.query_layout=lanes", "auto, rows or blocks"}, {"plan.size=tiny", "auto, fast or small"},
         {"plan.size=1", "auto, fast or small"}, {"plan.panel_vecs=5", "auto or 1 ... 4 vectors"},
         {"plan.panel_rows=17", "auto or 1 ... 16 rows"}, {"plan.panel_depth=7", "auto or 8 ... 1048576 steps"},
         {"plan.lane_rows=0", "auto or 1 ... 16 rows"}, {"plan.score_rows=full", "auto or 1 ... 16 rows"},
@@ -577,7 +608,7 @@ static void test_refusals(void **state)
                      bad[i].set, bad[i].set + key + 1, bad[i].legal);
         else
             snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
-                     "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
+                     "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, plan.query_layout, "
                      "plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, plan.lane_rows, "
                      "plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size", bad[i].set, key,
                      bad[i].set);

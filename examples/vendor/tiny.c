@@ -12,7 +12,7 @@
  *
  * The plan:
  *   scalar
- *     code: about 37200 bytes by gcc 12 -O2, 41200 bytes by clang 14 -O2
+ *     code: about 37400 bytes by gcc 12 -O2, 41300 bytes by clang 14 -O2
  *     stack: at most 3136 bytes at -O1 and above, 15424 at -O0
  *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 8: 2 vectors, the cheapest tiles for seq_len 32
@@ -34,7 +34,7 @@
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 4 query blocks
  *   avx2
- *     code: about 30500 bytes by gcc 12 -O2, 38100 bytes by clang 14 -O2
+ *     code: about 30600 bytes by gcc 12 -O2, 38200 bytes by clang 14 -O2
  *     stack: at most 4032 bytes at -O1 and above, 32704 at -O0
  *     8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 16: 2 vectors, the cheapest tiles for seq_len 32
@@ -56,7 +56,7 @@
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
  *   avx512
- *     code: about 31600 bytes by gcc 12 -O2, 35400 bytes by clang 14 -O2
+ *     code: about 31700 bytes by gcc 12 -O2, 35600 bytes by clang 14 -O2
  *     stack: at most 7424 bytes at -O1 and above, 122112 at -O0
  *     16 lanes, 32 registers, 2 FMA ports; L1 48 KiB, L2 1024 KiB assumed
  *     query block 32: 2 vectors, the cheapest tiles for seq_len 32
@@ -687,6 +687,10 @@ TARGET static void transpose_scalar(const float *src, size_t src_row, size_t row
     float in[LANES * LANES], out[LANES * LANES];
     for (size_t r = 0; r < LANES; r++)
         vec_store(in + r * LANES, r < rows ? vec_load_first(src + r * src_row, columns) : vec_zero());
+    if (columns == LANES && width == LANES) {
+        vec_transpose(in, LANES, dst, dst_row);
+        return;
+    }
     vec_transpose(in, LANES, out, LANES);
     for (size_t c = 0; c < columns; c++)
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
@@ -2773,6 +2777,10 @@ TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows,
     float in[LANES * LANES], out[LANES * LANES];
     for (size_t r = 0; r < LANES; r++)
         vec_store(in + r * LANES, r < rows ? vec_load_first(src + r * src_row, columns) : vec_zero());
+    if (columns == LANES && width == LANES) {
+        vec_transpose(in, LANES, dst, dst_row);
+        return;
+    }
     vec_transpose(in, LANES, out, LANES);
     for (size_t c = 0; c < columns; c++)
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
@@ -5298,6 +5306,10 @@ TARGET static void transpose_avx512(const float *src, size_t src_row, size_t row
     float in[LANES * LANES], out[LANES * LANES];
     for (size_t r = 0; r < LANES; r++)
         vec_store(in + r * LANES, r < rows ? vec_load_first(src + r * src_row, columns) : vec_zero());
+    if (columns == LANES && width == LANES) {
+        vec_transpose(in, LANES, dst, dst_row);
+        return;
+    }
     vec_transpose(in, LANES, out, LANES);
     for (size_t c = 0; c < columns; c++)
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
@@ -8114,6 +8126,10 @@ TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows,
     float in[LANES * LANES], out[LANES * LANES];
     for (size_t r = 0; r < LANES; r++)
         vec_store(in + r * LANES, r < rows ? vec_load_first(src + r * src_row, columns) : vec_zero());
+    if (columns == LANES && width == LANES) {
+        vec_transpose(in, LANES, dst, dst_row);
+        return;
+    }
     vec_transpose(in, LANES, out, LANES);
     for (size_t c = 0; c < columns; c++)
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
