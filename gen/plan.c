@@ -27,6 +27,7 @@
 #define LINE_FLOATS 16           /* a cache line */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
 #define VALUE_BLOCKS_LEAST 256   /* measured: features from which values are read faster along the tokens */
+#define ASK_CYCLES 3             /* measured: a line from L3; fewer cycles of work for each are best spent waiting for it alone */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
@@ -465,6 +466,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     if (!p->isa->prefetches || asked_or(request, PLAN_PREFETCH, !stays) == PLAN_OFF)
         return;
     const bool asked = is_asked(request, PLAN_PREFETCH);
+    p->ask_rows = ceil_div(ASK_CYCLES * p->isa->fma_ports * p->lanes, LINE_FLOATS);
     const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + layer->d_v)
                         + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
     if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->k.exists &&
