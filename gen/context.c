@@ -149,6 +149,7 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     push_lanes(emit, "v_t", &p->v_t, &p->q);
     emit_set_boolean(emit, "query_rows", p->query_rows);
     emit_set_boolean(emit, "turns_queries", p->query_rows || p->fold->q_is_k);
+    emit_set_boolean(emit, "in_place", p->in_place);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);

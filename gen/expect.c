@@ -590,8 +590,9 @@ static void count_group(struct model *m, int64_t together, double times)
     const struct plan_isa *p = m->plan;
     const int64_t rows = together * l->seq_len, keys = together * l->source_len;
     const double source = (double)l->d_source;
-    count_transpose(m, rows, l->d_model, times);
-    if (l->cross)
+    if (!p->in_place)
+        count_transpose(m, rows, l->d_model, times);
+    if (l->cross && !p->in_place)
         count_transpose(m, keys, l->d_source, times);
     /* of self-attention, keys and values read the row group that queries have brought into L2 */
     const int64_t group_rows = p->fold->q_is_k ? p->k.group_rows : p->query_rows ? p->q_rows.group_rows : p->q.group_rows;

@@ -382,9 +382,9 @@ static void plan_rows(struct plan_panels *g, const struct projection *of, const 
     g->taps = 1;
     g->groups = of->by_head ? of->heads : 1;
     g->columns = of->by_head ? of->d : of->heads * of->d;
-    g->a_row = 1;
-    g->a_k = p->block;
-    g->a_group = of->a_group * p->block;
+    g->a_row = p->in_place ? of->input : 1;
+    g->a_k = p->in_place ? 1 : p->block;
+    g->a_group = of->a_group * g->a_k;
     g->a_block = of->input * p->block;
     *row = row_stride(p, arrays ? of->d : g->columns);
     *head = arrays ? most(of->tokens, of->batch) * *row : of->d;
@@ -521,8 +521,10 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     /* the transposed inputs are dead once everything is projected, unless they are the values: z takes their place */
     const bool alive = p->value_blocks && p->v_t.depth == 0;
     int64_t inputs = 0, outputs = 0;
-    p->x_t = place(&inputs, p->query_blocks * p->block * layer->d_model);
-    p->s_t = layer->cross ? place(&inputs, p->source_blocks * p->block * layer->d_source) : p->x_t;
+    if (!p->in_place) {
+        p->x_t = place(&inputs, p->query_blocks * p->block * layer->d_model);
+        p->s_t = layer->cross ? place(&inputs, p->source_blocks * p->block * layer->d_source) : p->x_t;
+    }
     if (alive)
         outputs = inputs;
     if (layer->w_o == W_O_DENSE)
@@ -702,6 +704,8 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
     if (p->query_rows)
         reason(p, "queries are projected into rows and turned tile by tile%s", why(&p->request, PLAN_QUERY_LAYOUT,
                ": tokens would fill too few lanes"));
+    if (p->in_place)
+        reason(p, "projections read their inputs as they are: nothing wants tokens along the lanes");
     explain_layout(p, layer, "keys", &p->k, "d_k");
     explain_layout(p, layer, "values", &p->v, "d_v");
     if (p->value_blocks)
@@ -737,6 +741,7 @@ static void plan_queries(struct plan_isa *p, const struct layer *layer, const st
     const struct projection of = of_queries(p, layer);
     struct plan_panels rows = {0};
     int64_t q_row, q_head;
+    p->in_place = !p->value_blocks;
     if (p->fold->q_is_k)
         return;
     p->q = (struct plan_lanes){
@@ -753,6 +758,7 @@ static void plan_queries(struct plan_isa *p, const struct layer *layer, const st
     const double by_lanes = (double)p->q.groups * lanes_cost(p, p->q.rows, p->q.columns, of.depth, of.tokens);
     const int64_t cheaper = by_rows < QUERY_ROWS_GAIN * by_lanes ? PLAN_ROWS : PLAN_BLOCKS;
     p->query_rows = asked_or(request, PLAN_QUERY_LAYOUT, cheaper) == PLAN_ROWS;
+    p->in_place = p->in_place && p->query_rows;
     if (!p->query_rows)
         return;
     p->q = (struct plan_lanes){0};

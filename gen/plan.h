@@ -105,6 +105,7 @@ struct plan_isa {
     struct plan_panels q_rows, k, v, o;
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool query_rows;     /* queries are projected into rows, and each tile of them is turned when its turn comes */
+    bool in_place;       /* projections read the inputs as they are; else transposed copies, x_t and s_t */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
     int64_t q_row, q_head;  /* strides of queries in rows between tokens and heads */

@@ -141,6 +141,7 @@ static void check_queries(const struct layer *layer, const struct plan_isa *p)
     const struct rows of = of_queries(layer, p);
     assert_int_equal(p->fold->q_is_k + (p->q.depth > 0) + p->q_rows.exists, 1);
     assert_int_equal(p->q_rows.exists, p->query_rows);
+    assert_int_equal(p->in_place, p->q.depth == 0 && !p->value_blocks);
     if (p->q.depth > 0)
         check_lanes(p, &p->q);
     if (p->query_rows)
@@ -207,8 +208,9 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
         projected[count++] = (struct span){p->values, sources * layer->h_kv * layer->d_v};
 
     n = 0;
-    shared[n++] = (struct span){p->x_t, queries * layer->d_model};
-    if (layer->cross)
+    if (!p->in_place)
+        shared[n++] = (struct span){p->x_t, queries * layer->d_model};
+    if (layer->cross && !p->in_place)
         shared[n++] = (struct span){p->s_t, sources * layer->d_source};
     memcpy(shared + n, projected, count * sizeof *projected);
     check_apart(shared, n + count, p->shared_size);
