@@ -43,18 +43,18 @@ static const struct field lanes_fields[] = {
     FIELD(plan_lanes, rows), FIELD(plan_lanes, unroll), FIELD(plan_lanes, unroll_rest),
     {"height_0", offsetof(struct plan_lanes, height[0])}, {"height_1", offsetof(struct plan_lanes, height[1])},
     {"count_0", offsetof(struct plan_lanes, count[0])}, {"count_1", offsetof(struct plan_lanes, count[1])},
-    FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, single),
+    FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, pair),
     FIELD(plan_lanes, part_tiles), FIELD(plan_lanes, w), FIELD(plan_lanes, b),
 };
 
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, rows_step), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, rows_step), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead), FIELD(plan_isa, ahead_q),
     FIELD(plan_isa, ask_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows),
     FIELD(plan_isa, value_rows_single), FIELD(plan_isa, part_blocks), FIELD(plan_isa, q_row), FIELD(plan_isa, q_head),
     FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
     FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
-    FIELD(plan_isa, depth_slab), FIELD(plan_isa, x_t), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
+    FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, added),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
@@ -71,20 +71,12 @@ static void push_panels(struct emit *emit, const char *name, const struct plan_p
     emit_end(emit);
 }
 
-static bool alike(const struct plan_lanes *a, const struct plan_lanes *b)
-{
-    return a->depth == b->depth && a->unroll == b->unroll && a->prefetch == b->prefetch &&
-           a->height[0] == b->height[0] && (a->count[1] > 0) == (b->count[1] > 0);
-}
-
-static void push_lanes(struct emit *emit, const char *name, const struct plan_lanes *g,
-                       const struct plan_lanes *queries)
+static void push_lanes(struct emit *emit, const char *name, const struct plan_lanes *g)
 {
     if (g->depth == 0)
         return;
     emit_begin_table(emit, name);
     PUSH_FIELDS(emit, g, lanes_fields);
-    emit_set_boolean(emit, "shares_tiles", alike(g, queries));
     emit_end(emit);
 }
 
@@ -145,15 +137,11 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     push_code(emit, p->isa);
     PUSH_FIELDS(emit, p, isa_fields);
-    push_lanes(emit, "q", &p->q, &p->q);
-    push_lanes(emit, "v_t", &p->v_t, &p->q);
-    emit_set_boolean(emit, "query_rows", p->query_rows);
-    emit_set_boolean(emit, "turns_queries", p->query_rows || p->fold->q_is_k);
-    emit_set_boolean(emit, "in_place", p->in_place);
+    push_lanes(emit, "v_t", &p->v_t);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
-    push_panels(emit, "q_rows", &p->q_rows);
+    push_panels(emit, "q", &p->q);
     push_panels(emit, "k", &p->k);
     push_panels(emit, "v", &p->v);
     push_panels(emit, "o", &p->o);

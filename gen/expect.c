@@ -160,16 +160,17 @@ static struct blocks blocks_of(const struct model *m, int64_t rows)
     return (struct blocks){rows / m->plan->block, rows % m->plan->block};
 }
 
-/* Weights, from L3 once for each row group; the operand, `input` numbers a row, and what is made of it. */
+/* Weights, from L3 once for each row group; the operand, of which `input` numbers a row come from L3, and what is made of
+ * it. */
 static void count_far(struct model *m, struct work *w, double weights, double input, double output, int64_t rows,
                       int64_t group_rows, bool prefetched, double times)
 {
     const double bytes = times * m->far * 4 * weights * (double)ceil_div(rows, group_rows);
     *(prefetched ? &w->ahead : &w->l3) += bytes;
-    w->l3 += times * 4 * (double)rows * (m->near * input + output);
+    w->l3 += times * 4 * (double)rows * (input + output);
 }
 
-/* Q^T = W^T X^T: a tile of weights, the blocks of x_t pass by. Single vectors take two tiles at once where both fit. */
+/* V^T = W^T S^T: a tile of weights, the blocks of s_t pass by. Single vectors take two tiles at once where both fit. */
 static void count_lanes(struct model *m, struct work *w, const struct plan_lanes *g, int64_t rows, double input,
                         double times)
 {
@@ -180,20 +181,12 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
         b.whole++;
         b.rest = 0;
     }
-    const bool alone = rows == 1 && g->single && p->vecs > 1; /* features lie along the lanes, four tiles at once */
     const double single = times * (double)ceil_div(b.rest, p->lanes), groups = (double)g->groups;
     const double wide = times * (double)b.whole;
-    const bool pairs = p->vecs > 1 && 2 * g->height[0] <= p->rows_single;
     for (int i = 0; i < 2; i++) {
-        const int64_t height = g->height[i], two = pairs ? g->count[i] / 2 : 0, one = g->count[i] - 2 * two;
+        const int64_t height = g->height[i], two = g->pair == 2 ? g->count[i] / 2 : 0, one = g->count[i] - 2 * two;
         if (g->count[i] == 0)
             continue;
-        if (alone) {
-            add_tile(w, m->core, 4, 1, depth, 1, groups * (double)(g->count[i] / 4) * single);
-            add_tile(w, m->core, 1, 1, depth, 1, groups * (double)(g->count[i] % 4) * single);
-            w->l2 += single * groups * depth * (double)g->count[i] * 4 * (double)height;
-            continue;
-        }
         add_tile(w, m->core, height, p->vecs, depth, g->unroll, groups * (double)g->count[i] * wide);
         add_tile(w, m->core, 2 * height, 1, depth, g->unroll, groups * (double)two * single);
         add_tile(w, m->core, height, 1, depth, g->unroll, groups * (double)one * single);
@@ -554,17 +547,11 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double pairs = times * heads * n * keys, blocks = (double)ceil_div(l->seq_len, p->block);
     const double d_score = (double)p->fold->d_score, d_value = (double)p->fold->d_value, d_z = (double)p->fold->d_z;
     struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS];
-    if (p->query_rows || p->fold->q_is_k) /* turned tile by tile */
-        scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score);
-    if (p->fold->q_is_k) /* and scaled */
+    scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score); /* a tile of queries */
+    if (p->fold->q_is_k) /* scaled as well */
         scores->operations += times * heads * d_score * (double)ceil_div(l->seq_len, p->lanes);
-    if (together > 1 && rest > 0) { /* lanes in and out: two vectors read and written for each, both maybe across lines */
-        const double vectors = times * heads * (double)ceil_div(l->seq_len, p->lanes);
-        if (p->q.depth > 0)
-            scores->loads += COPY_LOADS * vectors * d_score;
-        if (l->w_o == W_O_DENSE)
-            sums->loads += COPY_LOADS * vectors * d_z;
-    }
+    if (together > 1 && rest > 0 && l->w_o == W_O_DENSE) /* lanes out: two vectors read and written for each, both maybe across lines */
+        sums->loads += COPY_LOADS * times * heads * (double)ceil_div(l->seq_len, p->lanes) * d_z;
     /* K and V of a head stay in L2 while its queries pass, or they do not; the input serves all heads */
     const double k = 4 * keys * d_score, v = 4 * keys * d_value;
     const bool stays = k + v <= L2_BYTES / 2, input = l->identity || p->fold->values;
@@ -589,29 +576,24 @@ static void count_group(struct model *m, int64_t together, double times)
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
     const int64_t rows = together * l->seq_len, keys = together * l->source_len;
-    const double source = (double)l->d_source;
-    if (!p->in_place)
-        count_transpose(m, rows, l->d_model, times);
-    if (l->cross && !p->in_place)
+    const double source = m->far * (double)l->d_source;
+    if (p->value_blocks)
         count_transpose(m, keys, l->d_source, times);
     /* of self-attention, keys and values read the row group that queries have brought into L2 */
-    const int64_t group_rows = p->fold->q_is_k ? p->k.group_rows : p->query_rows ? p->q_rows.group_rows : p->q.group_rows;
+    const int64_t group_rows = p->q.exists ? p->q.group_rows : p->k.group_rows;
     const bool joint = !l->cross && (!p->k.exists || p->k.group_rows == group_rows) &&
-                       (!p->v.exists || p->v.group_rows == group_rows) &&
-                       (p->v_t.depth == 0 || p->v_t.group_rows == group_rows);
-    if (p->query_rows)
-        count_panels(m, &m->work[EXPECT_QUERIES], &p->q_rows, rows, (double)l->d_model, false, times);
-    else if (p->q.depth > 0)
-        count_lanes(m, &m->work[EXPECT_QUERIES], &p->q, rows, (double)l->d_model, times);
+                       (!p->v.exists || p->v.group_rows == group_rows);
+    if (p->q.exists)
+        count_panels(m, &m->work[EXPECT_QUERIES], &p->q, rows, m->far * (double)l->d_model, false, times);
     if (p->k.exists)
         count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, joint && !p->fold->q_is_k ? 0 : source, false, times);
     if (p->v.exists)
         count_panels(m, &m->work[EXPECT_VALUES], &p->v, keys, joint ? 0 : source, false, times);
     if (p->v_t.depth > 0)
-        count_lanes(m, &m->work[EXPECT_VALUES], &p->v_t, keys, joint ? 0 : source, times);
+        count_lanes(m, &m->work[EXPECT_VALUES], &p->v_t, keys, m->near * (double)l->d_source, times);
     count_attention(m, together, times * (double)together);
     if (p->o.exists)
-        count_panels(m, &m->work[EXPECT_OUTPUT], &p->o, rows, (double)(l->h * p->fold->d_z), true, times);
+        count_panels(m, &m->work[EXPECT_OUTPUT], &p->o, rows, m->near * (double)(l->h * p->fold->d_z), true, times);
 }
 
 /* Sequences of a batch that go together, as group_size() of the emitted file has it. */

@@ -33,8 +33,6 @@
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
 #define SPILL_SLOTS 0.02         /* of avx2's 6 x 2 and 4 x 3: attend takes 5 % less with the first on Zen 3 and 4 */
-#define TURN_SLOTS 1.0           /* to transpose one number: 0.4 to 0.5 cycles, two slots each */
-#define QUERY_ROWS_GAIN 0.95     /* of the cost, from which on queries are projected into rows */
 #define SMALL_ROWS_STEP 4        /* in small code: 16, 4 and 1 rows instead of 16, 8, 4, 2 and 1 */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -94,7 +92,6 @@ static void make_small(struct plan_request *request)
     choices.value[PLAN_UNROLL] = 1;
     choices.value[PLAN_QUERY_VECS] = 1;
     choices.value[PLAN_PREFETCH] = PLAN_OFF;
-    choices.value[PLAN_QUERY_LAYOUT] = PLAN_BLOCKS;
     choices.value[PLAN_VALUE_LAYOUT] = PLAN_ROWS;
     plan_request_add(request, &choices);
 }
@@ -323,9 +320,8 @@ static void plan_lanes(struct plan_lanes *g, const struct plan_request *request,
     g->count[0] = tiles - g->count[1];
     g->group_rows = choose_group_rows(request, p, columns, queries);
     const double tile = (double)least(g->group_rows, queries) * (double)(g->depth * g->height[0]);
-    g->single = !small(request) && g->height[0] <= p->isa->lanes;
-    /* a multiple of four: single tokens take four tiles at once, single vectors of tokens two */
-    g->part_tiles = least(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, 4));
+    g->pair = p->vecs > 1 && 2 * g->height[0] <= p->rows_single ? 2 : 1;
+    g->part_tiles = least(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, g->pair));
 }
 
 /* A row stride at a multiple of 2 KiB would put every row into the same few sets of L1: one vector more. */
@@ -339,7 +335,7 @@ struct projection {
     int64_t heads, d;      /* of the result */
     bool by_head;          /* each head has a matrix of its own, else one has the columns of all */
     int64_t depth, input;  /* of one reduction; columns of the input */
-    int64_t a_group;       /* columns of the input between heads */
+    int64_t a_group;       /* columns of the input from head to head */
     int64_t tokens, batch; /* of a full sequence; most that are projected together */
 };
 
@@ -382,9 +378,9 @@ static void plan_rows(struct plan_panels *g, const struct projection *of, const 
     g->taps = 1;
     g->groups = of->by_head ? of->heads : 1;
     g->columns = of->by_head ? of->d : of->heads * of->d;
-    g->a_row = p->in_place ? of->input : 1;
-    g->a_k = p->in_place ? 1 : p->block;
-    g->a_group = of->a_group * g->a_k;
+    g->a_row = of->input;
+    g->a_k = 1;
+    g->a_group = of->a_group;
     g->a_block = of->input * p->block;
     *row = row_stride(p, arrays ? of->d : g->columns);
     *head = arrays ? most(of->tokens, of->batch) * *row : of->d;
@@ -472,9 +468,10 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->k.exists &&
         (p->v.exists || p->v_t.depth > 0))
         p->ahead = ceil_div(p->rows, p->query_blocks);
-    prefetch_lanes(&p->q, request, p, layer->seq_len);
+    if (p->ahead > 0 && p->q.exists) /* a tile of queries while one passes the keys */
+        p->ahead_q = ceil_div(p->block, ceil_div(layer->source_len, p->rows));
     prefetch_lanes(&p->v_t, request, p, layer->source_len);
-    prefetch_panels(&p->q_rows, request, p, layer->seq_len);
+    prefetch_panels(&p->q, request, p, layer->seq_len);
     prefetch_panels(&p->k, request, p, layer->source_len);
     prefetch_panels(&p->v, request, p, layer->source_len);
     prefetch_panels(&p->o, request, p, layer->seq_len);
@@ -492,15 +489,12 @@ static int64_t place(int64_t *next, int64_t floats)
 static void place_packed(struct plan_isa *p, const struct layer *layer)
 {
     int64_t next = HEADER_FLOATS;
-    struct plan_lanes *const lanes[] = {&p->q, &p->v_t};
-    for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++) {
-        struct plan_lanes *g = lanes[i];
-        if (g->depth == 0)
-            continue;
-        g->w = place(&next, g->groups * g->columns * g->depth);
-        g->b = place(&next, layer->bias ? g->groups * g->columns : 0);
+    struct plan_lanes *const v_t = &p->v_t;
+    if (v_t->depth > 0) {
+        v_t->w = place(&next, v_t->groups * v_t->columns * v_t->depth);
+        v_t->b = place(&next, layer->bias ? v_t->groups * v_t->columns : 0);
     }
-    struct plan_panels *const all[] = {&p->q_rows, &p->k, &p->v, &p->o};
+    struct plan_panels *const all[] = {&p->q, &p->k, &p->v, &p->o};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct plan_panels *g = all[i];
         if (!g->exists)
@@ -518,13 +512,10 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->z_front = conv ? ((layer->mask & MASK_CAUSAL) ? layer->conv_width - 1 : (layer->conv_width - 1) / 2) : 0;
     p->z_back = conv ? layer->conv_width - 1 - p->z_front : 0;
 
-    /* the transposed inputs are dead once everything is projected, unless they are the values: z takes their place */
+    /* the transposed source is dead once everything is projected, unless it is the values: z takes its place */
     const bool alive = p->value_blocks && p->v_t.depth == 0;
     int64_t inputs = 0, outputs = 0;
-    if (!p->in_place) {
-        p->x_t = place(&inputs, p->query_blocks * p->block * layer->d_model);
-        p->s_t = layer->cross ? place(&inputs, p->source_blocks * p->block * layer->d_source) : p->x_t;
-    }
+    p->s_t = p->value_blocks ? place(&inputs, p->source_blocks * p->block * layer->d_source) : 0;
     if (alive)
         outputs = inputs;
     if (layer->w_o == W_O_DENSE)
@@ -532,8 +523,7 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     if (conv)
         p->z = place(&outputs, (p->z_front + layer->seq_len + p->z_back) * z_columns);
     int64_t next = most(inputs, outputs);
-    p->q_all = p->query_rows ? place(&next, rows_size(&p->q_rows, layer->h, layer->seq_len, p->batch_rows))
-             : p->q.depth > 0 ? place(&next, p->query_blocks * p->block * layer->h * p->fold->d_score) : 0;
+    p->q_all = !p->q.exists ? 0 : place(&next, rows_size(&p->q, layer->h, layer->seq_len, p->batch_rows));
     p->keys = !p->k.exists ? 0 : place(&next, rows_size(&p->k, layer->h_kv, layer->source_len, p->batch_sources));
     p->values = alive ? p->s_t
               : p->value_blocks ? place(&next, p->source_blocks * p->block * layer->h_kv * layer->d_v)
@@ -546,7 +536,7 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->visible = partial ? place(&own, p->key_block * p->block) : 0;
     p->added = (layer->mask & MASK_ADDITIVE) ? place(&own, p->key_block * p->block) : 0;
     p->tile = place(&own, p->fold->d_z * p->block);
-    p->queries = p->batch_rows > 0 || p->query_rows || p->fold->q_is_k ? place(&own, p->fold->d_score * p->block) : 0;
+    p->queries = place(&own, p->fold->d_score * p->block);
     p->worker_size = own;
 }
 
@@ -566,12 +556,11 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
 
 static int64_t longest_unroll(const struct plan_isa *p)
 {
-    const struct plan_panels *const panels[] = {&p->q_rows, &p->k, &p->v, &p->o};
+    const struct plan_panels *const panels[] = {&p->q, &p->k, &p->v, &p->o};
     int64_t unroll = most(least(p->unroll_scores, p->depth_slab), p->unroll_values);
     for (size_t i = 0; i < sizeof panels / sizeof panels[0]; i++)
         if (panels[i]->exists)
             unroll = most(unroll, least(most(panels[i]->unroll, panels[i]->unroll_rest), panels[i]->k_block));
-    unroll = most(unroll, least(p->q.unroll, p->q.depth));
     return most(unroll, least(p->v_t.unroll, p->v_t.depth));
 }
 
@@ -695,17 +684,12 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
     if (p->depth_slab < p->fold->d_score)
         reason(p, "scores are summed in slabs of " D64 " features, %s", p->depth_slab,
                why(&p->request, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
-    explain_lanes(p, "queries", &p->q);
-    explain_panels(p, "queries", &p->q_rows);
+    explain_panels(p, "queries", &p->q);
     explain_panels(p, "keys", &p->k);
     explain_panels(p, "values", &p->v);
     explain_lanes(p, "values", &p->v_t);
     explain_panels(p, layer->w_o == W_O_CONV ? "convolution" : "output", &p->o);
-    if (p->query_rows)
-        reason(p, "queries are projected into rows and turned tile by tile%s", why(&p->request, PLAN_QUERY_LAYOUT,
-               ": tokens would fill too few lanes"));
-    if (p->in_place)
-        reason(p, "projections read their inputs as they are: nothing wants tokens along the lanes");
+    explain_layout(p, layer, "queries", &p->q, "d_k");
     explain_layout(p, layer, "keys", &p->k, "d_k");
     explain_layout(p, layer, "values", &p->v, "d_v");
     if (p->value_blocks)
@@ -720,52 +704,6 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
 }
 
 /* ---- all of it ---- */
-
-/* What a product with tokens along the lanes costs, in slots of multiply-adds of one vector a step of the reduction. */
-static double lanes_cost(const struct plan_isa *p, int64_t rows, int64_t columns, int64_t depth, int64_t tokens)
-{
-    const int64_t height = near_equal(columns, rows), rest = tokens % p->block;
-    const bool whole = rest > p->block - p->lanes; /* as full a block as any */
-    const int64_t blocks = tokens / p->block + whole, singles = whole ? 0 : ceil_div(rest, p->lanes);
-    const int64_t pair = 2 * height <= p->rows_single ? 2 * height : height;
-    const bool stays = depth * (p->block + height) * (int64_t)sizeof(float) <= (int64_t)p->isa->l1d_bytes / 2;
-    const double wide = tile_cost(p->isa, height, p->vecs, stays ? 0 : tile_lines(p->isa, height, p->vecs));
-    const double single = tile_cost(p->isa, pair, 1, stays ? 0 : tile_lines(p->isa, pair, 1));
-    return (double)columns * ((double)(blocks * p->vecs) * wide + (double)singles * single);
-}
-
-/* Queries meet keys along the lanes. Projected so, a sequence of few or odd tokens leaves lanes idle over the whole depth of
- * the product; projected into rows like keys they leave none, but each tile has to be turned. */
-static void plan_queries(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
-{
-    const struct projection of = of_queries(p, layer);
-    struct plan_panels rows = {0};
-    int64_t q_row, q_head;
-    p->in_place = !p->value_blocks;
-    if (p->fold->q_is_k)
-        return;
-    p->q = (struct plan_lanes){
-        .depth = of.depth,
-        .groups = of.by_head ? of.heads : 1,
-        .columns = of.by_head ? of.d : of.heads * of.d,
-        .a_group = of.a_group * p->block,
-    };
-    plan_lanes(&p->q, request, p, of.input, most(of.tokens, of.batch));
-    plan_rows(&rows, &of, request, p, &q_row, &q_head);
-    const double turned = (double)(round_up(of.tokens, p->lanes) * of.heads * round_up(of.d, p->lanes));
-    const double by_rows = (double)rows.groups * panels_cost(request, p, rows.columns, rows.k_block, of.tokens, rows.vecs) +
-                           TURN_SLOTS * turned / (double)of.depth;
-    const double by_lanes = (double)p->q.groups * lanes_cost(p, p->q.rows, p->q.columns, of.depth, of.tokens);
-    const int64_t cheaper = by_rows < QUERY_ROWS_GAIN * by_lanes ? PLAN_ROWS : PLAN_BLOCKS;
-    p->query_rows = asked_or(request, PLAN_QUERY_LAYOUT, cheaper) == PLAN_ROWS;
-    p->in_place = p->in_place && p->query_rows;
-    if (!p->query_rows)
-        return;
-    p->q = (struct plan_lanes){0};
-    p->q_rows = rows;
-    p->q_row = q_row;
-    p->q_head = q_head;
-}
 
 /* All that the tiles of two products depend on. */
 static bool alike(const struct plan_panels *a, const struct plan_panels *b)
@@ -887,7 +825,10 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
     p->part_blocks = least(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
-    plan_queries(p, layer, request);
+    if (!p->fold->q_is_k) {
+        const struct projection of = of_queries(p, layer);
+        plan_rows(&p->q, &of, request, p, &p->q_row, &p->q_head);
+    }
     if (p->fold->scores) {
         p->k_row = layer->d_source;
         p->k_head = layer->split ? layer->d_in_kv : 0;
@@ -900,7 +841,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_output(&p->o, layer, request, p);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
-    p->k.shares_tiles = alike(&p->k, &p->q_rows);
+    p->k.shares_tiles = alike(&p->k, &p->q);
     p->v.shares_tiles = alike(&p->v, &p->k);
     place_scratch(p, layer);
     bound_stack(p, layer);

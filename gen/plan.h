@@ -27,7 +27,7 @@ struct plan_file;
 #define PLAN_ISAS 8
 #define PLAN_REASONS 32
 
-/* A product C = A W with tokens as rows (queries in rows, keys, values, output, convolution): W in panels, features along the lanes. */
+/* A product C = A W with tokens as rows (queries, keys, values, output, convolution): W in panels, features along the lanes. */
 struct plan_panels {
     bool exists;
     int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
@@ -59,14 +59,14 @@ struct plan_panels {
     bool shares_tiles;    /* keys: alike to the queries', values: to the keys', in all that their tiles depend on */
 };
 
-/* A product C^T = W^T A^T, of queries or of values in blocks: features as rows, tokens along the lanes. */
+/* A product C^T = W^T A^T, of values in blocks: features as rows, tokens along the lanes. */
 struct plan_lanes {
     int64_t depth, groups, columns, rows, unroll, unroll_rest;
     int64_t a_group; /* step of A from group to group */
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
     int64_t group_rows;
     int64_t prefetch;
-    int64_t single;  /* 1: one token alone has features along the lanes; 0: they would not fit */
+    int64_t pair;    /* tiles that a single vector of tokens takes at once: 2 where it has registers for them, else 1 */
     int64_t part_tiles;
     int64_t w, b;
 };
@@ -95,25 +95,22 @@ struct plan_isa {
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t key_block;   /* most keys scored before their values are read */
     int64_t ask_rows;    /* fewest tokens over a panel of weights that leave time to ask for the next one */
-    int64_t ahead;       /* keys of the next head that are asked for with each tile of scores, 0: none */
+    int64_t ahead, ahead_q; /* keys of the next head, and queries of the next tile, that each tile of scores asks for; 0: none */
     int64_t unroll_scores, unroll_values;
     int64_t batch_rows, batch_sources; /* most queries and keys of sequences that are projected as one matrix; 0: one by one */
     int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources where that is more */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
-    struct plan_lanes q;   /* queries with tokens along the lanes; none where query_rows or q_is_k */
+    struct plan_panels q, k, v, o;
     struct plan_lanes v_t; /* values with tokens along the lanes, where value_blocks */
-    struct plan_panels q_rows, k, v, o;
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
-    bool query_rows;     /* queries are projected into rows, and each tile of them is turned when its turn comes */
-    bool in_place;       /* projections read the inputs as they are; else transposed copies, x_t and s_t */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
-    int64_t q_row, q_head;  /* strides of queries in rows between tokens and heads */
+    int64_t q_row, q_head;  /* strides of queries between tokens and heads */
     int64_t k_row, k_head;  /* of keys */
     int64_t v_row, v_head, v_feature, v_block; /* of values between tokens, heads, features and blocks of tokens */
 
     /* scratch, in floats from its start; everything on a 64-byte boundary */
-    int64_t x_t, s_t, q_all, keys, values, o_t, z, shared_size;
+    int64_t s_t, q_all, keys, values, o_t, z, shared_size;
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, added, tile, queries, worker_size;

@@ -135,19 +135,6 @@ static void check_rows(const struct plan_isa *p, const struct rows *of, const st
     assert_true(last <= rows_size(of, g));
 }
 
-/* Queries are projected one way: not at all, with tokens along the lanes, or into rows. */
-static void check_queries(const struct layer *layer, const struct plan_isa *p)
-{
-    const struct rows of = of_queries(layer, p);
-    assert_int_equal(p->fold->q_is_k + (p->q.depth > 0) + p->q_rows.exists, 1);
-    assert_int_equal(p->q_rows.exists, p->query_rows);
-    assert_int_equal(p->in_place, p->q.depth == 0 && !p->value_blocks);
-    if (p->q.depth > 0)
-        check_lanes(p, &p->q);
-    if (p->query_rows)
-        check_rows(p, &of, &p->q_rows, p->q_row, p->q_head);
-}
-
 struct span {
     int64_t at, size;
 };
@@ -176,15 +163,12 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
     const struct rows q = of_queries(layer, p), k = of_source(layer, p, layer->d_k), v = of_source(layer, p, layer->d_v);
     struct span packed[11] = {{0, 16}}, shared[6], own[5];
     size_t n = 1;
-    const struct plan_lanes *const lanes[] = {&p->q, &p->v_t};
-    for (size_t i = 0; i < 2; i++) {
-        if (lanes[i]->depth == 0)
-            continue;
-        packed[n++] = (struct span){lanes[i]->w, lanes[i]->groups * lanes[i]->columns * lanes[i]->depth};
+    if (p->v_t.depth > 0) {
+        packed[n++] = (struct span){p->v_t.w, p->v_t.groups * p->v_t.columns * p->v_t.depth};
         if (bias)
-            packed[n++] = (struct span){lanes[i]->b, lanes[i]->groups * lanes[i]->columns};
+            packed[n++] = (struct span){p->v_t.b, p->v_t.groups * p->v_t.columns};
     }
-    const struct plan_panels *const all[] = {&p->q_rows, &p->k, &p->v, &p->o};
+    const struct plan_panels *const all[] = {&p->q, &p->k, &p->v, &p->o};
     for (size_t i = 0; i < 4; i++) {
         if (!all[i]->exists)
             continue;
@@ -196,10 +180,8 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
 
     struct span projected[3]; /* what lies beside the inputs, and then beside z */
     size_t count = 0;
-    if (p->query_rows)
-        projected[count++] = (struct span){p->q_all, rows_size(&q, &p->q_rows)};
-    else if (!f->q_is_k)
-        projected[count++] = (struct span){p->q_all, queries * layer->h * f->d_score};
+    if (p->q.exists)
+        projected[count++] = (struct span){p->q_all, rows_size(&q, &p->q)};
     if (p->k.exists)
         projected[count++] = (struct span){p->keys, rows_size(&k, &p->k)};
     if (p->v.exists)
@@ -208,9 +190,7 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
         projected[count++] = (struct span){p->values, sources * layer->h_kv * layer->d_v};
 
     n = 0;
-    if (!p->in_place)
-        shared[n++] = (struct span){p->x_t, queries * layer->d_model};
-    if (layer->cross && !p->in_place)
+    if (p->value_blocks)
         shared[n++] = (struct span){p->s_t, sources * layer->d_source};
     memcpy(shared + n, projected, count * sizeof *projected);
     check_apart(shared, n + count, p->shared_size);
@@ -233,8 +213,7 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
         own[n++] = (struct span){p->visible, p->key_block * p->block};
     if (layer->mask & MASK_ADDITIVE)
         own[n++] = (struct span){p->added, p->key_block * p->block};
-    if (p->batch_rows > 0 || p->query_rows || f->q_is_k)
-        own[n++] = (struct span){p->queries, f->d_score * p->block};
+    own[n++] = (struct span){p->queries, f->d_score * p->block};
     check_apart(own, n, p->worker_size);
 }
 
@@ -268,8 +247,10 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
         assert_true(p->query_blocks * p->block >= rows && (p->query_blocks - 1) * p->block < rows);
         assert_true(p->depth_slab >= 1 && p->depth_slab <= p->fold->d_score);
         assert_true(p->key_block >= 1 && p->part_blocks >= 1);
-        const struct rows keys = of_source(layer, p, layer->d_k);
-        check_queries(layer, p);
+        const struct rows queries = of_queries(layer, p), keys = of_source(layer, p, layer->d_k);
+        assert_int_equal(p->q.exists, !p->fold->q_is_k);
+        if (p->q.exists)
+            check_rows(p, &queries, &p->q, p->q_row, p->q_head);
         assert_true(p->k.exists == !p->fold->scores);
         if (p->k.exists)
             check_rows(p, &keys, &p->k, p->k_row, p->k_head);
@@ -330,8 +311,6 @@ static void test_drawn_layers(void **state)
             set_word(&s, next_random(&random) & 1 ? "plan.fold=on" : "plan.fold=off");
         if (next_random(&random) % 4 == 0)
             set_word(&s, next_random(&random) & 1 ? "plan.value_layout=rows" : "plan.value_layout=blocks");
-        if (next_random(&random) % 4 == 0)
-            set_word(&s, next_random(&random) & 1 ? "plan.query_layout=rows" : "plan.query_layout=blocks");
         static const struct { const char *key; int64_t most; } tiles[] = {
             {"plan.panel_vecs", 4}, {"plan.panel_rows", 16}, {"plan.lane_rows", 16}, {"plan.score_rows", 16},
             {"plan.value_rows", 16}, {"plan.batch_rows", 256}};
@@ -356,7 +335,6 @@ static void test_requests(void **state)
     set_word(&s, "plan.query_vecs=3");
     set_word(&s, "plan.key_block=7");
     set_word(&s, "plan.group_rows=48");
-    set_word(&s, "plan.query_layout=blocks");
     struct layer *layer = read_layer(&s);
     struct plan *plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++) {
@@ -397,13 +375,23 @@ static void test_requests_of_tiles(void **state)
         assert_int_equal(p->k.vecs, 1);
         assert_int_equal(p->k.rows, p->block == 32 ? 5 : 4); /* near-equal parts of blocks of 8, 16 and 32 */
         assert_int_equal(p->k.k_block, 16); /* 64 in 4 slabs of whole eights */
-        assert_int_equal(p->q.height[0], 3);
         assert_int_equal(p->rows, 2);
         assert_true(p->rows_single > 8);
         assert_true(p->value_rows <= 16 && (p->value_rows + 1) * 2 < p->isa->registers);
         assert_int_equal(p->batch_rows, 400); /* the least sequences with 256 tokens */
         assert_true(p->two_pass);
     }
+    plan_free(plan);
+    layer_free(layer);
+
+    s.count = 0;
+    set(&s, "d_model", 64);
+    set_word(&s, "plan.lane_rows=3");
+    set_word(&s, "plan.value_layout=blocks");
+    layer = read_layer(&s);
+    plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++)
+        assert_int_equal(plan->isas[i].v_t.height[0], 3);
     plan_free(plan);
     layer_free(layer);
 }
@@ -539,7 +527,6 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
 {
     struct settings s = {.count = 0};
     set(&s, "seq_len", seq_len);
-    set_word(&s, "plan.query_layout=blocks"); /* rows of them are always turned in the worker's own part */
     for (size_t i = 0; words[i] != NULL; i++)
         set_word(&s, words[i]);
     struct layer *layer = read_layer(&s);
@@ -549,7 +536,6 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
         const int64_t expected = rows[p->lanes / 8];
         assert_int_equal(p->batch_rows, expected);
         assert_int_equal(p->batch_sources, expected / seq_len * layer->source_len);
-        assert_int_equal(p->queries > 0, expected > 0);
     }
     check_plan(layer, plan);
     plan_free(plan);
@@ -589,7 +575,7 @@ static void test_refusals(void **state)
         {"plan.fold=1", "auto, on or off"}, {"plan.fold=ON", "auto, on or off"}, {"plan.fold=full", "auto, on or off"},
         {"plan.prefetch=0", "auto, on or off"}, {"plan.prefetch=rows", "auto, on or off"},
         {"plan.value_layout=on", "auto, rows or blocks"}, {"plan.value_layout=1", "auto, rows or blocks"},
-        {"plan.value_layout=block", "auto, rows or blocks"}, {"plan.query_layout=lanes", "auto, rows or blocks"}, {"plan.size=tiny", "auto, fast or small"},
+        {"plan.value_layout=block", "auto, rows or blocks"}, {"plan.size=tiny", "auto, fast or small"},
         {"plan.size=1", "auto, fast or small"}, {"plan.panel_vecs=5", "auto or 1 ... 4 vectors"},
         {"plan.panel_rows=17", "auto or 1 ... 16 rows"}, {"plan.panel_depth=7", "auto or 8 ... 1048576 steps"},
         {"plan.lane_rows=0", "auto or 1 ... 16 rows"}, {"plan.score_rows=full", "auto or 1 ... 16 rows"},
@@ -610,7 +596,7 @@ static void test_refusals(void **state)
                      bad[i].set, bad[i].set + key + 1, bad[i].legal);
         else
             snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
-                     "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, plan.query_layout, "
+                     "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
                      "plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, plan.lane_rows, "
                      "plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size", bad[i].set, key,
                      bad[i].set);
@@ -681,7 +667,7 @@ static void test_small(void **state)
         assert_true(p->vecs == 1 && p->rows_step == 4 && !p->at_once && !p->value_blocks);
         assert_true(p->ahead == 0 && p->batch_rows == 0 && p->depth_slab == p->fold->d_score);
         assert_true(p->rows % p->lanes == 0 || p->rows < p->lanes);
-        assert_true(p->q.count[1] == 0 && p->q.single == 0 && p->q.prefetch == 0); /* 2048 has divisors enough */
+        assert_true(p->q.prefetch == 0 && p->q.rest == 0); /* no tiles for a last, smaller block */
         assert_true(p->fold->d_value % p->value_rows == 0);
         assert_true(p->unroll_scores == 3 && p->o.unroll == 3 && p->o.k_block == p->o.depth);
         assert_true(p->k.vecs * p->k.rows >= 4 * p->isa->fma_ports); /* accumulators: a latency of 4 cycles */
