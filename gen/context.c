@@ -55,7 +55,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
     FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
-    FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, o_t), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
+    FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, added),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
@@ -138,6 +138,7 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     push_code(emit, p->isa);
     PUSH_FIELDS(emit, p, isa_fields);
     push_lanes(emit, "v_t", &p->v_t);
+    emit_set_boolean(emit, "z_rows", p->z_rows);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);

@@ -522,7 +522,7 @@ static void count_query_tile(struct model *m, int64_t t, int64_t vectors, double
     struct work *sums = &m->work[EXPECT_SUMS];
     sums->operations += times * 2 * (double)p->fold->d_value * (double)vectors; /* times 1 / l, and the check */
     sums->overhead += times * QUERY_TILE_CYCLES;
-    if (l->w_o != W_O_DENSE) /* z leaves token by token */
+    if (p->z_rows) /* z leaves token by token */
         sums->overhead += times * transpose_cycles(m, vectors * p->lanes, p->fold->d_z);
 }
 
@@ -550,7 +550,7 @@ static void count_attention(struct model *m, int64_t together, double times)
     scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score); /* a tile of queries */
     if (p->fold->q_is_k) /* scaled as well */
         scores->operations += times * heads * d_score * (double)ceil_div(l->seq_len, p->lanes);
-    if (together > 1 && rest > 0 && l->w_o == W_O_DENSE) /* lanes out: two vectors read and written for each, both maybe across lines */
+    if (together > 1 && rest > 0 && !p->z_rows) /* lanes out: two vectors read and written for each, both maybe across lines */
         sums->loads += COPY_LOADS * times * heads * (double)ceil_div(l->seq_len, p->lanes) * d_z;
     /* K and V of a head stay in L2 while its queries pass, or they do not; the input serves all heads */
     const double k = 4 * keys * d_score, v = 4 * keys * d_value;

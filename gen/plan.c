@@ -405,8 +405,8 @@ static void plan_output(struct plan_panels *g, const struct layer *layer, const 
     g->taps = conv ? layer->conv_width : 1;
     g->groups = conv ? layer->h : 1;
     g->columns = conv ? layer->d_model / layer->h : layer->d_model;
-    g->a_row = conv ? z_columns : 1;
-    g->a_k = conv ? 1 : p->block;
+    g->a_row = p->z_rows ? z_columns : 1;
+    g->a_k = p->z_rows ? 1 : p->block;
     g->a_group = conv ? p->fold->d_z : 0;
     g->a_tap = conv ? z_columns : 0;
     g->a_block = z_columns * p->block;
@@ -465,7 +465,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     p->ask_rows = ceil_div(ASK_CYCLES * p->isa->fma_ports * p->lanes, LINE_FLOATS);
     const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + layer->d_v)
                         + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
-    if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->k.exists &&
+    if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->at_once && p->k.exists &&
         (p->v.exists || p->v_t.depth > 0))
         p->ahead = ceil_div(p->rows, p->query_blocks);
     if (p->ahead > 0 && p->q.exists) /* a tile of queries while one passes the keys */
@@ -518,10 +518,8 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->s_t = p->value_blocks ? place(&inputs, p->source_blocks * p->block * layer->d_source) : 0;
     if (alive)
         outputs = inputs;
-    if (layer->w_o == W_O_DENSE)
-        p->o_t = place(&outputs, p->query_blocks * p->block * z_columns);
-    if (conv)
-        p->z = place(&outputs, (p->z_front + layer->seq_len + p->z_back) * z_columns);
+    const int64_t tokens = p->z_rows ? p->z_front + most(layer->seq_len, p->batch_rows) + p->z_back : p->query_blocks * p->block;
+    p->z = layer->w_o != W_O_NONE ? place(&outputs, tokens * z_columns) : 0;
     int64_t next = most(inputs, outputs);
     p->q_all = !p->q.exists ? 0 : place(&next, rows_size(&p->q, layer->h, layer->seq_len, p->batch_rows));
     p->keys = !p->k.exists ? 0 : place(&next, rows_size(&p->k, layer->h_kv, layer->source_len, p->batch_sources));
@@ -695,6 +693,8 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
     if (p->value_blocks)
         reason(p, "values lie [block of " D64 " tokens][feature][token]%s", p->block,
                p->v_t.depth == 0 ? ": the transposed input itself" : "");
+    if (p->z_rows && layer->w_o == W_O_DENSE)
+        reason(p, "Z lies [token][head][feature]: so few tokens would be spread over cache lines that they do not fill");
     if (p->ahead > 0)
         reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->ahead, plural(p->ahead),
                p->value_blocks ? "" : " and values");
@@ -837,6 +837,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
     }
     plan_values(p, layer, request);
+    p->z_rows = layer->w_o != W_O_DENSE || 2 * layer->seq_len < p->lanes;
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
     place_packed(p, layer);

@@ -103,6 +103,7 @@ struct plan_isa {
     struct plan_panels q, k, v, o;
     struct plan_lanes v_t; /* values with tokens along the lanes, where value_blocks */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
+    bool z_rows;         /* the output step reads Z [token][head][feature], else [block of tokens][head][feature][token] */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
     int64_t q_row, q_head;  /* strides of queries between tokens and heads */
@@ -110,7 +111,7 @@ struct plan_isa {
     int64_t v_row, v_head, v_feature, v_block; /* of values between tokens, heads, features and blocks of tokens */
 
     /* scratch, in floats from its start; everything on a 64-byte boundary */
-    int64_t s_t, q_all, keys, values, o_t, z, shared_size;
+    int64_t s_t, q_all, keys, values, z, shared_size;
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, added, tile, queries, worker_size;

@@ -196,7 +196,7 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
     check_apart(shared, n + count, p->shared_size);
     n = 0; /* while heads attend: z in place of the inputs, unless they are read */
     if (layer->w_o == W_O_DENSE)
-        shared[n++] = (struct span){p->o_t, queries * z_columns};
+        shared[n++] = (struct span){p->z, (p->z_rows ? larger(layer->seq_len, p->batch_rows) : queries) * z_columns};
     if (layer->w_o == W_O_CONV)
         shared[n++] = (struct span){p->z, (layer->seq_len + layer->conv_width - 1) * z_columns};
     if (alive) {
