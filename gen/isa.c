@@ -60,7 +60,7 @@ const struct isa isa_table[] = {
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
      .vocabulary = "simd_avx2.in", .code = {{3.9, 19, 10.6}, {57.3, 0, 10.9}}},
-    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .fma_ports = 2, .prefetches = true,
+    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .fma_ports = 2, .prefetches = true, .wide_values = 256,
      .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",

@@ -40,6 +40,7 @@ struct isa {
     int lanes;              /* floats in one vector */
     int registers;          /* vector registers that a compiler may use */
     bool prefetches;        /* has an instruction that asks for a cache line ahead of its use */
+    int wide_values;        /* features of a value from which tokens along the lanes are read faster: measured; 0: none */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan has in mind */
     size_t l2_bytes;

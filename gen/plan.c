@@ -26,7 +26,7 @@
 #define UNROLL_PREFETCH 8        /* long enough a turn that one line a turn is about a panel while a row group passes */
 #define LINE_FLOATS 16           /* a cache line */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
-#define VALUE_BLOCKS_LEAST 256   /* measured: features from which values are read faster along the tokens */
+#define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
 #define ASK_CYCLES 3             /* measured: a line from L3; fewer cycles of work for each are best spent waiting for it alone */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
@@ -743,15 +743,16 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
     }
 }
 
-/* Values in blocks, tokens along the lanes, or in rows? Wide ones are read faster so; and where tokens fill the vectors
- * better than features do, their projection wastes less. */
+/* Values in blocks, tokens along the lanes, or in rows? Wide ones are read faster so, on some cores and where tokens fill
+ * the vectors; and where features fill them badly, their projection wastes less. */
 static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
 {
     const int64_t columns = layer->split ? layer->d_v : layer->h_kv * layer->d_v;
     const double tokens = (double)layer->source_len / (double)round_up(layer->source_len, p->lanes);
     const double features = (double)columns / (double)round_up(columns, p->lanes);
     const bool input = layer->identity || p->fold->values;
-    return p->fold->d_value >= VALUE_BLOCKS_LEAST || (!input && tokens > 1.05 * features);
+    const bool wide = p->isa->wide_values > 0 && p->fold->d_value >= p->isa->wide_values;
+    return wide ? tokens > 0.9 : !input && tokens > VALUE_BLOCKS_GAIN * features;
 }
 
 /* Floats of all weights as they are packed, without biases and padding */

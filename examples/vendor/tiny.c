@@ -12,15 +12,16 @@
  *
  * The plan:
  *   scalar
- *     code: about 37400 bytes by gcc 12 -O2, 41300 bytes by clang 14 -O2
+ *     code: about 31800 bytes by gcc 12 -O2, 35300 bytes by clang 14 -O2
  *     stack: at most 3136 bytes at -O1 and above, 15424 at -O0
  *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 8: 2 vectors, the cheapest tiles for seq_len 32
  *     scores: tile 5 x 8, 10 accumulators + 2 operands + 1 broadcast of 14 registers; single vectors 12 x 4
  *     weighted sums: tile 4 x 8, single vectors 8 x 4: d_v in near-equal parts
  *     key block 35: scores of 35 x 8 take 1120 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 5 x 8, tokens along the lanes, weights packed [tile][64][5], row groups of 32; 2 steps
- *     unrolled; 13 tiles a part
+ *     queries: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
+ *     queries: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     8 panels a part
  *     keys: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
  *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8
  *     panels a part
@@ -30,19 +31,21 @@
  *     output: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
  *     8 panels a part
+ *     queries lie [head][key][d_k]: a head's width fills whole vectors
  *     keys lie [head][key][d_k]: a head's width fills whole vectors
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 4 query blocks
  *   avx2
- *     code: about 30600 bytes by gcc 12 -O2, 38200 bytes by clang 14 -O2
+ *     code: about 25700 bytes by gcc 12 -O2, 32200 bytes by clang 14 -O2
  *     stack: at most 4032 bytes at -O1 and above, 32704 at -O0
  *     8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 16: 2 vectors, the cheapest tiles for seq_len 32
  *     scores: tile 6 x 16, 12 accumulators + 2 operands + 1 broadcast of 16 registers; single vectors 14 x 8
  *     weighted sums: tile 6 x 16, single vectors 8 x 8: d_v in near-equal parts
  *     key block 36: scores of 36 x 16 take 2304 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 6 x 16, tokens along the lanes, weights packed [tile][64][6], row groups of 32; 2 steps
- *     unrolled; 11 tiles a part
+ *     queries: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     queries: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     4 panels a part
  *     keys: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
  *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4
  *     panels a part
@@ -52,19 +55,21 @@
  *     output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
  *     4 panels a part
+ *     queries lie [head][key][d_k]: a head's width fills whole vectors
  *     keys lie [head][key][d_k]: a head's width fills whole vectors
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
  *   avx512
- *     code: about 31700 bytes by gcc 12 -O2, 35600 bytes by clang 14 -O2
+ *     code: about 27400 bytes by gcc 12 -O2, 30600 bytes by clang 14 -O2
  *     stack: at most 7424 bytes at -O1 and above, 122112 at -O0
  *     16 lanes, 32 registers, 2 FMA ports; L1 48 KiB, L2 1024 KiB assumed
  *     query block 32: 2 vectors, the cheapest tiles for seq_len 32
  *     scores: tile 14 x 32, 28 accumulators + 2 operands + 1 broadcast of 32 registers; single vectors 16 x 16
  *     weighted sums: tile 8 x 32, single vectors 16 x 16: d_v in near-equal parts
  *     key block 42: scores of 42 x 32 take 5376 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 13 x 32, tokens along the lanes, weights packed [tile][64][13], row groups of 32; 2 steps
- *     unrolled; 5 tiles a part
+ *     queries: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
+ *     queries: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     1 panel a part
  *     keys: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
  *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1
  *     panel a part
@@ -74,6 +79,7 @@
  *     output: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
  *     1 panel a part
+ *     queries lie [head][key][d_k]: a head's width fills whole vectors
  *     keys lie [head][key][d_k]: a head's width fills whole vectors
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 1 query block
@@ -84,8 +90,9 @@
  *     scores: tile 5 x 16, 20 accumulators + 4 operands + 1 broadcast of 26 registers; single vectors 16 x 4
  *     weighted sums: tile 4 x 16, single vectors 16 x 4: d_v in near-equal parts
  *     key block 35: scores of 35 x 16 take 2240 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 5 x 16, tokens along the lanes, weights packed [tile][64][5], row groups of 32; 2 steps
- *     unrolled; 13 tiles a part
+ *     queries: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
+ *     queries: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
+ *     4 panels a part
  *     keys: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
  *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4
  *     panels a part
@@ -95,6 +102,7 @@
  *     output: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
  *     4 panels a part
+ *     queries lie [head][key][d_k]: a head's width fills whole vectors
  *     keys lie [head][key][d_k]: a head's width fills whole vectors
  *     values lie [head][key][d_v]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
@@ -227,16 +235,13 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
 /* Weights into panels, as the tiles of scalar read them. Returns 0 when one is not finite. */
 static int pack_scalar(float *packed, const tiny_weights *weights)
 {
-    /* queries: [head or all][tile][depth][features of the tile] */
+    /* queries */
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 16 + head * 4096;
-        for (size_t i = 0; i < 12; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 5) * 1, 64, 5, 5, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-        for (size_t i = 0; i < 1; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (60 + i * 4) * 1, 64, 4, 4, 64, 1, QUERY_SCALE);
+        for (size_t column = 0; column < 64; column += 8) {
+            const size_t columns = least(8, 64 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_q + head * 64 + column * 1, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
@@ -283,16 +288,13 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 /* Weights into panels, as the tiles of avx2 read them. Returns 0 when one is not finite. */
 static int pack_avx2(float *packed, const tiny_weights *weights)
 {
-    /* queries: [head or all][tile][depth][features of the tile] */
+    /* queries */
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 16 + head * 4096;
-        for (size_t i = 0; i < 9; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 6) * 1, 64, 6, 6, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-        for (size_t i = 0; i < 2; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (54 + i * 5) * 1, 64, 5, 5, 64, 1, QUERY_SCALE);
+        for (size_t column = 0; column < 64; column += 16) {
+            const size_t columns = least(16, 64 - column);
+            const size_t width = (columns + 7) / 8 * 8;
+            p = pack_panel(p, weights->w_q + head * 64 + column * 1, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
@@ -339,16 +341,13 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 /* Weights into panels, as the tiles of avx512 read them. Returns 0 when one is not finite. */
 static int pack_avx512(float *packed, const tiny_weights *weights)
 {
-    /* queries: [head or all][tile][depth][features of the tile] */
+    /* queries */
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 16 + head * 4096;
-        for (size_t i = 0; i < 4; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 13) * 1, 64, 13, 13, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-        for (size_t i = 0; i < 1; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (52 + i * 12) * 1, 64, 12, 12, 64, 1, QUERY_SCALE);
+        for (size_t column = 0; column < 64; column += 64) {
+            const size_t columns = least(64, 64 - column);
+            const size_t width = (columns + 15) / 16 * 16;
+            p = pack_panel(p, weights->w_q + head * 64 + column * 1, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
@@ -395,16 +394,13 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
 /* Weights into panels, as the tiles of neon read them. Returns 0 when one is not finite. */
 static int pack_neon(float *packed, const tiny_weights *weights)
 {
-    /* queries: [head or all][tile][depth][features of the tile] */
+    /* queries */
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 16 + head * 4096;
-        for (size_t i = 0; i < 12; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (0 + i * 5) * 1, 64, 5, 5, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-        for (size_t i = 0; i < 1; i++) {
-            p = pack_panel(p, weights->w_q + head * 4096 + (60 + i * 4) * 1, 64, 4, 4, 64, 1, QUERY_SCALE);
+        for (size_t column = 0; column < 64; column += 16) {
+            const size_t columns = least(16, 64 - column);
+            const size_t width = (columns + 3) / 4 * 4;
+            p = pack_panel(p, weights->w_q + head * 64 + column * 1, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
@@ -497,6 +493,8 @@ enum pass {
 #define VECS 2
 #define QUERY_BLOCK 8
 #define KEY_BLOCK 35
+#define Q_ROW 16 /* floats from query to query */
+#define Q_HEAD ((size_t)512)
 #define K_ROW 16 /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
 #define V_ROW 16
@@ -696,286 +694,10 @@ TARGET static void transpose_scalar(const float *src, size_t src_row, size_t row
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* t[block][column][lane] = x[row][column] for the blocks first ... first + QUERY_BLOCK - 1; lanes past rows are zero */
-TARGET static void transpose_block_scalar(const float *x, size_t columns, size_t rows, size_t first, float *t)
-{
-    float *block = t + first * columns;
-    for (size_t lane = 0; lane < QUERY_BLOCK && first + lane < rows; lane += LANES)
-        for (size_t column = 0; column < columns; column += LANES)
-            transpose_scalar(x + (first + lane) * columns + column, columns, least(LANES, rows - first - lane),
-                              least(LANES, columns - column), block + column * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
-}
-
-/* -- queries: q_t[block][feature][lane] = b_q + sum_k w_q[k][feature] x_t[block][k][lane], scale log2(e) folded in -- */
-
-/* 5 features x 8 tokens, 64 deep */
-TARGET static void queries_5_2x_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 10;
-        b += 16;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
-    vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
-}
-
-/* 4 features x 8 tokens, 64 deep */
-TARGET static void queries_4_2x_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 8;
-        b += 16;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
-}
-
-/* 5 features x 4 tokens, 64 deep */
-TARGET static void queries_5_1x_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a += 10;
-        b += 16;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-}
-
-/* two of them at once */
-TARGET static void queries_2x5_1x_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[321]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[322]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[323]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[324]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[325]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[326]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[327]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[328]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[329]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a += 10;
-        b += 16;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-    vec_store(c + 48, c_6_0);
-    vec_store(c + 56, c_7_0);
-    vec_store(c + 64, c_8_0);
-    vec_store(c + 72, c_9_0);
-}
-
-/* 4 features x 4 tokens, 64 deep */
-TARGET static void queries_4_1x_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 8;
-        b += 16;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-}
-
-/* two of them at once */
-TARGET static void queries_2x4_1x_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[257]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[258]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[259]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[260]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[261]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[262]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[263]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 8;
-        b += 16;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-    vec_store(c + 48, c_6_0);
-    vec_store(c + 56, c_7_0);
-}
-
-/* 1 part(s) for each group of 32 tokens: part = token group x 13 tile(s) */
-static size_t queries_parts_scalar(size_t rows)
-{
-    return (rows + 31) / 32 * 1;
-}
-
-TARGET static void queries_part_scalar(const float *packed, const float *a_t, float *c_t, size_t rows, size_t part)
-{
-    const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
-    const size_t tile_0 = part % 1 * 13, tile_end = least(tile_0 + 13, 13);
-    const size_t wide = first + (end - first + LANES - 1) / QUERY_BLOCK * QUERY_BLOCK; /* full blocks end here, single vectors follow */
-    for (size_t tile = tile_0, tiles; tile < tile_end; tile += tiles) {
-        const size_t i = tile;
-        tiles = tile + 1 < tile_end && i + 1 != 12 && i + 1 < 13 ? 2 : 1; /* of one head and height */
-        const size_t feature = i < 12 ? i * 5 : 60 + (i - 12) * 4;
-        const size_t height = i < 12 ? 5 : 4;
-        const float *w = packed + 16 + feature * 64;
-        const float *a = a_t;
-        float *c = c_t + feature * QUERY_BLOCK;
-        for (size_t t = 0; t < tiles; t++) {
-            for (size_t row = first; row < wide; row += QUERY_BLOCK)
-            {
-                if (height == 5)
-                    queries_5_2x_scalar(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
-                else
-                    queries_4_2x_scalar(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
-            }
-        }
-        for (size_t row = wide; row < end; row += LANES) {
-            if (tiles == 2)
-            {
-                if (height == 5)
-                    queries_2x5_1x_scalar(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-                else
-                    queries_2x4_1x_scalar(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-            }
-            else
-            {
-                if (height == 5)
-                    queries_5_1x_scalar(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-                else
-                    queries_4_1x_scalar(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-            }
-        }
-    }
-}
-
-/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
+/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
 
 /* 4 tokens x 8 features, 64 deep */
-TARGET static void keys_4_scalar(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_4_scalar(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -987,15 +709,15 @@ TARGET static void keys_4_scalar(const float *a, const float *b, float *c, const
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[10]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[11]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 16;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a += 2;
         b += 16;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
@@ -1005,7 +727,7 @@ TARGET static void keys_4_scalar(const float *a, const float *b, float *c, const
 }
 
 /* 2 tokens x 8 features, 64 deep */
-TARGET static void keys_2_scalar(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_2_scalar(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -1015,11 +737,11 @@ TARGET static void keys_2_scalar(const float *a, const float *b, float *c, const
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 16;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a += 2;
         b += 16;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
@@ -1027,7 +749,7 @@ TARGET static void keys_2_scalar(const float *a, const float *b, float *c, const
 }
 
 /* 1 tokens x 8 features, 64 deep */
-TARGET static void keys_1_scalar(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_1_scalar(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -1037,23 +759,50 @@ TARGET static void keys_1_scalar(const float *a, const float *b, float *c, const
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 16;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a += 2;
         b += 16;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
 /* one panel over up to 8 tokens, cut evenly where there are 8 */
-TARGET static void keys_scalar(const float *a, const float *w, float *c, const size_t *at, size_t count)
+TARGET static void queries_scalar(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
-    for (; count >= 4; count -= 4, a += 4, c += 64)
-        keys_4_scalar(a, w, c, at);
-    for (; count >= 2; count -= 2, a += 2, c += 32)
-        keys_2_scalar(a, w, c, at);
-    for (; count >= 1; count -= 1, a += 1, c += 16)
-        keys_1_scalar(a, w, c, at);
+    for (; count >= 4; count -= 4, a += 256, c += 64)
+        queries_4_scalar(a, w, c, at);
+    for (; count >= 2; count -= 2, a += 128, c += 32)
+        queries_2_scalar(a, w, c, at);
+    for (; count >= 1; count -= 1, a += 64, c += 16)
+        queries_1_scalar(a, w, c, at);
 }
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 8 panel(s) */
+static size_t queries_parts_scalar(size_t rows)
+{
+    return (rows + 31) / 32 * 1;
+}
+
+TARGET static void queries_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
+{
+    const size_t first = part / 1 * 32;
+    const size_t end = least(rows, first + 32);
+    const size_t panel_0 = part % 1 * 8;
+    for (size_t panel = panel_0; panel < least(panel_0 + 8, 8); panel++) {
+        const float *w = packed + 16 + panel * 512;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[2]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 2; i++) {
+            const size_t column = panel * 8 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
+        for (size_t row = first; row < end; row += QUERY_BLOCK)
+            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+    }
+}
+
+/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
 /* 1 part(s) for each group of 32 tokens: part = token group x 8 panel(s) */
 static size_t keys_parts_scalar(size_t rows)
@@ -1076,7 +825,7 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -1103,7 +852,7 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -2507,10 +2256,10 @@ static size_t attend_groups_scalar(const struct group *g)
 
 static size_t parts_scalar(const struct group *g, size_t phase)
 {
-    const size_t rows = g->count * g->args->n, blocks = (rows + QUERY_BLOCK - 1) / QUERY_BLOCK;
+    const size_t rows = g->count * g->args->n;
     switch (phase) {
     case PHASE_TRANSPOSE:
-        return blocks;
+        return 0;
     case PHASE_PROJECT:
         return queries_parts_scalar(rows) + keys_parts_scalar(g->keys) + inputs_parts_scalar(g->keys);
     case PHASE_ATTEND:
@@ -2520,13 +2269,6 @@ static size_t parts_scalar(const struct group *g, size_t phase)
     }
 }
 
-TARGET static void transpose_part_scalar(const struct group *g, float *scratch, size_t part)
-{
-    const size_t n = g->args->n, rows = g->count * n;
-    const float *x = g->args->x + g->first * n * D_MODEL;
-    transpose_block_scalar(x, D_MODEL, rows, part * QUERY_BLOCK, scratch + 0);
-}
-
 TARGET static void project_part_scalar(const float *packed, const struct group *g, float *scratch, size_t part)
 {
     const size_t rows = g->count * g->args->n;
@@ -2534,26 +2276,20 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
     const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
     const size_t group = least(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_scalar(packed, scratch + 0, scratch + 2048, rows, group * 1 + at);
+        queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
-        keys_part_scalar(packed, scratch + 0, scratch + 4096, g->keys, group * 1 + at - 1);
+        keys_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys, group * 1 + at - 1);
     else
-        inputs_part_scalar(packed, scratch + 0, scratch + 6144, g->keys, group * 1 + at - 2);
+        inputs_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys, group * 1 + at - 2);
 }
 
-/* dst[feature][lane] = t[block][feature][row % QUERY_BLOCK] for `count` rows from `row` on, and zero behind them up to a
- * whole vector; `step` from block to block of t */
-TARGET static void lanes_in_scalar(const float *t, size_t step, size_t row, size_t count, size_t features, float *dst)
+/* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
+TARGET static void turn_queries_scalar(const float *q, size_t count, float *q_t)
 {
-    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
-    const float *src = t + row / QUERY_BLOCK * step;
-    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
-        vec_store(dst + (count - 1) / LANES * LANES, vec_zero());
-        for (size_t i = 0; i < here; i += LANES)
-            vec_store_first(dst + i, least(LANES, here - i), vec_load_first(src + lane + i, least(LANES, here - i)));
-        for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + i, least(LANES, count - i), vec_load_first(src + step + i - here, least(LANES, count - i)));
-    }
+    for (size_t lane = 0; lane < count; lane += LANES)
+        for (size_t d = 0; d < D_SCORE; d += LANES)
+            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane,
+                              QUERY_BLOCK, LANES);
 }
 
 /* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
@@ -2583,12 +2319,11 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
+        turn_queries_scalar(scratch + 2048 + head * Q_HEAD + row * Q_ROW, least(QUERY_BLOCK, s->n - t), worker + 416);
+        tile.q_t = worker + 416;
         const size_t queries = least(QUERY_BLOCK, s->n - t);
-        /* the tile's queries fill vectors of their own, where q_t and z have them */
+        /* the tile's queries fill vectors of their own, where z has them */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
-        if (!alone)
-            lanes_in_scalar(scratch + 2048 + head * 128, 512, row, queries, D_SCORE, worker + 416);
-        tile.q_t = alone ? scratch + 2048 + row * 64 + head * 128 : worker + 416;
         attend_scalar(&tile, alone ? z + row * 64 : worker + 288);
         if (!alone)
             lanes_out_scalar(worker + 288, 512, row, queries, D_Z, z);
@@ -2599,7 +2334,6 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
-        transpose_part_scalar(g, scratch, part);
         break;
     case PHASE_PROJECT:
         project_part_scalar(packed, g, scratch, part);
@@ -2617,6 +2351,8 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #undef VECS
 #undef QUERY_BLOCK
 #undef KEY_BLOCK
+#undef Q_ROW
+#undef Q_HEAD
 #undef K_ROW
 #undef K_HEAD
 #undef V_ROW
@@ -2658,6 +2394,8 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define VECS 2
 #define QUERY_BLOCK 16
 #define KEY_BLOCK 36
+#define Q_ROW 16 /* floats from query to query */
+#define Q_HEAD ((size_t)512)
 #define K_ROW 16 /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
 #define V_ROW 16
@@ -2786,417 +2524,10 @@ TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows,
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* t[block][column][lane] = x[row][column] for the blocks first ... first + QUERY_BLOCK - 1; lanes past rows are zero */
-TARGET static void transpose_block_avx2(const float *x, size_t columns, size_t rows, size_t first, float *t)
-{
-    float *block = t + first * columns;
-    for (size_t lane = 0; lane < QUERY_BLOCK && first + lane < rows; lane += LANES)
-        for (size_t column = 0; column < columns; column += LANES)
-            transpose_avx2(x + (first + lane) * columns + column, columns, least(LANES, rows - first - lane),
-                            least(LANES, columns - column), block + column * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
-}
-
-/* -- queries: q_t[block][feature][lane] = b_q + sum_k w_q[k][feature] x_t[block][k][lane], scale log2(e) folded in -- */
-
-/* 6 features x 16 tokens, 64 deep */
-TARGET static void queries_6_2x_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[6]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[7]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[9]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[10]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[11]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a += 12;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
-    vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
-}
-
-/* 5 features x 16 tokens, 64 deep */
-TARGET static void queries_5_2x_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 10;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
-}
-
-/* 6 features x 8 tokens, 64 deep */
-TARGET static void queries_6_1x_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[6]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[7]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[9]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[10]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[11]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a += 12;
-        b += 32;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-}
-
-/* two of them at once */
-TARGET static void queries_2x6_1x_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[384]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[385]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[386]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[387]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[388]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[389]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[6]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[7]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[9]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[10]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[11]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[390]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[391]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[392]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[393]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[394]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[395]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 12;
-        b += 32;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-}
-
-/* 5 features x 8 tokens, 64 deep */
-TARGET static void queries_5_1x_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a += 10;
-        b += 32;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-}
-
-/* two of them at once */
-TARGET static void queries_2x5_1x_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[321]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[322]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[323]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[324]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[325]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[326]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[327]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[328]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[329]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a += 10;
-        b += 32;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-}
-
-/* one token alone, 4 x 6 features: they lie along the lanes for once; the order of the sums is the same */
-TARGET static void queries_single_4x6_avx2(const float *w, const float *a, float *c)
-{
-    vec c_0 = vec_zero();
-    vec c_1 = vec_zero();
-    vec c_2 = vec_zero();
-    vec c_3 = vec_zero();
-    for (size_t k = 0; k < 64; k++) {
-        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
-        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 6, 6), c_0);
-        c_1 = vec_fma(a_k, vec_load_first(w + 384 + k * 6, 6), c_1);
-        c_2 = vec_fma(a_k, vec_load_first(w + 768 + k * 6, 6), c_2);
-        c_3 = vec_fma(a_k, vec_load_first(w + 1152 + k * 6, 6), c_3);
-    }
-    float out[4 * LANES];
-    vec_store(out + 0 * LANES, c_0);
-    vec_store(out + 1 * LANES, c_1);
-    vec_store(out + 2 * LANES, c_2);
-    vec_store(out + 3 * LANES, c_3);
-    for (size_t f = 0; f < 24; f++) {
-        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
-        c[f * QUERY_BLOCK] = out[f / 6 * LANES + f % 6];
-    }
-}
-
-/* one token alone, 6 features: they lie along the lanes for once; the order of the sums is the same */
-TARGET static void queries_single_1x6_avx2(const float *w, const float *a, float *c)
-{
-    vec c_0 = vec_zero();
-    for (size_t k = 0; k < 64; k++) {
-        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
-        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 6, 6), c_0);
-    }
-    float out[1 * LANES];
-    vec_store(out + 0 * LANES, c_0);
-    for (size_t f = 0; f < 6; f++) {
-        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
-        c[f * QUERY_BLOCK] = out[f / 6 * LANES + f % 6];
-    }
-}
-
-/* one token alone, 4 x 5 features: they lie along the lanes for once; the order of the sums is the same */
-TARGET static void queries_single_4x5_avx2(const float *w, const float *a, float *c)
-{
-    vec c_0 = vec_zero();
-    vec c_1 = vec_zero();
-    vec c_2 = vec_zero();
-    vec c_3 = vec_zero();
-    for (size_t k = 0; k < 64; k++) {
-        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
-        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 5, 5), c_0);
-        c_1 = vec_fma(a_k, vec_load_first(w + 320 + k * 5, 5), c_1);
-        c_2 = vec_fma(a_k, vec_load_first(w + 640 + k * 5, 5), c_2);
-        c_3 = vec_fma(a_k, vec_load_first(w + 960 + k * 5, 5), c_3);
-    }
-    float out[4 * LANES];
-    vec_store(out + 0 * LANES, c_0);
-    vec_store(out + 1 * LANES, c_1);
-    vec_store(out + 2 * LANES, c_2);
-    vec_store(out + 3 * LANES, c_3);
-    for (size_t f = 0; f < 20; f++) {
-        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
-        c[f * QUERY_BLOCK] = out[f / 5 * LANES + f % 5];
-    }
-}
-
-/* one token alone, 5 features: they lie along the lanes for once; the order of the sums is the same */
-TARGET static void queries_single_1x5_avx2(const float *w, const float *a, float *c)
-{
-    vec c_0 = vec_zero();
-    for (size_t k = 0; k < 64; k++) {
-        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
-        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 5, 5), c_0);
-    }
-    float out[1 * LANES];
-    vec_store(out + 0 * LANES, c_0);
-    for (size_t f = 0; f < 5; f++) {
-        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
-        c[f * QUERY_BLOCK] = out[f / 5 * LANES + f % 5];
-    }
-}
-
-/* 1 part(s) for each group of 32 tokens: part = token group x 11 tile(s) */
-static size_t queries_parts_avx2(size_t rows)
-{
-    return (rows + 31) / 32 * 1;
-}
-
-TARGET static void queries_part_avx2(const float *packed, const float *a_t, float *c_t, size_t rows, size_t part)
-{
-    const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
-    const size_t tile_0 = part % 1 * 11, tile_end = least(tile_0 + 11, 11);
-    const size_t wide = first + (end - first + LANES - 1) / QUERY_BLOCK * QUERY_BLOCK; /* full blocks end here, single vectors follow */
-    for (size_t tile = tile_0, tiles; tile < tile_end; tile += tiles) {
-        const size_t i = tile;
-        tiles = tile + 1 < tile_end && i + 1 != 9 && i + 1 < 11 ? 2 : 1; /* of one head and height */
-        const size_t feature = i < 9 ? i * 6 : 54 + (i - 9) * 5;
-        const size_t height = i < 9 ? 6 : 5;
-        const float *w = packed + 16 + feature * 64;
-        const float *a = a_t;
-        float *c = c_t + feature * QUERY_BLOCK;
-        if (rows == 1) {
-            if (height == 6) {
-                tiles = least((i < 9 ? 9 : 11) - i, tile_end - tile) >= 4 ? 4 : 1;
-                if (tiles == 4)
-                    queries_single_4x6_avx2(w, a, c);
-                else
-                    queries_single_1x6_avx2(w, a, c);
-            }
-            else if (height == 5) {
-                tiles = least((i < 9 ? 9 : 11) - i, tile_end - tile) >= 4 ? 4 : 1;
-                if (tiles == 4)
-                    queries_single_4x5_avx2(w, a, c);
-                else
-                    queries_single_1x5_avx2(w, a, c);
-            }
-            continue;
-        }
-        for (size_t t = 0; t < tiles; t++) {
-            for (size_t row = first; row < wide; row += QUERY_BLOCK)
-            {
-                if (height == 6)
-                    queries_6_2x_avx2(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
-                else
-                    queries_5_2x_avx2(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
-            }
-        }
-        for (size_t row = wide; row < end; row += LANES) {
-            if (tiles == 2)
-            {
-                if (height == 6)
-                    queries_2x6_1x_avx2(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-                else
-                    queries_2x5_1x_avx2(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-            }
-            else
-            {
-                if (height == 6)
-                    queries_6_1x_avx2(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-                else
-                    queries_5_1x_avx2(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-            }
-        }
-    }
-}
-
-/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
+/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
 
 /* 6 tokens x 16 features, 64 deep */
-TARGET static void keys_6_avx2(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_6_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3210,19 +2541,19 @@ TARGET static void keys_6_avx2(const float *a, const float *b, float *c, const s
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a += 32;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        a += 2;
         b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
@@ -3234,7 +2565,7 @@ TARGET static void keys_6_avx2(const float *a, const float *b, float *c, const s
 }
 
 /* 5 tokens x 16 features, 64 deep */
-TARGET static void keys_5_avx2(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_5_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3247,17 +2578,17 @@ TARGET static void keys_5_avx2(const float *a, const float *b, float *c, const s
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 32;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        a += 2;
         b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
@@ -3268,7 +2599,7 @@ TARGET static void keys_5_avx2(const float *a, const float *b, float *c, const s
 }
 
 /* 3 tokens x 16 features, 64 deep */
-TARGET static void keys_3_avx2(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_3_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3279,13 +2610,13 @@ TARGET static void keys_3_avx2(const float *a, const float *b, float *c, const s
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a += 32;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        a += 2;
         b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
@@ -3294,7 +2625,7 @@ TARGET static void keys_3_avx2(const float *a, const float *b, float *c, const s
 }
 
 /* 2 tokens x 16 features, 64 deep */
-TARGET static void keys_2_avx2(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_2_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3304,11 +2635,11 @@ TARGET static void keys_2_avx2(const float *a, const float *b, float *c, const s
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 32;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        a += 2;
         b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
@@ -3316,7 +2647,7 @@ TARGET static void keys_2_avx2(const float *a, const float *b, float *c, const s
 }
 
 /* 1 tokens x 16 features, 64 deep */
-TARGET static void keys_1_avx2(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_1_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3326,27 +2657,54 @@ TARGET static void keys_1_avx2(const float *a, const float *b, float *c, const s
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 32;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        a += 2;
         b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
 /* one panel over up to 16 tokens, cut evenly where there are 16 */
-TARGET static void keys_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
+TARGET static void queries_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
-    for (; count >= 6 && count != 10; count -= 6, a += 6, c += 96)
-        keys_6_avx2(a, w, c, at);
-    for (; count >= 5; count -= 5, a += 5, c += 80)
-        keys_5_avx2(a, w, c, at);
-    for (; count >= 3; count -= 3, a += 3, c += 48)
-        keys_3_avx2(a, w, c, at);
-    for (; count >= 2; count -= 2, a += 2, c += 32)
-        keys_2_avx2(a, w, c, at);
-    for (; count >= 1; count -= 1, a += 1, c += 16)
-        keys_1_avx2(a, w, c, at);
+    for (; count >= 6 && count != 10; count -= 6, a += 384, c += 96)
+        queries_6_avx2(a, w, c, at);
+    for (; count >= 5; count -= 5, a += 320, c += 80)
+        queries_5_avx2(a, w, c, at);
+    for (; count >= 3; count -= 3, a += 192, c += 48)
+        queries_3_avx2(a, w, c, at);
+    for (; count >= 2; count -= 2, a += 128, c += 32)
+        queries_2_avx2(a, w, c, at);
+    for (; count >= 1; count -= 1, a += 64, c += 16)
+        queries_1_avx2(a, w, c, at);
 }
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+static size_t queries_parts_avx2(size_t rows)
+{
+    return (rows + 31) / 32 * 1;
+}
+
+TARGET static void queries_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
+{
+    const size_t first = part / 1 * 32;
+    const size_t end = least(rows, first + 32);
+    const size_t panel_0 = part % 1 * 4;
+    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+        const float *w = packed + 16 + panel * 1024;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[2]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 2; i++) {
+            const size_t column = panel * 16 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
+        for (size_t row = first; row < end; row += QUERY_BLOCK)
+            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+    }
+}
+
+/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
 /* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
 static size_t keys_parts_avx2(size_t rows)
@@ -3369,7 +2727,7 @@ TARGET static void keys_part_avx2(const float *packed, const float *a, float *c,
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -3396,7 +2754,7 @@ TARGET static void inputs_part_avx2(const float *packed, const float *a, float *
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -5008,10 +4366,10 @@ static size_t attend_groups_avx2(const struct group *g)
 
 static size_t parts_avx2(const struct group *g, size_t phase)
 {
-    const size_t rows = g->count * g->args->n, blocks = (rows + QUERY_BLOCK - 1) / QUERY_BLOCK;
+    const size_t rows = g->count * g->args->n;
     switch (phase) {
     case PHASE_TRANSPOSE:
-        return blocks;
+        return 0;
     case PHASE_PROJECT:
         return queries_parts_avx2(rows) + keys_parts_avx2(g->keys) + inputs_parts_avx2(g->keys);
     case PHASE_ATTEND:
@@ -5021,13 +4379,6 @@ static size_t parts_avx2(const struct group *g, size_t phase)
     }
 }
 
-TARGET static void transpose_part_avx2(const struct group *g, float *scratch, size_t part)
-{
-    const size_t n = g->args->n, rows = g->count * n;
-    const float *x = g->args->x + g->first * n * D_MODEL;
-    transpose_block_avx2(x, D_MODEL, rows, part * QUERY_BLOCK, scratch + 0);
-}
-
 TARGET static void project_part_avx2(const float *packed, const struct group *g, float *scratch, size_t part)
 {
     const size_t rows = g->count * g->args->n;
@@ -5035,26 +4386,20 @@ TARGET static void project_part_avx2(const float *packed, const struct group *g,
     const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
     const size_t group = least(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_avx2(packed, scratch + 0, scratch + 2048, rows, group * 1 + at);
+        queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
-        keys_part_avx2(packed, scratch + 0, scratch + 4096, g->keys, group * 1 + at - 1);
+        keys_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys, group * 1 + at - 1);
     else
-        inputs_part_avx2(packed, scratch + 0, scratch + 6144, g->keys, group * 1 + at - 2);
+        inputs_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys, group * 1 + at - 2);
 }
 
-/* dst[feature][lane] = t[block][feature][row % QUERY_BLOCK] for `count` rows from `row` on, and zero behind them up to a
- * whole vector; `step` from block to block of t */
-TARGET static void lanes_in_avx2(const float *t, size_t step, size_t row, size_t count, size_t features, float *dst)
+/* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
+TARGET static void turn_queries_avx2(const float *q, size_t count, float *q_t)
 {
-    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
-    const float *src = t + row / QUERY_BLOCK * step;
-    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
-        vec_store(dst + (count - 1) / LANES * LANES, vec_zero());
-        for (size_t i = 0; i < here; i += LANES)
-            vec_store_first(dst + i, least(LANES, here - i), vec_load_first(src + lane + i, least(LANES, here - i)));
-        for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + i, least(LANES, count - i), vec_load_first(src + step + i - here, least(LANES, count - i)));
-    }
+    for (size_t lane = 0; lane < count; lane += LANES)
+        for (size_t d = 0; d < D_SCORE; d += LANES)
+            transpose_avx2(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane,
+                            QUERY_BLOCK, LANES);
 }
 
 /* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
@@ -5084,12 +4429,11 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx2 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
+        turn_queries_avx2(scratch + 2048 + head * Q_HEAD + row * Q_ROW, least(QUERY_BLOCK, s->n - t), worker + 832);
+        tile.q_t = worker + 832;
         const size_t queries = least(QUERY_BLOCK, s->n - t);
-        /* the tile's queries fill vectors of their own, where q_t and z have them */
+        /* the tile's queries fill vectors of their own, where z has them */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
-        if (!alone)
-            lanes_in_avx2(scratch + 2048 + head * 256, 1024, row, queries, D_SCORE, worker + 832);
-        tile.q_t = alone ? scratch + 2048 + row * 64 + head * 256 : worker + 832;
         attend_avx2(&tile, alone ? z + row * 64 : worker + 576);
         if (!alone)
             lanes_out_avx2(worker + 576, 1024, row, queries, D_Z, z);
@@ -5100,7 +4444,6 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
-        transpose_part_avx2(g, scratch, part);
         break;
     case PHASE_PROJECT:
         project_part_avx2(packed, g, scratch, part);
@@ -5118,6 +4461,8 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #undef VECS
 #undef QUERY_BLOCK
 #undef KEY_BLOCK
+#undef Q_ROW
+#undef Q_HEAD
 #undef K_ROW
 #undef K_HEAD
 #undef V_ROW
@@ -5158,6 +4503,8 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #define VECS 2
 #define QUERY_BLOCK 32
 #define KEY_BLOCK 42
+#define Q_ROW 16 /* floats from query to query */
+#define Q_HEAD ((size_t)512)
 #define K_ROW 16 /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
 #define V_ROW 16
@@ -5315,405 +4662,10 @@ TARGET static void transpose_avx512(const float *src, size_t src_row, size_t row
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* t[block][column][lane] = x[row][column] for the blocks first ... first + QUERY_BLOCK - 1; lanes past rows are zero */
-TARGET static void transpose_block_avx512(const float *x, size_t columns, size_t rows, size_t first, float *t)
-{
-    float *block = t + first * columns;
-    for (size_t lane = 0; lane < QUERY_BLOCK && first + lane < rows; lane += LANES)
-        for (size_t column = 0; column < columns; column += LANES)
-            transpose_avx512(x + (first + lane) * columns + column, columns, least(LANES, rows - first - lane),
-                              least(LANES, columns - column), block + column * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
-}
-
-/* -- queries: q_t[block][feature][lane] = b_q + sum_k w_q[k][feature] x_t[block][k][lane], scale log2(e) folded in -- */
-
-/* 13 features x 32 tokens, 64 deep */
-TARGET static void queries_13_2x_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
-    vec c_7_0 = vec_zero(), c_7_1 = vec_zero();
-    vec c_8_0 = vec_zero(), c_8_1 = vec_zero();
-    vec c_9_0 = vec_zero(), c_9_1 = vec_zero();
-    vec c_10_0 = vec_zero(), c_10_1 = vec_zero();
-    vec c_11_0 = vec_zero(), c_11_1 = vec_zero();
-    vec c_12_0 = vec_zero(), c_12_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[12]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[13]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[14]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[15]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[16]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[17]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[18]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[19]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[20]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[21]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[22]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[23]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[24]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[25]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a += 26;
-        b += 64;
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
-    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
-    vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
-    vec_store(c + 256, c_8_0); vec_store(c + 272, c_8_1);
-    vec_store(c + 288, c_9_0); vec_store(c + 304, c_9_1);
-    vec_store(c + 320, c_10_0); vec_store(c + 336, c_10_1);
-    vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
-    vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1);
-}
-
-/* 12 features x 32 tokens, 64 deep */
-TARGET static void queries_12_2x_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
-    vec c_7_0 = vec_zero(), c_7_1 = vec_zero();
-    vec c_8_0 = vec_zero(), c_8_1 = vec_zero();
-    vec c_9_0 = vec_zero(), c_9_1 = vec_zero();
-    vec c_10_0 = vec_zero(), c_10_1 = vec_zero();
-    vec c_11_0 = vec_zero(), c_11_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[12]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[13]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[14]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[15]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[17]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[18]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[19]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[20]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[21]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[22]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[23]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a += 24;
-        b += 64;
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
-    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
-    vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
-    vec_store(c + 256, c_8_0); vec_store(c + 272, c_8_1);
-    vec_store(c + 288, c_9_0); vec_store(c + 304, c_9_1);
-    vec_store(c + 320, c_10_0); vec_store(c + 336, c_10_1);
-    vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
-}
-
-/* 13 features x 16 tokens, 64 deep */
-TARGET static void queries_13_1x_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[12]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[13]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[14]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[15]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[16]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[17]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[18]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[19]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[20]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[21]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[22]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[23]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[24]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[25]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a += 26;
-        b += 64;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0);
-    vec_store(c + 160, c_5_0);
-    vec_store(c + 192, c_6_0);
-    vec_store(c + 224, c_7_0);
-    vec_store(c + 256, c_8_0);
-    vec_store(c + 288, c_9_0);
-    vec_store(c + 320, c_10_0);
-    vec_store(c + 352, c_11_0);
-    vec_store(c + 384, c_12_0);
-}
-
-/* 12 features x 16 tokens, 64 deep */
-TARGET static void queries_12_1x_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[12]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[13]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[14]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[15]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[17]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[18]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[19]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[20]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[21]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[22]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[23]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 24;
-        b += 64;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0);
-    vec_store(c + 160, c_5_0);
-    vec_store(c + 192, c_6_0);
-    vec_store(c + 224, c_7_0);
-    vec_store(c + 256, c_8_0);
-    vec_store(c + 288, c_9_0);
-    vec_store(c + 320, c_10_0);
-    vec_store(c + 352, c_11_0);
-}
-
-/* one token alone, 4 x 13 features: they lie along the lanes for once; the order of the sums is the same */
-TARGET static void queries_single_4x13_avx512(const float *w, const float *a, float *c)
-{
-    vec c_0 = vec_zero();
-    vec c_1 = vec_zero();
-    vec c_2 = vec_zero();
-    vec c_3 = vec_zero();
-    for (size_t k = 0; k < 64; k++) {
-        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
-        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 13, 13), c_0);
-        c_1 = vec_fma(a_k, vec_load_first(w + 832 + k * 13, 13), c_1);
-        c_2 = vec_fma(a_k, vec_load_first(w + 1664 + k * 13, 13), c_2);
-        c_3 = vec_fma(a_k, vec_load_first(w + 2496 + k * 13, 13), c_3);
-    }
-    float out[4 * LANES];
-    vec_store(out + 0 * LANES, c_0);
-    vec_store(out + 1 * LANES, c_1);
-    vec_store(out + 2 * LANES, c_2);
-    vec_store(out + 3 * LANES, c_3);
-    for (size_t f = 0; f < 52; f++) {
-        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
-        c[f * QUERY_BLOCK] = out[f / 13 * LANES + f % 13];
-    }
-}
-
-/* one token alone, 13 features: they lie along the lanes for once; the order of the sums is the same */
-TARGET static void queries_single_1x13_avx512(const float *w, const float *a, float *c)
-{
-    vec c_0 = vec_zero();
-    for (size_t k = 0; k < 64; k++) {
-        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
-        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 13, 13), c_0);
-    }
-    float out[1 * LANES];
-    vec_store(out + 0 * LANES, c_0);
-    for (size_t f = 0; f < 13; f++) {
-        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
-        c[f * QUERY_BLOCK] = out[f / 13 * LANES + f % 13];
-    }
-}
-
-/* one token alone, 4 x 12 features: they lie along the lanes for once; the order of the sums is the same */
-TARGET static void queries_single_4x12_avx512(const float *w, const float *a, float *c)
-{
-    vec c_0 = vec_zero();
-    vec c_1 = vec_zero();
-    vec c_2 = vec_zero();
-    vec c_3 = vec_zero();
-    for (size_t k = 0; k < 64; k++) {
-        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
-        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 12, 12), c_0);
-        c_1 = vec_fma(a_k, vec_load_first(w + 768 + k * 12, 12), c_1);
-        c_2 = vec_fma(a_k, vec_load_first(w + 1536 + k * 12, 12), c_2);
-        c_3 = vec_fma(a_k, vec_load_first(w + 2304 + k * 12, 12), c_3);
-    }
-    float out[4 * LANES];
-    vec_store(out + 0 * LANES, c_0);
-    vec_store(out + 1 * LANES, c_1);
-    vec_store(out + 2 * LANES, c_2);
-    vec_store(out + 3 * LANES, c_3);
-    for (size_t f = 0; f < 48; f++) {
-        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
-        c[f * QUERY_BLOCK] = out[f / 12 * LANES + f % 12];
-    }
-}
-
-/* one token alone, 12 features: they lie along the lanes for once; the order of the sums is the same */
-TARGET static void queries_single_1x12_avx512(const float *w, const float *a, float *c)
-{
-    vec c_0 = vec_zero();
-    for (size_t k = 0; k < 64; k++) {
-        const vec a_k = vec_splat(a[k * QUERY_BLOCK]);
-        c_0 = vec_fma(a_k, vec_load_first(w + 0 + k * 12, 12), c_0);
-    }
-    float out[1 * LANES];
-    vec_store(out + 0 * LANES, c_0);
-    for (size_t f = 0; f < 12; f++) {
-        vec_store(c + f * QUERY_BLOCK, vec_zero()); /* what follows works on whole vectors */
-        c[f * QUERY_BLOCK] = out[f / 12 * LANES + f % 12];
-    }
-}
-
-/* 1 part(s) for each group of 32 tokens: part = token group x 5 tile(s) */
-static size_t queries_parts_avx512(size_t rows)
-{
-    return (rows + 31) / 32 * 1;
-}
-
-TARGET static void queries_part_avx512(const float *packed, const float *a_t, float *c_t, size_t rows, size_t part)
-{
-    const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
-    const size_t tile_0 = part % 1 * 5, tile_end = least(tile_0 + 5, 5);
-    const size_t wide = first + (end - first + LANES - 1) / QUERY_BLOCK * QUERY_BLOCK; /* full blocks end here, single vectors follow */
-    for (size_t tile = tile_0, tiles; tile < tile_end; tile += tiles) {
-        const size_t i = tile;
-        tiles = 1;
-        const size_t feature = i < 4 ? i * 13 : 52 + (i - 4) * 12;
-        const size_t height = i < 4 ? 13 : 12;
-        const float *w = packed + 16 + feature * 64;
-        const float *a = a_t;
-        float *c = c_t + feature * QUERY_BLOCK;
-        if (rows == 1) {
-            if (height == 13) {
-                tiles = least((i < 4 ? 4 : 5) - i, tile_end - tile) >= 4 ? 4 : 1;
-                if (tiles == 4)
-                    queries_single_4x13_avx512(w, a, c);
-                else
-                    queries_single_1x13_avx512(w, a, c);
-            }
-            else if (height == 12) {
-                tiles = least((i < 4 ? 4 : 5) - i, tile_end - tile) >= 4 ? 4 : 1;
-                if (tiles == 4)
-                    queries_single_4x12_avx512(w, a, c);
-                else
-                    queries_single_1x12_avx512(w, a, c);
-            }
-            continue;
-        }
-        for (size_t row = first; row < wide; row += QUERY_BLOCK)
-        {
-            if (height == 13)
-                queries_13_2x_avx512(w, a + row * 64, c + row * 64);
-            else
-                queries_12_2x_avx512(w, a + row * 64, c + row * 64);
-        }
-        for (size_t row = wide; row < end; row += LANES) {
-            if (height == 13)
-                queries_13_1x_avx512(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-            else
-                queries_12_1x_avx512(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-        }
-    }
-}
-
-/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
+/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
 
 /* 6 tokens x 64 features, 64 deep */
-TARGET static void keys_6_avx512(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_6_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -5729,19 +4681,19 @@ TARGET static void keys_6_avx512(const float *a, const float *b, float *c, const
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        a += 64;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
+        a += 2;
         b += 128;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
@@ -5753,7 +4705,7 @@ TARGET static void keys_6_avx512(const float *a, const float *b, float *c, const
 }
 
 /* 5 tokens x 64 features, 64 deep */
-TARGET static void keys_5_avx512(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_5_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -5768,17 +4720,17 @@ TARGET static void keys_5_avx512(const float *a, const float *b, float *c, const
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 64;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        a += 2;
         b += 128;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
@@ -5789,7 +4741,7 @@ TARGET static void keys_5_avx512(const float *a, const float *b, float *c, const
 }
 
 /* 3 tokens x 64 features, 64 deep */
-TARGET static void keys_3_avx512(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_3_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -5802,13 +4754,13 @@ TARGET static void keys_3_avx512(const float *a, const float *b, float *c, const
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a += 64;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a += 2;
         b += 128;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
@@ -5817,7 +4769,7 @@ TARGET static void keys_3_avx512(const float *a, const float *b, float *c, const
 }
 
 /* 2 tokens x 64 features, 64 deep */
-TARGET static void keys_2_avx512(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_2_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -5829,11 +4781,11 @@ TARGET static void keys_2_avx512(const float *a, const float *b, float *c, const
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 64;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a += 2;
         b += 128;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
@@ -5841,7 +4793,7 @@ TARGET static void keys_2_avx512(const float *a, const float *b, float *c, const
 }
 
 /* 1 tokens x 64 features, 64 deep */
-TARGET static void keys_1_avx512(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_1_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -5853,27 +4805,54 @@ TARGET static void keys_1_avx512(const float *a, const float *b, float *c, const
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 64;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a += 2;
         b += 128;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
 }
 
 /* one panel over up to 32 tokens, cut evenly where there are 32 */
-TARGET static void keys_avx512(const float *a, const float *w, float *c, const size_t *at, size_t count)
+TARGET static void queries_avx512(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
-    for (; count >= 6 && count != 20; count -= 6, a += 6, c += 96)
-        keys_6_avx512(a, w, c, at);
-    for (; count >= 5; count -= 5, a += 5, c += 80)
-        keys_5_avx512(a, w, c, at);
-    for (; count >= 3; count -= 3, a += 3, c += 48)
-        keys_3_avx512(a, w, c, at);
-    for (; count >= 2; count -= 2, a += 2, c += 32)
-        keys_2_avx512(a, w, c, at);
-    for (; count >= 1; count -= 1, a += 1, c += 16)
-        keys_1_avx512(a, w, c, at);
+    for (; count >= 6 && count != 20; count -= 6, a += 384, c += 96)
+        queries_6_avx512(a, w, c, at);
+    for (; count >= 5; count -= 5, a += 320, c += 80)
+        queries_5_avx512(a, w, c, at);
+    for (; count >= 3; count -= 3, a += 192, c += 48)
+        queries_3_avx512(a, w, c, at);
+    for (; count >= 2; count -= 2, a += 128, c += 32)
+        queries_2_avx512(a, w, c, at);
+    for (; count >= 1; count -= 1, a += 64, c += 16)
+        queries_1_avx512(a, w, c, at);
 }
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 1 panel(s) */
+static size_t queries_parts_avx512(size_t rows)
+{
+    return (rows + 31) / 32 * 1;
+}
+
+TARGET static void queries_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
+{
+    const size_t first = part / 1 * 32;
+    const size_t end = least(rows, first + 32);
+    const size_t panel_0 = part % 1 * 1;
+    for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
+        const float *w = packed + 16 + panel * 4096;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[4]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 4; i++) {
+            const size_t column = panel * 64 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
+        for (size_t row = first; row < end; row += QUERY_BLOCK)
+            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+    }
+}
+
+/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
 /* 1 part(s) for each group of 32 tokens: part = token group x 1 panel(s) */
 static size_t keys_parts_avx512(size_t rows)
@@ -5896,7 +4875,7 @@ TARGET static void keys_part_avx512(const float *packed, const float *a, float *
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -5923,7 +4902,7 @@ TARGET static void inputs_part_avx512(const float *packed, const float *a, float
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -7848,10 +6827,10 @@ static size_t attend_groups_avx512(const struct group *g)
 
 static size_t parts_avx512(const struct group *g, size_t phase)
 {
-    const size_t rows = g->count * g->args->n, blocks = (rows + QUERY_BLOCK - 1) / QUERY_BLOCK;
+    const size_t rows = g->count * g->args->n;
     switch (phase) {
     case PHASE_TRANSPOSE:
-        return blocks;
+        return 0;
     case PHASE_PROJECT:
         return queries_parts_avx512(rows) + keys_parts_avx512(g->keys) + inputs_parts_avx512(g->keys);
     case PHASE_ATTEND:
@@ -7861,13 +6840,6 @@ static size_t parts_avx512(const struct group *g, size_t phase)
     }
 }
 
-TARGET static void transpose_part_avx512(const struct group *g, float *scratch, size_t part)
-{
-    const size_t n = g->args->n, rows = g->count * n;
-    const float *x = g->args->x + g->first * n * D_MODEL;
-    transpose_block_avx512(x, D_MODEL, rows, part * QUERY_BLOCK, scratch + 0);
-}
-
 TARGET static void project_part_avx512(const float *packed, const struct group *g, float *scratch, size_t part)
 {
     const size_t rows = g->count * g->args->n;
@@ -7875,26 +6847,20 @@ TARGET static void project_part_avx512(const float *packed, const struct group *
     const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
     const size_t group = least(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_avx512(packed, scratch + 0, scratch + 2048, rows, group * 1 + at);
+        queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
-        keys_part_avx512(packed, scratch + 0, scratch + 4096, g->keys, group * 1 + at - 1);
+        keys_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys, group * 1 + at - 1);
     else
-        inputs_part_avx512(packed, scratch + 0, scratch + 6144, g->keys, group * 1 + at - 2);
+        inputs_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys, group * 1 + at - 2);
 }
 
-/* dst[feature][lane] = t[block][feature][row % QUERY_BLOCK] for `count` rows from `row` on, and zero behind them up to a
- * whole vector; `step` from block to block of t */
-TARGET static void lanes_in_avx512(const float *t, size_t step, size_t row, size_t count, size_t features, float *dst)
+/* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
+TARGET static void turn_queries_avx512(const float *q, size_t count, float *q_t)
 {
-    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
-    const float *src = t + row / QUERY_BLOCK * step;
-    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
-        vec_store(dst + (count - 1) / LANES * LANES, vec_zero());
-        for (size_t i = 0; i < here; i += LANES)
-            vec_store_first(dst + i, least(LANES, here - i), vec_load_first(src + lane + i, least(LANES, here - i)));
-        for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + i, least(LANES, count - i), vec_load_first(src + step + i - here, least(LANES, count - i)));
-    }
+    for (size_t lane = 0; lane < count; lane += LANES)
+        for (size_t d = 0; d < D_SCORE; d += LANES)
+            transpose_avx512(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane,
+                              QUERY_BLOCK, LANES);
 }
 
 /* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
@@ -7924,12 +6890,11 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx512 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
+        turn_queries_avx512(scratch + 2048 + head * Q_HEAD + row * Q_ROW, least(QUERY_BLOCK, s->n - t), worker + 1856);
+        tile.q_t = worker + 1856;
         const size_t queries = least(QUERY_BLOCK, s->n - t);
-        /* the tile's queries fill vectors of their own, where q_t and z have them */
+        /* the tile's queries fill vectors of their own, where z has them */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
-        if (!alone)
-            lanes_in_avx512(scratch + 2048 + head * 512, 2048, row, queries, D_SCORE, worker + 1856);
-        tile.q_t = alone ? scratch + 2048 + row * 64 + head * 512 : worker + 1856;
         attend_avx512(&tile, alone ? z + row * 64 : worker + 1344);
         if (!alone)
             lanes_out_avx512(worker + 1344, 2048, row, queries, D_Z, z);
@@ -7940,7 +6905,6 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
-        transpose_part_avx512(g, scratch, part);
         break;
     case PHASE_PROJECT:
         project_part_avx512(packed, g, scratch, part);
@@ -7958,6 +6922,8 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #undef VECS
 #undef QUERY_BLOCK
 #undef KEY_BLOCK
+#undef Q_ROW
+#undef Q_HEAD
 #undef K_ROW
 #undef K_HEAD
 #undef V_ROW
@@ -7997,6 +6963,8 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #define VECS 4
 #define QUERY_BLOCK 16
 #define KEY_BLOCK 35
+#define Q_ROW 16 /* floats from query to query */
+#define Q_HEAD ((size_t)512)
 #define K_ROW 16 /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
 #define V_ROW 16
@@ -8135,286 +7103,10 @@ TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows,
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* t[block][column][lane] = x[row][column] for the blocks first ... first + QUERY_BLOCK - 1; lanes past rows are zero */
-TARGET static void transpose_block_neon(const float *x, size_t columns, size_t rows, size_t first, float *t)
-{
-    float *block = t + first * columns;
-    for (size_t lane = 0; lane < QUERY_BLOCK && first + lane < rows; lane += LANES)
-        for (size_t column = 0; column < columns; column += LANES)
-            transpose_neon(x + (first + lane) * columns + column, columns, least(LANES, rows - first - lane),
-                            least(LANES, columns - column), block + column * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
-}
-
-/* -- queries: q_t[block][feature][lane] = b_q + sum_k w_q[k][feature] x_t[block][k][lane], scale log2(e) folded in -- */
-
-/* 5 features x 16 tokens, 64 deep */
-TARGET static void queries_5_4x_neon(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 10;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
-    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
-    vec_store(c + 64, c_4_0); vec_store(c + 68, c_4_1); vec_store(c + 72, c_4_2); vec_store(c + 76, c_4_3);
-}
-
-/* 4 features x 16 tokens, 64 deep */
-TARGET static void queries_4_4x_neon(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a += 8;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
-    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
-}
-
-/* 5 features x 4 tokens, 64 deep */
-TARGET static void queries_5_1x_neon(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a += 10;
-        b += 32;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-}
-
-/* two of them at once */
-TARGET static void queries_2x5_1x_neon(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[321]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[322]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[323]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[324]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[5]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[6]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[7]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[8]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[9]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[325]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[326]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[327]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[328]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[329]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a += 10;
-        b += 32;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-}
-
-/* 4 features x 4 tokens, 64 deep */
-TARGET static void queries_4_1x_neon(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 8;
-        b += 32;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-}
-
-/* two of them at once */
-TARGET static void queries_2x4_1x_neon(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[257]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[258]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[259]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[4]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[5]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[6]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[7]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[260]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[261]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[262]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[263]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 8;
-        b += 32;
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-}
-
-/* 1 part(s) for each group of 32 tokens: part = token group x 13 tile(s) */
-static size_t queries_parts_neon(size_t rows)
-{
-    return (rows + 31) / 32 * 1;
-}
-
-TARGET static void queries_part_neon(const float *packed, const float *a_t, float *c_t, size_t rows, size_t part)
-{
-    const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
-    const size_t tile_0 = part % 1 * 13, tile_end = least(tile_0 + 13, 13);
-    const size_t wide = first + (end - first + LANES - 1) / QUERY_BLOCK * QUERY_BLOCK; /* full blocks end here, single vectors follow */
-    for (size_t tile = tile_0, tiles; tile < tile_end; tile += tiles) {
-        const size_t i = tile;
-        tiles = tile + 1 < tile_end && i + 1 != 12 && i + 1 < 13 ? 2 : 1; /* of one head and height */
-        const size_t feature = i < 12 ? i * 5 : 60 + (i - 12) * 4;
-        const size_t height = i < 12 ? 5 : 4;
-        const float *w = packed + 16 + feature * 64;
-        const float *a = a_t;
-        float *c = c_t + feature * QUERY_BLOCK;
-        for (size_t t = 0; t < tiles; t++) {
-            for (size_t row = first; row < wide; row += QUERY_BLOCK)
-            {
-                if (height == 5)
-                    queries_5_4x_neon(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
-                else
-                    queries_4_4x_neon(w + t * height * 64, a + row * 64, c + t * height * QUERY_BLOCK + row * 64);
-            }
-        }
-        for (size_t row = wide; row < end; row += LANES) {
-            if (tiles == 2)
-            {
-                if (height == 5)
-                    queries_2x5_1x_neon(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-                else
-                    queries_2x4_1x_neon(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-            }
-            else
-            {
-                if (height == 5)
-                    queries_5_1x_neon(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-                else
-                    queries_4_1x_neon(w, a + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK, c + row / QUERY_BLOCK * QUERY_BLOCK * 64 + row % QUERY_BLOCK);
-            }
-        }
-    }
-}
-
-/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
+/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
 
 /* 4 tokens x 16 features, 64 deep */
-TARGET static void keys_4_neon(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_4_neon(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -8428,15 +7120,15 @@ TARGET static void keys_4_neon(const float *a, const float *b, float *c, const s
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a += 32;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        a += 2;
         b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
@@ -8446,7 +7138,7 @@ TARGET static void keys_4_neon(const float *a, const float *b, float *c, const s
 }
 
 /* 2 tokens x 16 features, 64 deep */
-TARGET static void keys_2_neon(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_2_neon(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -8458,11 +7150,11 @@ TARGET static void keys_2_neon(const float *a, const float *b, float *c, const s
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 32;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        a += 2;
         b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
@@ -8470,7 +7162,7 @@ TARGET static void keys_2_neon(const float *a, const float *b, float *c, const s
 }
 
 /* 1 tokens x 16 features, 64 deep */
-TARGET static void keys_1_neon(const float *a, const float *b, float *c, const size_t *at)
+TARGET static void queries_1_neon(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -8482,23 +7174,50 @@ TARGET static void keys_1_neon(const float *a, const float *b, float *c, const s
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
         a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 32;
+        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        a += 2;
         b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
 }
 
 /* one panel over up to 16 tokens, cut evenly where there are 16 */
-TARGET static void keys_neon(const float *a, const float *w, float *c, const size_t *at, size_t count)
+TARGET static void queries_neon(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
-    for (; count >= 4; count -= 4, a += 4, c += 64)
-        keys_4_neon(a, w, c, at);
-    for (; count >= 2; count -= 2, a += 2, c += 32)
-        keys_2_neon(a, w, c, at);
-    for (; count >= 1; count -= 1, a += 1, c += 16)
-        keys_1_neon(a, w, c, at);
+    for (; count >= 4; count -= 4, a += 256, c += 64)
+        queries_4_neon(a, w, c, at);
+    for (; count >= 2; count -= 2, a += 128, c += 32)
+        queries_2_neon(a, w, c, at);
+    for (; count >= 1; count -= 1, a += 64, c += 16)
+        queries_1_neon(a, w, c, at);
 }
+
+/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+static size_t queries_parts_neon(size_t rows)
+{
+    return (rows + 31) / 32 * 1;
+}
+
+TARGET static void queries_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
+{
+    const size_t first = part / 1 * 32;
+    const size_t end = least(rows, first + 32);
+    const size_t panel_0 = part % 1 * 4;
+    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+        const float *w = packed + 16 + panel * 1024;
+        const float *a_head = a;
+        float *c_head = c;
+        size_t at[4]; /* each vector of the panel into its head's array */
+        for (size_t i = 0; i < 4; i++) {
+            const size_t column = panel * 16 + i * LANES;
+            at[i] = column / 16 * ((size_t)512) + column % 16;
+        }
+        for (size_t row = first; row < end; row += QUERY_BLOCK)
+            queries_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+    }
+}
+
+/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
 /* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
 static size_t keys_parts_neon(size_t rows)
@@ -8521,7 +7240,7 @@ TARGET static void keys_part_neon(const float *packed, const float *a, float *c,
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -8548,7 +7267,7 @@ TARGET static void inputs_part_neon(const float *packed, const float *a, float *
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            keys_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
     }
 }
 
@@ -10190,10 +8909,10 @@ static size_t attend_groups_neon(const struct group *g)
 
 static size_t parts_neon(const struct group *g, size_t phase)
 {
-    const size_t rows = g->count * g->args->n, blocks = (rows + QUERY_BLOCK - 1) / QUERY_BLOCK;
+    const size_t rows = g->count * g->args->n;
     switch (phase) {
     case PHASE_TRANSPOSE:
-        return blocks;
+        return 0;
     case PHASE_PROJECT:
         return queries_parts_neon(rows) + keys_parts_neon(g->keys) + inputs_parts_neon(g->keys);
     case PHASE_ATTEND:
@@ -10203,13 +8922,6 @@ static size_t parts_neon(const struct group *g, size_t phase)
     }
 }
 
-TARGET static void transpose_part_neon(const struct group *g, float *scratch, size_t part)
-{
-    const size_t n = g->args->n, rows = g->count * n;
-    const float *x = g->args->x + g->first * n * D_MODEL;
-    transpose_block_neon(x, D_MODEL, rows, part * QUERY_BLOCK, scratch + 0);
-}
-
 TARGET static void project_part_neon(const float *packed, const struct group *g, float *scratch, size_t part)
 {
     const size_t rows = g->count * g->args->n;
@@ -10217,26 +8929,20 @@ TARGET static void project_part_neon(const float *packed, const struct group *g,
     const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
     const size_t group = least(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_neon(packed, scratch + 0, scratch + 2048, rows, group * 1 + at);
+        queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
-        keys_part_neon(packed, scratch + 0, scratch + 4096, g->keys, group * 1 + at - 1);
+        keys_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys, group * 1 + at - 1);
     else
-        inputs_part_neon(packed, scratch + 0, scratch + 6144, g->keys, group * 1 + at - 2);
+        inputs_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys, group * 1 + at - 2);
 }
 
-/* dst[feature][lane] = t[block][feature][row % QUERY_BLOCK] for `count` rows from `row` on, and zero behind them up to a
- * whole vector; `step` from block to block of t */
-TARGET static void lanes_in_neon(const float *t, size_t step, size_t row, size_t count, size_t features, float *dst)
+/* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
+TARGET static void turn_queries_neon(const float *q, size_t count, float *q_t)
 {
-    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
-    const float *src = t + row / QUERY_BLOCK * step;
-    for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
-        vec_store(dst + (count - 1) / LANES * LANES, vec_zero());
-        for (size_t i = 0; i < here; i += LANES)
-            vec_store_first(dst + i, least(LANES, here - i), vec_load_first(src + lane + i, least(LANES, here - i)));
-        for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + i, least(LANES, count - i), vec_load_first(src + step + i - here, least(LANES, count - i)));
-    }
+    for (size_t lane = 0; lane < count; lane += LANES)
+        for (size_t d = 0; d < D_SCORE; d += LANES)
+            transpose_neon(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane,
+                            QUERY_BLOCK, LANES);
 }
 
 /* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
@@ -10266,12 +8972,11 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_neon tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
+        turn_queries_neon(scratch + 2048 + head * Q_HEAD + row * Q_ROW, least(QUERY_BLOCK, s->n - t), worker + 816);
+        tile.q_t = worker + 816;
         const size_t queries = least(QUERY_BLOCK, s->n - t);
-        /* the tile's queries fill vectors of their own, where q_t and z have them */
+        /* the tile's queries fill vectors of their own, where z has them */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
-        if (!alone)
-            lanes_in_neon(scratch + 2048 + head * 256, 1024, row, queries, D_SCORE, worker + 816);
-        tile.q_t = alone ? scratch + 2048 + row * 64 + head * 256 : worker + 816;
         attend_neon(&tile, alone ? z + row * 64 : worker + 560);
         if (!alone)
             lanes_out_neon(worker + 560, 1024, row, queries, D_Z, z);
@@ -10282,7 +8987,6 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
-        transpose_part_neon(g, scratch, part);
         break;
     case PHASE_PROJECT:
         project_part_neon(packed, g, scratch, part);
@@ -10300,6 +9004,8 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
 #undef VECS
 #undef QUERY_BLOCK
 #undef KEY_BLOCK
+#undef Q_ROW
+#undef Q_HEAD
 #undef K_ROW
 #undef K_HEAD
 #undef V_ROW
@@ -10387,16 +9093,16 @@ static const struct packer {
     int (*pack)(float *packed, const tiny_weights *weights);
 } packers[] = {
 #if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
-    {TINY_ISA_SCALAR, "scalar", 0x8c473ae4c3b2da3bu, pack_scalar},
+    {TINY_ISA_SCALAR, "scalar", 0x278f6d8c83fe9479u, pack_scalar},
 #endif
 #if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX2, "avx2", 0x75baa3c7ae234f91u, pack_avx2},
+    {TINY_ISA_AVX2, "avx2", 0x21185adddf76f6c6u, pack_avx2},
 #endif
 #if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX512, "avx512", 0x9719846560fe0f42u, pack_avx512},
+    {TINY_ISA_AVX512, "avx512", 0xf2db51167a87daf4u, pack_avx512},
 #endif
 #if COMPILES_NEON || defined(TINY_PACK_ONLY)
-    {TINY_ISA_NEON, "neon", 0x7d0eae8ae1d118ffu, pack_neon},
+    {TINY_ISA_NEON, "neon", 0xee0a9abbab51cd38u, pack_neon},
 #endif
 };
 #define PACKERS (sizeof packers / sizeof packers[0])
