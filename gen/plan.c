@@ -139,8 +139,8 @@ static int64_t rows_fit(const struct plan_request *request, const struct isa *is
     return small(request) && rows > isa->lanes ? rows / isa->lanes * isa->lanes : rows;
 }
 
-/* Cache lines that one step of such a tile takes from L2, its operands being too large for L1: the vectors, and the
- * broadcast operand's rows, which lie side by side and cross into a second line where they do not divide a line. */
+/* Cache lines that one step of such a tile takes from L2, its operands being too large for L1: the vectors, and for the
+ * broadcast rows what was measured with their numbers side by side: one, or more where they cross into a second line. */
 static double tile_lines(const struct isa *isa, int64_t rows, int64_t vecs)
 {
     const double broadcast = LINE_FLOATS % rows == 0 ? 1.0 : 1.0 + (double)(rows - 1) / LINE_FLOATS;
