@@ -40,7 +40,7 @@ static const struct field panels_fields[] = {
 
 static const struct field lanes_fields[] = {
     FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, a_group), FIELD(plan_lanes, columns),
-    FIELD(plan_lanes, rows), FIELD(plan_lanes, unroll), FIELD(plan_lanes, unroll_rest),
+    FIELD(plan_lanes, unroll), FIELD(plan_lanes, unroll_rest),
     {"height_0", offsetof(struct plan_lanes, height[0])}, {"height_1", offsetof(struct plan_lanes, height[1])},
     {"count_0", offsetof(struct plan_lanes, count[0])}, {"count_1", offsetof(struct plan_lanes, count[1])},
     FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, pair),
@@ -49,8 +49,8 @@ static const struct field lanes_fields[] = {
 
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, rows_step), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead), FIELD(plan_isa, ahead_q),
-    FIELD(plan_isa, ask_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, rows_step), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead),
+    FIELD(plan_isa, ahead_q), FIELD(plan_isa, ask_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows),
     FIELD(plan_isa, value_rows_single), FIELD(plan_isa, part_blocks), FIELD(plan_isa, q_row), FIELD(plan_isa, q_head),
     FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
     FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),

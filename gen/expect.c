@@ -258,7 +258,7 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
     }
     const double columns = groups * (double)g->columns;
     count_far(m, w, groups * (double)g->group_size, input, (c_far ? m->far : m->near) * 2 * slabs * columns, rows,
-              g->group_rows, g->prefetch > 0, times);
+              g->group_rows, g->prefetch > 0 && least(rows, g->group_rows) >= m->plan->ask_rows, times);
 }
 
 /* Cycles that a transposition takes; a partial block is copied to and from the stack as well. */
@@ -488,12 +488,13 @@ static void wide_runs(const struct model *m, int64_t t, struct range run[2])
     run[0].first = least(run[0].first, run[0].end);
 }
 
-/* One tile of queries from t on, `vectors` of them not empty: wide runs first, then what is left vector by vector. */
-static void count_query_tile(struct model *m, int64_t t, int64_t vectors, double times)
+/* One tile of `queries` from t on: wide runs first, then what is left vector by vector. */
+static void count_query_tile(struct model *m, int64_t t, int64_t queries, double times)
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
     const bool tensor = (l->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
+    const int64_t vectors = ceil_div(queries, p->lanes);
     struct range run[2] = {{0, 0}, {0, 0}};
     struct stretch wide = {.vecs = p->vecs, .masked = tensor, .open = true};
     if (p->vecs > 1 && vectors == p->vecs) {
@@ -522,8 +523,9 @@ static void count_query_tile(struct model *m, int64_t t, int64_t vectors, double
     struct work *sums = &m->work[EXPECT_SUMS];
     sums->operations += times * 2 * (double)p->fold->d_value * (double)vectors; /* times 1 / l, and the check */
     sums->overhead += times * QUERY_TILE_CYCLES;
-    if (p->z_rows) /* z leaves token by token */
-        sums->overhead += times * transpose_cycles(m, vectors * p->lanes, p->fold->d_z);
+    if (p->z_rows) /* z leaves token by token: a few of them number by number */
+        sums->overhead += times * (2 * queries < p->lanes ? (double)(queries * p->fold->d_z)
+                                                          : transpose_cycles(m, queries, p->fold->d_z));
 }
 
 #define TILES_MOST 256 /* tiles of queries that are counted one by one; of more, that many are drawn */
@@ -539,10 +541,10 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double n = (double)l->seq_len, keys = (double)l->source_len, heads = (double)l->h;
     for (int64_t i = 0; i < counted; i++) {
         const int64_t tile = (int64_t)(((double)i + 0.5) * (double)full / (double)counted);
-        count_query_tile(m, tile * p->block, p->vecs, times * heads * (double)full / (double)counted);
+        count_query_tile(m, tile * p->block, p->block, times * heads * (double)full / (double)counted);
     }
     if (rest > 0)
-        count_query_tile(m, full * p->block, ceil_div(rest, p->lanes), times * heads);
+        count_query_tile(m, full * p->block, rest, times * heads);
 
     const double pairs = times * heads * n * keys, blocks = (double)ceil_div(l->seq_len, p->block);
     const double d_score = (double)p->fold->d_score, d_value = (double)p->fold->d_value, d_z = (double)p->fold->d_z;
@@ -582,7 +584,8 @@ static void count_group(struct model *m, int64_t together, double times)
     /* of self-attention, keys and values read the row group that queries have brought into L2 */
     const int64_t group_rows = p->q.exists ? p->q.group_rows : p->k.group_rows;
     const bool joint = !l->cross && (!p->k.exists || p->k.group_rows == group_rows) &&
-                       (!p->v.exists || p->v.group_rows == group_rows);
+                       (!p->v.exists || p->v.group_rows == group_rows) &&
+                       (p->v_t.depth == 0 || p->v_t.group_rows == group_rows);
     if (p->q.exists)
         count_panels(m, &m->work[EXPECT_QUERIES], &p->q, rows, m->far * (double)l->d_model, false, times);
     if (p->k.exists)

@@ -26,6 +26,7 @@
 #define UNROLL_PREFETCH 8        /* long enough a turn that one line a turn is about a panel while a row group passes */
 #define LINE_FLOATS 16           /* a cache line */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
+#define VALUE_BLOCKS_FILL 0.9    /* the least share of lanes that tokens fill, for wide values to lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
 #define ASK_CYCLES 3             /* measured: a line from L3; fewer cycles of work for each are best spent waiting for it alone */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
@@ -92,7 +93,7 @@ static void make_small(struct plan_request *request)
     choices.value[PLAN_UNROLL] = 1;
     choices.value[PLAN_QUERY_VECS] = 1;
     choices.value[PLAN_PREFETCH] = PLAN_OFF;
-    choices.value[PLAN_VALUE_LAYOUT] = PLAN_ROWS;
+    choices.value[PLAN_VALUE_LAYOUT] = PLAN_VALUE_ROW_LAYOUT;
     plan_request_add(request, &choices);
 }
 
@@ -131,7 +132,7 @@ static int64_t tile_rows(const struct isa *isa, int64_t vecs)
     return most(1, least(16, (isa->registers - vecs - 1) / vecs));
 }
 
-/* The same for scores, sums and queries. In small code strips along a mask's edge are LANES keys long: tiles that
+/* The same for scores, sums and values in blocks. In small code strips along a mask's edge are LANES keys long: tiles that
  * divide them need no rest. */
 static int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int64_t vecs)
 {
@@ -311,9 +312,9 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
 static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
                        int64_t columns, int64_t queries)
 {
-    g->rows = asked_within(request, PLAN_LANE_ROWS, rows_fit(request, p->isa, p->vecs));
+    const int64_t rows = asked_within(request, PLAN_LANE_ROWS, rows_fit(request, p->isa, p->vecs));
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
-    const int64_t tiles = ceil_div(g->columns, small(request) ? one_height(g->columns, g->rows) : g->rows);
+    const int64_t tiles = ceil_div(g->columns, small(request) ? one_height(g->columns, rows) : rows);
     g->height[0] = ceil_div(g->columns, tiles);
     g->height[1] = g->height[0] - 1;
     g->count[1] = g->height[0] * tiles - g->columns;
@@ -642,15 +643,16 @@ static void explain_panels(struct plan_isa *p, const char *name, const struct pl
 }
 
 static void explain_layout(struct plan_isa *p, const struct layer *layer, const char *name, const struct plan_panels *g,
-                           const char *width)
+                           int64_t width)
 {
     if (!g->exists)
         return;
     if (g->c_group == 0)
-        reason(p, "%s lie [key][head][%s], so that no head is padded to whole vectors", name, width);
+        reason(p, "%s lie [token][head][" D64 "], so that no head is padded to whole vectors", name, width);
     else
-        reason(p, "%s lie [head][key][%s]: %s", name, width,
-               layer->split ? "each head is projected from columns of its own" : "a head's width fills whole vectors");
+        reason(p, "%s lie [head][token][" D64 "]: %s", name, width,
+               layer->split ? "each head is projected from columns of its own"
+               : g->groups > 1 ? "each head has a folded matrix of its own" : "a head's width fills whole vectors");
 }
 
 static void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
@@ -687,9 +689,9 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
     explain_panels(p, "values", &p->v);
     explain_lanes(p, "values", &p->v_t);
     explain_panels(p, layer->w_o == W_O_CONV ? "convolution" : "output", &p->o);
-    explain_layout(p, layer, "queries", &p->q, "d_k");
-    explain_layout(p, layer, "keys", &p->k, "d_k");
-    explain_layout(p, layer, "values", &p->v, "d_v");
+    explain_layout(p, layer, "queries", &p->q, p->fold->d_score);
+    explain_layout(p, layer, "keys", &p->k, layer->d_k);
+    explain_layout(p, layer, "values", &p->v, layer->d_v);
     if (p->value_blocks)
         reason(p, "values lie [block of " D64 " tokens][feature][token]%s", p->block,
                p->v_t.depth == 0 ? ": the transposed input itself" : "");
@@ -752,7 +754,7 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
     const double features = (double)columns / (double)round_up(columns, p->lanes);
     const bool input = layer->identity || p->fold->values;
     const bool wide = p->isa->wide_values > 0 && p->fold->d_value >= p->isa->wide_values;
-    return wide ? tokens > 0.9 : !input && tokens > VALUE_BLOCKS_GAIN * features;
+    return wide ? tokens > VALUE_BLOCKS_FILL : !input && tokens > VALUE_BLOCKS_GAIN * features;
 }
 
 /* Floats of all weights as they are packed, without biases and padding */
@@ -806,7 +808,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     int64_t (*const part)(int64_t, int64_t) = small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, asked_within(request, PLAN_VALUE_ROWS, rows));
     p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
-    p->value_blocks = asked_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
+    p->value_blocks = asked_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_VALUE_BLOCK_LAYOUT;
     p->two_pass = asked_or(request, PLAN_SOFTMAX, PLAN_ONE_PASS) == PLAN_TWO_PASS;
 
     if (!small(request) || is_asked(request, PLAN_BATCH_ROWS))
@@ -844,7 +846,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     p->k.shares_tiles = alike(&p->k, &p->q);
-    p->v.shares_tiles = alike(&p->v, &p->k);
+    p->v.shares_tiles = alike(&p->v, p->k.exists ? &p->k : &p->q);
     place_scratch(p, layer);
     bound_stack(p, layer);
     explain_choices(p, layer, small(request));

@@ -56,12 +56,12 @@ struct plan_panels {
     int64_t prefetch;     /* cache lines of the next panel that a loop turn asks for; 0: none */
     int64_t part_panels;  /* panels in one part */
     int64_t w, b;         /* offsets in the packed block, floats */
-    bool shares_tiles;    /* keys: alike to the queries', values: to the keys', in all that their tiles depend on */
+    bool shares_tiles;    /* keys: alike to the queries', values: to the keys' (queries' without keys), in all that their tiles depend on */
 };
 
 /* A product C^T = W^T A^T, of values in blocks: features as rows, tokens along the lanes. */
 struct plan_lanes {
-    int64_t depth, groups, columns, rows, unroll, unroll_rest;
+    int64_t depth, groups, columns, unroll, unroll_rest;
     int64_t a_group; /* step of A from group to group */
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
     int64_t group_rows;

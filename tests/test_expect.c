@@ -191,8 +191,8 @@ static void counts_of_masks_by_hand(void **state)
     check_fmas(SQUARE "32 mask=no_self", (const double[6]){2 * 256, rows, rows, 1024, 1024, rows});
 }
 
-/* Four sequences of 17 are 68 rows of one matrix: five vectors of queries where one by one they take eight. */
-static void sequences_share_vectors(void **state)
+/* Four sequences of 17 are 68 rows of one matrix: as many multiply-adds as one by one, in fewer tiles. */
+static void sequences_share_tiles(void **state)
 {
     struct expected e;
     struct expect four;
@@ -203,6 +203,8 @@ static void sequences_share_vectors(void **state)
             expect_make(&four, e.layer, &e.plan->isas[i], 4);
             assert_float_equal(four.step[EXPECT_QUERIES].fmas, 4 * 17 * 16, 0);
             assert_float_equal(four.step[EXPECT_KEYS].fmas, 4 * 17 * 16, 0);
+            assert_true(four.step[EXPECT_QUERIES].tiles < 4 * e.of[i].step[EXPECT_QUERIES].tiles);
+            assert_true(four.step[EXPECT_OUTPUT].tiles < 4 * e.of[i].step[EXPECT_OUTPUT].tiles);
             assert_float_equal(four.step[EXPECT_SCORES].fmas, 4 * 17 * 2 * 16, 0);
             assert_float_equal(four.layer.useful, 4 * e.of[i].layer.useful, 0);
             assert_true(four.layer.cycles > e.of[i].layer.cycles && four.layer.share > e.of[i].layer.share);
@@ -210,6 +212,7 @@ static void sequences_share_vectors(void **state)
     forget(&e);
 }
 
+/* In attention queries fill vectors, or leave lanes idle; projections take what each token takes. */
 static void lanes_are_paid_for(void **state)
 {
     static const char cross[] = "attention=cross d_model=64 h=4 source_len=100 seq_len=%d";
@@ -222,7 +225,7 @@ static void lanes_are_paid_for(void **state)
         expect_layer(&e, text);
         const struct expect *x = on(&e, "avx512");
         if (n > 17) {
-            assert_float_equal(x->step[EXPECT_QUERIES].fmas, queries * n / (n - 1), 0); /* for each token alone */
+            assert_float_equal(x->step[EXPECT_QUERIES].fmas, queries * n / (n - 1), 0);
             assert_float_equal(x->step[EXPECT_SCORES].fmas, scores, 0);
         }
         queries = x->step[EXPECT_QUERIES].fmas;
@@ -438,7 +441,7 @@ int main(void)
         cmocka_unit_test(tiles_by_hand), cmocka_unit_test(counts_of_folds_by_hand),
         cmocka_unit_test(counts_of_masks_by_hand),
         cmocka_unit_test(slabs_are_more_tiles),
-        cmocka_unit_test(sequences_share_vectors),
+        cmocka_unit_test(sequences_share_tiles),
         cmocka_unit_test(lanes_are_paid_for),
         cmocka_unit_test(more_costs_more),
         cmocka_unit_test(any_layer_has_a_share),

@@ -650,6 +650,71 @@ static void test_caches(void **state)
     layer_free(layer);
 }
 
+/* The plan for one set of a layer whose other keys are the defaults. */
+static struct plan_isa plan_for(const char *isa, const char *const words[], struct plan **plan, struct layer **layer)
+{
+    struct settings s = {.count = 0};
+    int64_t i = 0;
+    for (size_t w = 0; words[w] != NULL; w++)
+        set_word(&s, words[w]);
+    *layer = read_layer(&s);
+    *plan = make_plan(*layer);
+    while (strcmp((*plan)->isas[i].isa->name, isa) != 0)
+        i++;
+    return (*plan)->isas[i];
+}
+
+#define CHECK_PLAN(isa_name, check, ...) \
+    do { \
+        struct plan *plan; \
+        struct layer *layer; \
+        const struct plan_isa p = plan_for(isa_name, (const char *const[]){__VA_ARGS__, NULL}, &plan, &layer); \
+        assert_true(check); \
+        plan_free(plan); \
+        layer_free(layer); \
+    } while (0)
+
+/* Where things lie, as lengths and widths decide it. */
+static void test_layouts(void **state)
+{
+    (void)state;
+    /* Z token by token where tokens fill less than half a vector, or where it is wanted so */
+    CHECK_PLAN("avx2", p.z_rows, "seq_len=3");
+    CHECK_PLAN("avx2", !p.z_rows, "seq_len=4");
+    CHECK_PLAN("avx512", p.z_rows, "seq_len=7");
+    CHECK_PLAN("avx512", !p.z_rows, "seq_len=8");
+    CHECK_PLAN("avx512", p.z_rows, "seq_len=128", "w_o=none");
+    /* wide values in blocks: on AVX-512, where tokens fill the lanes */
+    CHECK_PLAN("avx512", p.value_blocks && p.v_t.depth > 0, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
+    CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=255", "plan.fold=off", "seq_len=128");
+    CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=17");
+    CHECK_PLAN("avx2", !p.value_blocks, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
+    /* and where features leave lanes empty: 2 of 8 */
+    CHECK_PLAN("avx2", p.value_blocks, "d_model=2", "h=1", "d_v=2", "plan.fold=off", "seq_len=128");
+    CHECK_PLAN("avx2", !p.value_blocks, "d_model=6", "h=1", "d_v=6", "plan.fold=off", "seq_len=128");
+}
+
+/* Products that are alike have their tiles once. */
+static void test_shared_tiles(void **state)
+{
+    (void)state;
+    CHECK_PLAN("avx2", p.k.shares_tiles && p.v.shares_tiles, "d_model=512", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", !p.k.shares_tiles && p.v.shares_tiles, "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12", "seq_len=128");
+    CHECK_PLAN("avx2", p.k.shares_tiles && !p.v.shares_tiles, "d_model=512", "h=8", "d_k=64", "d_v=20", "seq_len=128");
+    CHECK_PLAN("avx2", !p.k.shares_tiles, "d_model=512", "h=8", "attention=cross", "d_source=256", "source_len=128", "seq_len=128");
+}
+
+/* Weights from beyond L2 are asked for, unless so few tokens pass that there is nothing else to do. */
+static void test_asking(void **state)
+{
+    (void)state;
+    CHECK_PLAN("avx2", p.q.prefetch > 0 && p.ask_rows == 3, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx512", p.q.prefetch > 0 && p.ask_rows == 6, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx2", p.ahead > 0 && p.ahead_q > 0, "d_model=1024", "h=16", "seq_len=512");
+    CHECK_PLAN("avx2", p.ahead == 0 && p.ahead_q == 0, "d_model=1024", "h=16", "seq_len=512", "plan.prefetch=off");
+    CHECK_PLAN("avx2", p.ahead == 0, "d_model=1024", "h=16", "seq_len=512", "plan.size=small", "plan.prefetch=on", "plan.query_vecs=2");
+}
+
 /* Small code: one shape a product, nothing special; what the spec asks for by its own key still holds. */
 static void test_small(void **state)
 {
@@ -685,7 +750,8 @@ int main(void)
         cmocka_unit_test(test_requests_of_folding), cmocka_unit_test(test_fold_rule),
         cmocka_unit_test(test_identity_is_not_folded), cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
-        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_small), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
+        cmocka_unit_test(test_asking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

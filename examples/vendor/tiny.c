@@ -31,9 +31,9 @@
  *     output: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
  *     8 panels a part
- *     queries lie [head][key][d_k]: a head's width fills whole vectors
- *     keys lie [head][key][d_k]: a head's width fills whole vectors
- *     values lie [head][key][d_v]: a head's width fills whole vectors
+ *     queries lie [head][token][16]: a head's width fills whole vectors
+ *     keys lie [head][token][16]: a head's width fills whole vectors
+ *     values lie [head][token][16]: a head's width fills whole vectors
  *     one part of attend: 1 head x 4 query blocks
  *   avx2
  *     code: about 25700 bytes by gcc 12 -O2, 32200 bytes by clang 14 -O2
@@ -55,9 +55,9 @@
  *     output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
  *     4 panels a part
- *     queries lie [head][key][d_k]: a head's width fills whole vectors
- *     keys lie [head][key][d_k]: a head's width fills whole vectors
- *     values lie [head][key][d_v]: a head's width fills whole vectors
+ *     queries lie [head][token][16]: a head's width fills whole vectors
+ *     keys lie [head][token][16]: a head's width fills whole vectors
+ *     values lie [head][token][16]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
  *   avx512
  *     code: about 27400 bytes by gcc 12 -O2, 30600 bytes by clang 14 -O2
@@ -79,9 +79,9 @@
  *     output: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
  *     1 panel a part
- *     queries lie [head][key][d_k]: a head's width fills whole vectors
- *     keys lie [head][key][d_k]: a head's width fills whole vectors
- *     values lie [head][key][d_v]: a head's width fills whole vectors
+ *     queries lie [head][token][16]: a head's width fills whole vectors
+ *     keys lie [head][token][16]: a head's width fills whole vectors
+ *     values lie [head][token][16]: a head's width fills whole vectors
  *     one part of attend: 1 head x 1 query block
  *   neon
  *     stack: at most 3520 bytes at -O1 and above, 24000 at -O0
@@ -102,9 +102,9 @@
  *     output: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
  *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
  *     4 panels a part
- *     queries lie [head][key][d_k]: a head's width fills whole vectors
- *     keys lie [head][key][d_k]: a head's width fills whole vectors
- *     values lie [head][key][d_v]: a head's width fills whole vectors
+ *     queries lie [head][token][16]: a head's width fills whole vectors
+ *     keys lie [head][token][16]: a head's width fills whole vectors
+ *     values lie [head][token][16]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
  *
  * All sets share about 3000 bytes of code more. Compilers may differ from these estimates, for x86-64, by a quarter.
@@ -446,7 +446,7 @@ static int pack_neon(float *packed, const tiny_weights *weights)
 #ifndef TINY_PACK_ONLY
 /* One sequence of a call: where its tensors begin, and how much of them counts. */
 struct sequence {
-    const float *x, *source;
+    const float *source; /* self-attention: x */
     float *y;
     size_t n;      /* queries */
     size_t m;      /* keys, seen or not: the row length of masks and weights */
@@ -457,8 +457,7 @@ static void sequence_of(const tiny_args *args, size_t b, struct sequence *s)
 {
     s->n = args->n;
     s->m = args->n;
-    s->x = args->n > 0 ? args->x + b * args->n * D_MODEL : args->x;
-    s->source = s->x;
+    s->source = args->n > 0 ? args->x + b * args->n * D_MODEL : args->x;
     s->y = args->n > 0 ? args->y + b * args->n * 64 : args->y;
     s->keys = s->m;
 }
@@ -9093,16 +9092,16 @@ static const struct packer {
     int (*pack)(float *packed, const tiny_weights *weights);
 } packers[] = {
 #if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
-    {TINY_ISA_SCALAR, "scalar", 0x278f6d8c83fe9479u, pack_scalar},
+    {TINY_ISA_SCALAR, "scalar", 0x9443330b6d5f0e51u, pack_scalar},
 #endif
 #if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX2, "avx2", 0x21185adddf76f6c6u, pack_avx2},
+    {TINY_ISA_AVX2, "avx2", 0xe653da21ce29850cu, pack_avx2},
 #endif
 #if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX512, "avx512", 0xf2db51167a87daf4u, pack_avx512},
+    {TINY_ISA_AVX512, "avx512", 0x72f90c5a87c0b156u, pack_avx512},
 #endif
 #if COMPILES_NEON || defined(TINY_PACK_ONLY)
-    {TINY_ISA_NEON, "neon", 0xee0a9abbab51cd38u, pack_neon},
+    {TINY_ISA_NEON, "neon", 0x19c4b31f5f514e3eu, pack_neon},
 #endif
 };
 #define PACKERS (sizeof packers / sizeof packers[0])
