@@ -30,6 +30,7 @@
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
 #define ASK_CYCLES 3             /* measured: a line from L3; fewer cycles of work for each are best spent waiting for it alone */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
+#define BATCH_SHORT 6            /* measured: shorter sequences gain by tiles that they share, longer ones lose by copies of Z */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
@@ -696,7 +697,9 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
         reason(p, "values lie [block of " D64 " tokens][feature][token]%s", p->block,
                p->v_t.depth == 0 ? ": the transposed input itself" : "");
     if (p->z_rows && layer->w_o == W_O_DENSE)
-        reason(p, "Z lies [token][head][feature]: so few tokens would be spread over cache lines that they do not fill");
+        reason(p, "Z lies [token][head][feature]: %s",
+               p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
+                                              : "so few tokens would be spread over cache lines that they do not fill");
     if (p->ahead > 0)
         reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->ahead, plural(p->ahead),
                p->value_blocks ? "" : " and values");
@@ -777,7 +780,7 @@ static double weights_size(const struct plan_isa *p, const struct layer *layer)
 }
 
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a panel
- * is worth fetching; else as many as fill the vectors. Never so many that the longer input, queries or keys, exceeds that by
+ * is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer input, queries or keys, exceeds that by
  * more than one sequence. Not possible where a sequence must begin with a block of its own
  * (values in blocks), has zeros before it (convolution), or has memory behind it that may not be read. */
 static void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -785,8 +788,7 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)))
         return;
     const bool stays = weights_size(p, layer) * sizeof(float) <= (double)p->isa->l2_bytes;
-    const bool fills = round_up(layer->seq_len, p->lanes) * 20 <= layer->seq_len * 21;
-    const int64_t wanted = asked_or(request, PLAN_BATCH_ROWS, !stays ? BATCH_ROWS : !fills ? 8 * p->lanes : 1);
+    const int64_t wanted = asked_or(request, PLAN_BATCH_ROWS, !stays ? BATCH_ROWS : layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1);
     const int64_t sequences = least(ceil_div(wanted, layer->seq_len), ceil_div(wanted, layer->source_len));
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = sequences * layer->source_len;
@@ -840,7 +842,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
     }
     plan_values(p, layer, request);
-    p->z_rows = layer->w_o != W_O_DENSE || 2 * layer->seq_len < p->lanes;
+    p->z_rows = layer->w_o != W_O_DENSE || 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len;
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
     place_packed(p, layer);

@@ -545,11 +545,12 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
 static void test_batches(void **state)
 {
     (void)state;
-    static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, whole[] = {32, 32, 32}, many[] = {260, 260, 260};
+    static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, elevenths[] = {11, 11, 11}, whole[] = {32, 32, 32}, many[] = {260, 260, 260};
     static const int64_t ninths[] = {20, 40, 75}, one[] = {5, 5, 5};
 #define WORDS(...) (const char *const[]){"plan.value_layout=rows", __VA_ARGS__ NULL}
     check_batch(WORDS("plan.fold=off", ), 5, fifths); /* eight vectors at least */
-    check_batch(WORDS("plan.fold=off", ), 32, whole); /* one sequence fills its vectors */
+    check_batch(WORDS("plan.fold=off", ), 11, elevenths); /* one sequence fills its tiles */
+    check_batch(WORDS("plan.fold=off", ), 32, whole);
     check_batch(WORDS("d_model=1024", "h=16", ), 5, many); /* weights from beyond L2: 256 tokens */
     check_batch(WORDS("w_o=conv", ), 5, none);
     check_batch(WORDS("attention=cross", "source_len=9", ), 5, ninths); /* the longer input decides */
@@ -680,9 +681,11 @@ static void test_layouts(void **state)
     (void)state;
     /* Z token by token where tokens fill less than half a vector, or where it is wanted so */
     CHECK_PLAN("avx2", p.z_rows, "seq_len=3");
-    CHECK_PLAN("avx2", !p.z_rows, "seq_len=4");
+    CHECK_PLAN("avx2", !p.z_rows, "seq_len=11");
     CHECK_PLAN("avx512", p.z_rows, "seq_len=7");
     CHECK_PLAN("avx512", !p.z_rows, "seq_len=8");
+    CHECK_PLAN("avx512", p.z_rows, "seq_len=128", "d_model=1024", "h=16"); /* two sequences are projected together */
+    CHECK_PLAN("avx512", !p.z_rows, "seq_len=512", "d_model=1024", "h=16");
     CHECK_PLAN("avx512", p.z_rows, "seq_len=128", "w_o=none");
     /* wide values in blocks: on AVX-512, where tokens fill the lanes */
     CHECK_PLAN("avx512", p.value_blocks && p.v_t.depth > 0, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");

@@ -12,7 +12,7 @@
  *
  * The plan:
  *   scalar
- *     code: about 35500 bytes by gcc 12 -O2, 37600 bytes by clang 14 -O2
+ *     code: about 35500 bytes by gcc 12 -O2, 35300 bytes by clang 14 -O2
  *     stack: at most 3136 bytes at -O1 and above, 15424 at -O0
  *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 8: 2 vectors, the cheapest tiles for seq_len 32
@@ -36,7 +36,7 @@
  *     values lie [head][token][16]: a head's width fills whole vectors
  *     one part of attend: 1 head x 4 query blocks
  *   avx2
- *     code: about 27500 bytes by gcc 12 -O2, 29700 bytes by clang 14 -O2
+ *     code: about 25700 bytes by gcc 12 -O2, 32200 bytes by clang 14 -O2
  *     stack: at most 4032 bytes at -O1 and above, 32704 at -O0
  *     8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 16: 2 vectors, the cheapest tiles for seq_len 32
@@ -60,7 +60,7 @@
  *     values lie [head][token][16]: a head's width fills whole vectors
  *     one part of attend: 1 head x 2 query blocks
  *   avx512
- *     code: about 31600 bytes by gcc 12 -O2, 35500 bytes by clang 14 -O2
+ *     code: about 27400 bytes by gcc 12 -O2, 30600 bytes by clang 14 -O2
  *     stack: at most 7424 bytes at -O1 and above, 122112 at -O0
  *     16 lanes, 32 registers, 2 FMA ports; L1 48 KiB, L2 1024 KiB assumed
  *     query block 32: 2 vectors, the cheapest tiles for seq_len 32
