@@ -50,9 +50,9 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, rows_step), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead),
-    FIELD(plan_isa, ahead_q), FIELD(plan_isa, ask_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values), FIELD(plan_isa, value_rows),
-    FIELD(plan_isa, value_rows_single), FIELD(plan_isa, part_blocks), FIELD(plan_isa, q_row), FIELD(plan_isa, q_head),
-    FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
+    FIELD(plan_isa, ahead_q), FIELD(plan_isa, ask_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
+    FIELD(plan_isa, value_rows), FIELD(plan_isa, value_rows_single), FIELD(plan_isa, part_blocks),
+    FIELD(plan_isa, q_row), FIELD(plan_isa, q_head), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
     FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),

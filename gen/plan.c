@@ -28,9 +28,9 @@
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
 #define VALUE_BLOCKS_FILL 0.9    /* the least share of lanes that tokens fill, for wide values to lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
-#define ASK_CYCLES 3             /* measured: a line from L3; fewer cycles of work for each are best spent waiting for it alone */
+#define ASK_CYCLES 3             /* measured: a line from L3; with less work for each, asking ahead only slows its coming */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
-#define BATCH_SHORT 6            /* measured: shorter sequences gain by tiles that they share, longer ones lose by copies of Z */
+#define BATCH_SHORT 6            /* measured: shorter sequences gain by tiles that they share, longer ones lose a little */
 #define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
@@ -780,15 +780,16 @@ static double weights_size(const struct plan_isa *p, const struct layer *layer)
 }
 
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a panel
- * is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer input, queries or keys, exceeds that by
- * more than one sequence. Not possible where a sequence must begin with a block of its own
- * (values in blocks), has zeros before it (convolution), or has memory behind it that may not be read. */
+ * is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer input, queries
+ * or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block of its own (values
+ * in blocks), has zeros before it (convolution), or has memory behind it that may not be read. */
 static void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)))
         return;
     const bool stays = weights_size(p, layer) * sizeof(float) <= (double)p->isa->l2_bytes;
-    const int64_t wanted = asked_or(request, PLAN_BATCH_ROWS, !stays ? BATCH_ROWS : layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1);
+    const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
+    const int64_t wanted = asked_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t sequences = least(ceil_div(wanted, layer->seq_len), ceil_div(wanted, layer->source_len));
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = sequences * layer->source_len;

@@ -56,7 +56,7 @@ struct plan_panels {
     int64_t prefetch;     /* cache lines of the next panel that a loop turn asks for; 0: none */
     int64_t part_panels;  /* panels in one part */
     int64_t w, b;         /* offsets in the packed block, floats */
-    bool shares_tiles;    /* keys: alike to the queries', values: to the keys' (queries' without keys), in all that their tiles depend on */
+    bool shares_tiles;    /* alike in all that tiles depend on: keys to queries, values to keys, or to queries where no keys are */
 };
 
 /* A product C^T = W^T A^T, of values in blocks: features as rows, tokens along the lanes. */
@@ -95,7 +95,8 @@ struct plan_isa {
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t key_block;   /* most keys scored before their values are read */
     int64_t ask_rows;    /* fewest tokens over a panel of weights that leave time to ask for the next one */
-    int64_t ahead, ahead_q; /* keys of the next head, and queries of the next tile, that each tile of scores asks for; 0: none */
+    int64_t ahead;       /* keys of the next head that are asked for with each tile of scores, 0: none */
+    int64_t ahead_q;     /* likewise queries of the next tile */
     int64_t unroll_scores, unroll_values;
     int64_t batch_rows, batch_sources; /* most queries and keys of sequences that are projected as one matrix; 0: one by one */
     int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources where that is more */

@@ -545,7 +545,8 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
 static void test_batches(void **state)
 {
     (void)state;
-    static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, elevenths[] = {11, 11, 11}, whole[] = {32, 32, 32}, many[] = {260, 260, 260};
+    static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, elevenths[] = {11, 11, 11}, whole[] = {32, 32, 32};
+    static const int64_t many[] = {260, 260, 260};
     static const int64_t ninths[] = {20, 40, 75}, one[] = {5, 5, 5};
 #define WORDS(...) (const char *const[]){"plan.value_layout=rows", __VA_ARGS__ NULL}
     check_batch(WORDS("plan.fold=off", ), 5, fifths); /* eight vectors at least */
