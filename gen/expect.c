@@ -19,13 +19,9 @@
 #include "layer.h"
 #include "plan.h"
 
-/* ---- the core that the figures are of: measured on Emerald Rapids, one core, Golden Cove ---- */
+/* ---- the cores that the figures are of: Golden Cove (a Xeon, Emerald Rapids) and, for AVX2, Zen 4 (an EPYC) ---- */
 
-#define L1_BYTES (48.0 * 1024)
 #define L1I_BYTES (31.0 * 1024) /* measured: from here on unrolled code slows down */
-#define L2_BYTES (2048.0 * 1024)
-#define L2_BANDWIDTH 49.0       /* bytes a cycle from L2 to L1; measured 138 GB/s at 2.79 GHz */
-#define L3_BANDWIDTH 11.0       /* bytes a cycle from L3 to L2; measured 30 GB/s at 2.79 GHz */
 #define CODE_BANDWIDTH 12.6     /* bytes of code a cycle from L2; from the 54 % of peak that a 31 KiB loop falls to */
 #define FMA_LATENCY 4.0
 #define WINDOW 100.0            /* vector instructions that wait at once, so that short tiles overlap */
@@ -40,20 +36,28 @@
 #define COPY_LOADS 4            /* one vector of a tile that does not begin with a block: in or out */
 #define AHEAD_SHOWS 0.25        /* of bytes from L3 that were asked for in time, the share whose cycles show */
 
+/* KiB, and bytes that one core reads in a cycle: measured over buffers that fit L2, and over 8 MiB. */
+struct caches {
+    double l1_kib, l2_kib, l2_rate, l3_rate;
+};
+static const struct caches golden_cove = {48, 2048, 49, 11}; /* 138 and 30 GB/s at 2.79 GHz */
+static const struct caches zen_4 = {32, 1024, 31, 27};       /* 89 and 78 GB/s at 2.86 GHz */
+
 /* What one instruction set's row adds. `ports`: vector multiply-adds a cycle, as attnrun measures the peak: the scalar
  * and sse4's are those of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of weights,
  * in slots of those ports. `hide`: one test of a mask, select and maximum of a masked score, softmax apart from it.
  * `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from L2 costs
- * beside all else: measured, the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
+ * beside all else: the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
 struct core {
     const char *isa;
+    const struct caches *caches;
     double ports, loads, exp, hide, transpose, stream, fma_bytes, load_bytes;
 };
 static const struct core cores[] = {
-    {"scalar", .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
-    {"sse4", .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
-    {"avx2", .ports = 2, .loads = 3, .exp = 13, .hide = 24, .transpose = 0.5, .stream = 1.6, .fma_bytes = 5, .load_bytes = 9},
-    {"avx512", .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0, .fma_bytes = 6, .load_bytes = 10},
+    {"scalar", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
+    {"sse4", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
+    {"avx2", &zen_4, .ports = 2, .loads = 3, .exp = 10, .hide = 24, .transpose = 0.5, .stream = 1, .fma_bytes = 5, .load_bytes = 9},
+    {"avx512", &golden_cove, .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0, .fma_bytes = 6, .load_bytes = 10},
 };
 
 /* Share of a bound's cycles that shows although another bound is larger; of L3, where nobody fetched ahead. */
@@ -104,9 +108,14 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Share of `bytes`, read again and again, that L2 has lost by then: none while they fill 3/4 of it, all from 3/2. */
-static double share_lost(double bytes)
+static double share_lost(const struct caches *caches, double bytes)
 {
-    return fmin(1, fmax(0, (bytes / L2_BYTES - 0.75) / 0.75));
+    return fmin(1, fmax(0, (bytes / (1024 * caches->l2_kib) - 0.75) / 0.75));
+}
+
+static double l1_bytes(const struct model *m)
+{
+    return 1024 * m->core->caches->l1_kib;
 }
 
 /* `times` register tiles of rows x vecs accumulators, `depth` steps each, of which `unroll` are written out. */
@@ -191,7 +200,7 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
         add_tile(w, m->core, 2 * height, 1, depth, g->unroll, groups * (double)two * single);
         add_tile(w, m->core, height, 1, depth, g->unroll, groups * (double)one * single);
         const double weights = 4 * (double)height;
-        if (depth * (4 * (double)p->block + weights) > L1_BYTES)
+        if (depth * (4 * (double)p->block + weights) > l1_bytes(m))
             w->l2 += groups * depth * ((double)g->count[i] * wide * (4 * (double)p->block + weights) +
                                        single * ((double)(two + one) * line_bytes(p->lanes) + (double)g->count[i] * weights));
         else
@@ -237,7 +246,7 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
         if (tiles == 0)
             continue;
         add_tile(w, m->core, height, vecs, depth, g->unroll, tiles);
-        if (panel + lines > L1_BYTES)
+        if (panel + lines > l1_bytes(m))
             w->l2 += tiles * (panel + lines);
     }
 }
@@ -303,7 +312,7 @@ static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth
         if (tiles == 0)
             continue;
         add_tile(w, m->core, heights[i], vecs, depth, p->unroll_scores, tiles);
-        if (queries + 4 * depth * (double)heights[i] > L1_BYTES)
+        if (queries + 4 * depth * (double)heights[i] > l1_bytes(m))
             w->l2 += tiles * queries;
     }
 }
@@ -312,7 +321,7 @@ static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth
 static void add_stream(const struct model *m, struct work *w, double bytes, double all)
 {
     w->l2 += bytes;
-    if (all > L1_BYTES)
+    if (all > l1_bytes(m))
         w->overhead += m->core->stream * bytes / LINE;
 }
 
@@ -328,7 +337,7 @@ static void count_scores(struct model *m, int64_t vecs, int64_t keys, double tim
         count_slab(m, vecs, keys, (double)p->depth_slab, times * (double)(slabs - 1));
     count_slab(m, vecs, keys, (double)(d_score - (slabs - 1) * p->depth_slab), times);
     add_stream(m, w, times * 4 * (double)d_score * (double)keys, 4 * (double)d_score * (double)m->layer->source_len);
-    if (queries > L1_BYTES / 2)
+    if (queries > l1_bytes(m) / 2)
         w->l2 += times * queries;
 }
 
@@ -344,7 +353,7 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
     add_tile(w, m->core, low, vecs, (double)keys, p->unroll_values, times * (double)(parts - more));
     w->loads += times * (double)d_value * (double)vecs; /* the sums so far */
     add_stream(m, w, times * 4 * (double)keys * (double)d_value, 4 * (double)d_value * (double)m->layer->source_len);
-    if (4 * width * (double)(d_value + keys) > L1_BYTES)
+    if (4 * width * (double)(d_value + keys) > l1_bytes(m))
         w->l2 += times * 8 * width * (double)d_value;
 }
 
@@ -556,7 +565,7 @@ static void count_attention(struct model *m, int64_t together, double times)
         sums->loads += COPY_LOADS * times * heads * (double)ceil_div(l->seq_len, p->lanes) * d_z;
     /* K and V of a head stay in L2 while its queries pass, or they do not; the input serves all heads */
     const double k = 4 * keys * d_score, v = 4 * keys * d_value;
-    const bool stays = k + v <= L2_BYTES / 2, input = l->identity || p->fold->values;
+    const bool stays = k + v <= 1024 * m->core->caches->l2_kib / 2, input = l->identity || p->fold->values;
     const double k_reads = !stays ? heads * blocks : p->fold->scores && !l->split ? 1 : (double)l->h_kv;
     const double v_reads = !stays ? heads * blocks : input && !l->split ? 1 : (double)l->h_kv;
     const double k_share = p->fold->scores ? m->far : m->near;
@@ -623,8 +632,8 @@ static void finish(struct expect_step *s, const struct work *w, const struct mod
         ports = EXPECT_LANES;
     s->bound[ports] = w->port_cycles + w->operations / core->ports;
     s->bound[EXPECT_LOADS] = w->loads / core->loads;
-    s->bound[EXPECT_L2] = w->l2 / L2_BANDWIDTH;
-    s->bound[EXPECT_L3] = (w->l3 + w->ahead) / L3_BANDWIDTH;
+    s->bound[EXPECT_L2] = w->l2 / core->caches->l2_rate;
+    s->bound[EXPECT_L3] = (w->l3 + w->ahead) / core->caches->l3_rate;
     s->bound[EXPECT_CODE] = w->code / CODE_BANDWIDTH;
     s->bound[EXPECT_TILES] = w->overhead;
     s->held_by = ports;
@@ -635,7 +644,7 @@ static void finish(struct expect_step *s, const struct work *w, const struct mod
         if (i == EXPECT_TILES || i != (int)s->held_by)
             s->cycles += bounds[i].shows * s->bound[i];
     if (s->held_by != EXPECT_L3)
-        s->cycles -= (bounds[EXPECT_L3].shows - AHEAD_SHOWS) * w->ahead / L3_BANDWIDTH;
+        s->cycles -= (bounds[EXPECT_L3].shows - AHEAD_SHOWS) * w->ahead / core->caches->l3_rate;
 }
 
 /* The layer is held by what holds the steps that take most of its cycles. */
@@ -701,8 +710,8 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
     const int64_t together = least(batch, group_size(l, p)), rest = batch % together;
     /* of the scratch, one group's part; sequences come one by one */
     const double used = scratch * (double)together / (double)group_size(l, p);
-    m.near = share_lost(used);
-    m.far = share_lost(used + (double)batch * (inputs + tensors + 4 * n * (double)l->d_out) + 4 * (double)p->packed_size);
+    m.near = share_lost(m.core->caches, used);
+    m.far = share_lost(m.core->caches, used + (double)batch * (inputs + tensors + 4 * n * (double)l->d_out) + 4 * (double)p->packed_size);
 
     count_group(&m, together, (double)(batch / together));
     if (rest > 0)

@@ -15,8 +15,8 @@
 #   FEATURES_LIMIT     percent above the arithmetic that are a fault (10)
 #   FEATURES_SEED      of the orders (1)      FEATURES_CORE  core to measure on      JOBS  compilers at a time
 #
-# Ends with 1 if the lower quartile of a feature's ratios is FEATURES_LIMIT percent above its arithmetic, 3 if something
-# is missing.
+# Ends with 1 if the ratio of the fastest calls is FEATURES_LIMIT percent above a feature's arithmetic (a median may be that of
+# a machine that others use as well), 3 if something is missing.
 set -eu
 here=$(dirname "$0")
 out=$1

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Medians and quartiles of each point beside its expected share: a table, the CSV, and the points that are too low.
-# Needs quantile.awk. Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS SHARE").
+# Medians, quartiles and the fastest call of each point beside its expected share: a table, the CSV, and the points that are
+# too low. Needs quantile.awk. Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS
+# SHARE FASTEST PEAK", see layer.awk).
 
 FNR == 1 { file++ }
 file == 1 { point[++points] = $1 " " $2; next }
@@ -15,17 +16,20 @@ file == 2 {
     key = $1 " " $2 " " $3
     us[key] = us[key] " " $4
     share[key] = share[key] " " $5
+    if (!(key in fastest) || $6 < fastest[key]) fastest[key] = $6
+    if ($7 > peak[key]) peak[key] = $7
+    work[key] = $4 * $5 * $7 # the same in every round
     measures[$3] = 1
 }
 
 END {
-    print "dimension,value,isa,measured,quartile_1,quartile_3,expected,held_by,us" > csv
+    print "dimension,value,isa,measured,quartile_1,quartile_3,expected,held_by,us,fastest" > csv
     low = 0
     for (i = 1; i <= points; i++) {
         split(point[i], p, " ")
         if (p[1] != before) {
-            printf "\n%-9s %6s  %-7s %9s %9s %15s %9s %7s  %s\n", "dimension", "value", "isa", "us", "measured", \
-                "quartiles", "expected", "differs", "held by"
+            printf "\n%-9s %6s  %-7s %9s %9s %15s %8s %9s %7s  %s\n", "dimension", "value", "isa", "us", \
+                "measured", "quartiles", "fastest", "expected", "differs", "held by"
             before = p[1]
         }
         for (k = 1; k <= isas; k++) {
@@ -39,14 +43,15 @@ END {
             median = quantile(share[key], 0.5)
             q1 = quantile(share[key], 0.25)
             q3 = quantile(share[key], 0.75)
-            differs = 100 * (median - expected[key])
-            line = sprintf("%-9s %6s  %-7s %9.2f %8.1f%% %6.1f%% %6.1f%% %8.1f%% %+7.1f  %s", p[1], p[2], isa[k], \
-                           time, 100 * median, 100 * q1, 100 * q3, 100 * expected[key], differs, bound[key])
+            best = work[key] / fastest[key] / peak[key]
+            differs = 100 * (best - expected[key])
+            line = sprintf("%-9s %6s  %-7s %9.2f %8.1f%% %6.1f%% %6.1f%% %7.1f%% %8.1f%% %+7.1f  %s", p[1], p[2], isa[k], \
+                           time, 100 * median, 100 * q1, 100 * q3, 100 * best, 100 * expected[key], differs, bound[key])
             print line
-            printf "%s,%s,%s,%.4f,%.4f,%.4f,%.4f,%s,%.4g\n", p[1], p[2], isa[k], median, q1, q3, expected[key], \
-                bound[key], time > csv
+            printf "%s,%s,%s,%.4f,%.4f,%.4f,%.4f,%s,%.4g,%.4f\n", p[1], p[2], isa[k], median, q1, q3, expected[key], \
+                bound[key], time, best > csv
             measured++
-            if (100 * (q3 - expected[key]) < -limit) # not where a neighbour disturbed some of the rounds
+            if (differs < -limit) # who shares the machine makes calls slower, never faster
                 fault[++low] = line
         }
     }
@@ -54,7 +59,7 @@ END {
         print "bench-flat: nothing was measured" > "/dev/stderr"
         exit 3
     }
-    printf "\n%d of %d points lie, in three of four rounds, more than %g points below the expected share\n", \
+    printf "\n%d of %d points lie, even in their fastest call, more than %g points below the expected share\n", \
         low, measured, limit
     for (i = 1; i <= low; i++)
         print fault[i]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# One dimension of flat.csv as an SVG: measured shares with their quartiles, and the expected ones dashed.
+# One dimension of flat.csv as an SVG: measured shares with their quartiles, those of the fastest calls, and the expected ones
+# dashed.
 # Set by the caller: csv, dimension, isas ("avx2 avx512"), svg.
 set terminal svg size 1000,500 font 'sans-serif,14' noenhanced background '#ffffff'
 set output svg
@@ -18,5 +19,7 @@ plot for [i=1:words(isas)] csv using 2:(column_of(word(isas, i), 100*$7)) skip 1
          lc rgb colour(i) title word(isas, i).' expected', \
      for [i=1:words(isas)] csv using 2:(column_of(word(isas, i), 100*$4)) skip 1 with linespoints pt 7 ps 0.4 lw 1.5 \
          lc rgb colour(i) title word(isas, i).' measured', \
+     for [i=1:words(isas)] csv using 2:(column_of(word(isas, i), 100*$10)) skip 1 with points pt 2 ps 0.5 \
+         lc rgb colour(i) title word(isas, i).' fastest call', \
      for [i=1:words(isas)] csv using 2:(column_of(word(isas, i), 100*$4)):(100*$5):(100*$6) skip 1 with yerrorbars \
          pt 0 lc rgb colour(i) notitle

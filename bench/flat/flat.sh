@@ -16,8 +16,8 @@
 #   FLAT_CORE      core to measure on                               (any: attnrun stays where it starts)
 #   JOBS           compilers at a time                              (one a core)
 #
-# Ends with 1 if a point's upper quartile lies further below the expected share than FLAT_LIMIT (the median may be that
-# of a machine that others use as well), 3 if something is missing.
+# Ends with 1 if a point's fastest call lies further below the expected share than FLAT_LIMIT (its share of the highest peak
+# of all rounds; a median may be that of a machine that others use as well), 3 if something is missing.
 set -eu
 here=$(dirname "$0")
 out=$1
