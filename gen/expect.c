@@ -270,13 +270,15 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
               g->group_rows, g->prefetch > 0 && least(rows, g->group_rows) >= m->plan->ask_rows, times);
 }
 
-/* Cycles that a transposition takes; a partial block is copied to and from the stack as well. */
+/* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well, of fewer columns to it and back. */
 static double transpose_cycles(const struct model *m, int64_t rows, int64_t columns)
 {
     const int64_t lanes = m->plan->lanes;
-    const double blocks = (double)ceil_div(rows, lanes) * (double)ceil_div(columns, lanes);
-    const double whole = (double)(rows / lanes) * (double)(columns / lanes), block = (double)(lanes * lanes);
-    return m->core->transpose * block * (whole + 3 * (blocks - whole));
+    const double whole_rows = (double)(rows / lanes), whole_columns = (double)(columns / lanes);
+    const double all_rows = (double)ceil_div(rows, lanes), all_columns = (double)ceil_div(columns, lanes);
+    return m->core->transpose * (double)(lanes * lanes) *
+           (whole_rows * whole_columns + 2 * (all_rows - whole_rows) * whole_columns +
+            3 * all_rows * (all_columns - whole_columns));
 }
 
 static void count_transpose(struct model *m, int64_t rows, int64_t columns, double times)
