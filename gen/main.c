@@ -134,6 +134,7 @@ static bool take_option(struct options *options, int option, const char *value)
         return options->any_cpu = true;
     case OPT_EXPLAIN:
         return options->explain = true;
+    case 'h':
     case OPT_HELP:
         return options->help = true;
     case OPT_VERSION:
@@ -182,7 +183,7 @@ static void read_options(struct options *options, int argc, char **argv, struct 
     opterr = 0;
     for (;;) {
         const int at = optind;
-        const int option = getopt_long(argc, argv, ":o:", long_options, NULL);
+        const int option = getopt_long(argc, argv, ":o:h", long_options, NULL);
         if (option == -1)
             break;
         if (option == ':')

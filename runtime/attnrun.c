@@ -88,6 +88,11 @@ static int run_command(const struct command *command, int argc, char **argv)
     return code;
 }
 
+static bool asks_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
@@ -95,7 +100,7 @@ int main(int argc, char **argv)
         print_usage(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0)
+    if (asks_help(name) || strcmp(name, "help") == 0)
         return help(argc > 2 ? argv[2] : NULL);
     if (strcmp(name, "--version") == 0) {
         printf("attnrun %s\n", ATTNGEN_VERSION);
@@ -104,7 +109,7 @@ int main(int argc, char **argv)
     const struct command *command = find_command(name);
     if (command == NULL)
         return help(name);
-    if (argc > 2 && strcmp(argv[2], "--help") == 0)
+    if (argc > 2 && asks_help(argv[2]))
         return help(name);
     return run_command(command, argc - 1, argv + 1);
 }

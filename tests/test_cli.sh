@@ -36,6 +36,8 @@ leaves() { check "in $1: $2" test "$(ls -A "$1" | tr '\n' ' ')" = "$2"; }
 
 # ---- options ----
 
+run 0 -h
+check "-h shows the usage" grep -q '^usage: attngen' out
 run 0 --help
 check "help shows the usage" grep -q '^usage: attngen' out
 for option in -o --isa --size --set --explain --batch --deps --templates --version; do
