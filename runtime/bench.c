@@ -67,7 +67,7 @@ static void time_steps(struct bench *b, double us[STEPS])
             const double start = now_us();
             for (size_t part = 0; part < parts; part++)
                 t->call->run(t->packed, &t->args, t->scratch, phase, part, 0);
-            if (step < STEPS)
+            if (step < STEPS && parts > 0)
                 us[step] += (now_us() - start) / (double)t->repeats;
         }
 }
@@ -221,7 +221,14 @@ static void bench_reference(struct bench *b, struct diag *diag)
                "", gflops);
 }
 
-static int bench_spec(const struct options *options, const char *spec)
+static void print_heading(void)
+{
+    printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
+           "%-18s %-7s %-10s %11s %11s %10s %9s %9s %7s\n",
+           "layer", "isa", "step", "us", "min", "spread", "GFLOP/s", "peak", "share");
+}
+
+static int bench_spec(const struct options *options, const char *spec, bool *headed)
 {
     struct diag diag = {0};
     struct kernel kernel = {0};
@@ -229,6 +236,9 @@ static int bench_spec(const struct options *options, const char *spec)
     if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
         struct bench b = {.options = options};
         if (prepare(&b, layer, kernel.call, &diag)) {
+            if (!*headed)
+                print_heading();
+            *headed = true;
             bench_kernels(&b, &diag);
             if (options->reference)
                 bench_reference(&b, &diag);
@@ -245,13 +255,10 @@ static int bench_spec(const struct options *options, const char *spec)
 int command_bench(const struct options *options)
 {
     int worst = EXIT_GOOD;
+    bool headed = options->json; /* above the first line of figures, if there is one */
     pin_to_this_core();
-    if (!options->json)
-        printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
-               "%-18s %-7s %-10s %11s %11s %10s %9s %9s %7s\n",
-               "layer", "isa", "step", "us", "min", "spread", "GFLOP/s", "peak", "share");
     for (size_t i = 0; i < options->spec_count; i++) {
-        int code = bench_spec(options, options->specs[i]);
+        int code = bench_spec(options, options->specs[i], &headed);
         worst = code > worst ? code : worst;
     }
     return worst;

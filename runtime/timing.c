@@ -50,11 +50,15 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
                 const struct inputs_draw *draw, struct diag *diag)
 {
     *timed = (struct timed){.layer = layer, .call = call, .repeats = 1};
-    if (draw->n > (size_t)layer->seq_len || (layer->cross && draw->m > (size_t)layer->source_len)) {
-        diag_error(diag, layer->name, "n = %zu or m = %zu is past seq_len = %lld or source_len = %lld; ask for less",
-                   draw->n, draw->m, (long long)layer->seq_len, (long long)layer->source_len);
+    const size_t errors = diag->errors;
+    if (draw->n > (size_t)layer->seq_len)
+        diag_error(diag, layer->name, "n = %zu is past seq_len = %lld; ask for less", draw->n, (long long)layer->seq_len);
+    if (layer->cross && draw->m > (size_t)layer->source_len)
+        diag_error(diag, layer->name, "m = %zu is past source_len = %lld; ask for less", draw->m, (long long)layer->source_len);
+    if (draw->n < 1 || draw->batch < 1)
+        diag_error(diag, layer->name, "n and batch must be 1 at least; without them there is nothing to time");
+    if (diag->errors > errors)
         return false;
-    }
     if (!inputs_draw(&timed->inputs, layer, draw, diag))
         return false;
     timed->packed = large_pages(call->packed_bytes);

@@ -137,6 +137,10 @@ check "every instruction set is right" grep -q '0 failed' out
 ends 0 "$attnrun" check small.layer --plan small.plan
 silent "check with the plan of this machine"
 ends 0 "$attnrun" bench small.layer --plan small.plan --isa "$isa" --rounds 1 --seconds 0
+check "bench: a heading and the layer" test "$(grep -c '^small \|^layer ' out)" -ge 2
+ends 2 "$attnrun" bench small.layer --n 21;                 says "n = 21 is past seq_len = 20"
+check "no heading without figures" test ! -s out
+ends 2 "$attnrun" bench small.layer --batch 0;              says "n and batch must be 1 at least"
 sed -i 's/^plan.query_vecs = 3/plan.query_vecs = 2/' full.plan
 ends 0 "$attnrun" check small.layer --plan full.plan --isa scalar
 check "a changed file is compiled anew" test "$(find cache -name '*.so' -newer three/small.c | wc -l)" -ge 2

@@ -33,6 +33,9 @@ file == 4 {
 
 END {
     print "base,feature,isa,us,measured,quartile_1,quartile_3,fastest,arithmetic,deviation,model,bytes" > csv
+    out("Times base: the feature's time over that of the base measured beside it, median and quartiles over the rounds; fastest")
+    out("calls: the ratio of the two fastest; deviation: of that ratio from what the multiply-adds predict; model: the ratio that")
+    out("attngen --explain expects.")
     for (k = 1; k <= isas; k++) {
         before = ""
         for (i = 1; i <= points; i++) {

@@ -24,6 +24,7 @@ file == 2 {
 
 END {
     print "dimension,value,isa,measured,quartile_1,quartile_3,expected,held_by,us,fastest" > csv
+    print "us, measured, quartiles: over the rounds; fastest: of any call; differs: fastest minus expected"
     low = 0
     for (i = 1; i <= points; i++) {
         split(point[i], p, " ")

@@ -9366,7 +9366,7 @@ const char *tiny_strerror(int error)
     case TINY_ERROR_UNUSED:
         return "a tensor is given that this layer has no use for; it must be NULL";
     case TINY_ERROR_SIZE:
-        return "n, m or batch is outside the limits: n <= 32, m = n or 0";
+        return "n, m or batch is outside the limits: n <= 32, m = n or 0, no tensor above PTRDIFF_MAX bytes";
     case TINY_ERROR_LENGTH:
         return "a length is outside 0 ... m";
     case TINY_ERROR_BROADCAST:

@@ -15,7 +15,8 @@
  *   w_o       [64][64]
  *   y         [batch][n][64]
  * y and attn must not overlap each other, the inputs, the packed block or the scratch. Inputs are only read, and
- * never past their end. n, m and batch may differ from call to call, within the limits below; zeros are legal.
+ * never past their end. n, m and batch may differ from call to call; n and m within the limits below, a batch as
+ * large as its tensors can be (PTRDIFF_MAX bytes each); zeros are legal.
  *
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero); what a mask
  * hides never matters, whatever it holds; NaN and infinity that a query does see make its row non-finite; the same
@@ -92,7 +93,8 @@ typedef enum tiny_error {
     TINY_ERROR_PART = 10      /* phase or part out of range */
 } tiny_error;
 
-/* The structs are alike for every layer; what a layer has no use for must be NULL or 0. */
+/* The structs are alike for every layer: pointers that a layer has no use for must be NULL; the extents of a mask that it
+ * lacks are not looked at. */
 typedef struct tiny_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
 } tiny_weights;

@@ -1907,7 +1907,7 @@ const char *golden_strerror(int error)
     case GOLDEN_ERROR_UNUSED:
         return "a tensor is given that this layer has no use for; it must be NULL";
     case GOLDEN_ERROR_SIZE:
-        return "n, m or batch is outside the limits: n <= 8, m = n or 0";
+        return "n, m or batch is outside the limits: n <= 8, m = n or 0, no tensor above PTRDIFF_MAX bytes";
     case GOLDEN_ERROR_LENGTH:
         return "a length is outside 0 ... m";
     case GOLDEN_ERROR_BROADCAST:

@@ -19,7 +19,8 @@
  *   b_o       [8]
  *   y         [batch][n][8]
  * y and attn must not overlap each other, the inputs, the packed block or the scratch. Inputs are only read, and
- * never past their end. n, m and batch may differ from call to call, within the limits below; zeros are legal.
+ * never past their end. n, m and batch may differ from call to call; n and m within the limits below, a batch as
+ * large as its tensors can be (PTRDIFF_MAX bytes each); zeros are legal.
  *
  * Query t sees key j only if j <= t.
  *
@@ -99,7 +100,8 @@ typedef enum golden_error {
     GOLDEN_ERROR_PART = 10      /* phase or part out of range */
 } golden_error;
 
-/* The structs are alike for every layer; what a layer has no use for must be NULL or 0. */
+/* The structs are alike for every layer: pointers that a layer has no use for must be NULL; the extents of a mask that it
+ * lacks are not looked at. */
 typedef struct golden_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
 } golden_weights;
