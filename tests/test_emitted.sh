@@ -85,8 +85,9 @@ one_other_machine() {
     compile "$1" "$2 $strict -O1 -ffreestanding -nostdlibinc" || fail "$1 with $2"
 }
 
-check_sanitized() { # NAME COMPILER_AND_FLAGS OPTION...
-    spec=$root/tests/vectors/$1.layer compiler=$2
+check_sanitized() { # NAME-OR-PATH COMPILER_AND_FLAGS OPTION...
+    spec=$1 compiler=$2
+    case $spec in /*) ;; *) spec=$root/tests/vectors/$1.layer ;; esac
     shift 2
     env CC="${compiler%% *}" CFLAGS="${compiler#* }" "$build/sanitized/attnrun" check "$spec" "$@" --cache "$work/cache" \
         >"$log" 2>&1 || fail "CC='${compiler%% *}' CFLAGS='${compiler#* }' $build/sanitized/attnrun check $spec $*"
@@ -96,6 +97,10 @@ one_sanitized_all() { check_sanitized "$1" "$2" --batch 3 --isa "$(sh "$root/tes
 one_sanitized_folded() {
     check_sanitized "$1" "$2" --batch 3 --set plan.fold=on --set plan.value_layout=blocks --set plan.depth_slab=5 \
         --set plan.prefetch=on
+}
+# What is asked for ahead of its use lies inside the tensors and the packed block: here it is read.
+one_sanitized_asks() {
+    check_sanitized "$work/asking/$1.layer" "$2" --batch 2 --set plan.fold=off --set plan.prefetch=on --templates "$work/asking/templates"
 }
 one_sanitized_crowd() { check_sanitized "$1" "$2" --batch 23 --n 3 --set plan.fold=off --set plan.value_layout=rows; }
 
@@ -227,6 +232,17 @@ add_sanitized() {
         : >"$work/results/make.failed"
         return
     fi
+    mkdir "$work/asking"
+    cp -r "$root/templates" "$work/asking/templates"
+    for words in "$work"/asking/templates/simd_*.in; do
+        sed -i 's|^#define vec_prefetch(p) .*|#define vec_prefetch(p) ((void)*(const volatile float *)(const void *)(p))|' "$words"
+    done
+    printf 'd_model = 16\nh = 1\nd_k = 8\nd_v = 1032\nseq_len = 24\n' >"$work/asking/short_slab.layer"
+    printf 'd_model = 64\nh = 4\nseq_len = 100\nw_o = none\n' >"$work/asking/concat.layer"
+    printf 'd_model = 48\nh = 3\nw_v = identity\ninput = split\nseq_len = 70\n' >"$work/asking/identity.layer"
+    for name in short_slab concat identity; do
+        job sanitized_asks "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all
+    done
     # at -O1 it takes six times as long
     for name in $vectors; do job sanitized "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
     for name in grouped_cross split_conv_cross_out_in every_mask; do

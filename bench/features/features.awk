@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Ratios of feature to base, measured and predicted: a Markdown table, a CSV, and the features that cost too much.
 # Needs ../flat/quantile.awk. Files: bases ("BASE D_MODEL H N"), table ("FEATURE BYTES"), points ("BASE FEATURE"), predicted (see features.sh),
-# measured ("BASE FEATURE ROUND base|feature ISA MICROSECONDS SHARE FASTEST PEAK").
+# measured ("BASE FEATURE ROUND base|feature ISA MICROSECONDS SHARE FASTEST PEAK
+# GFLOPS").
 
 function out(text) {
     print text
@@ -22,6 +23,11 @@ file == 4 {
     key = $1 " " $2 " " $5
     at = key " " $3
     measures[$5] = 1
+    if (!($6 > 0 && $8 > 0)) {
+        print "bench-features: no figures in: " $0 > "/dev/stderr"
+        bad = 1
+        exit
+    }
     if ($4 == "base") base_us[at] = $6
     else feature_us[at] = $6
     if (!((key, $4) in fastest) || $8 < fastest[key, $4]) fastest[key, $4] = $8
@@ -32,6 +38,8 @@ file == 4 {
 }
 
 END {
+    if (bad)
+        exit 3
     print "base,feature,isa,us,measured,quartile_1,quartile_3,fastest,arithmetic,deviation,model,bytes" > csv
     out("Times base: the feature's time over that of the base measured beside it, median and quartiles over the rounds; fastest")
     out("calls: the ratio of the two fastest; deviation: of that ratio from what the multiply-adds predict; model: the ratio that")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Medians, quartiles and the fastest call of each point beside its expected share: a table, the CSV, and the points that are
 # too low. Needs quantile.awk. Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS
-# SHARE FASTEST PEAK", see layer.awk).
+# SHARE FASTEST PEAK GFLOPS", see layer.awk).
 
 FNR == 1 { file++ }
 file == 1 { point[++points] = $1 " " $2; next }
@@ -18,11 +18,18 @@ file == 2 {
     share[key] = share[key] " " $5
     if (!(key in fastest) || $6 < fastest[key]) fastest[key] = $6
     if ($7 > peak[key]) peak[key] = $7
-    work[key] = $4 * $5 * $7 # the same in every round
+    if (!($6 > 0 && $7 > 0 && $8 > 0)) {
+        print "bench-flat: no figures in: " $0 > "/dev/stderr"
+        bad = 1
+        exit
+    }
+    work[key] = $4 * $8 # the same in every round
     measures[$3] = 1
 }
 
 END {
+    if (bad)
+        exit 3
     print "dimension,value,isa,measured,quartile_1,quartile_3,expected,held_by,us,fastest" > csv
     print "us, measured, quartiles: over the rounds; fastest: of any call; differs: fastest minus expected"
     low = 0

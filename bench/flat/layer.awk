@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Of the lines of `attnrun bench --json` those of whole layers: "PREFIX ISA MICROSECONDS SHARE FASTEST PEAK", the fastest call in
-# microseconds, the peak in GFLOP/s.
+# Of the lines of `attnrun bench --json` those of whole layers: "PREFIX ISA MICROSECONDS SHARE FASTEST PEAK GFLOPS", the fastest
+# call in microseconds, the peak and the median call's rate in GFLOP/s.
 function field(name,    text) {
     if (!match($0, "\"" name "\":\"?[^,}\"]*"))
         return ""
@@ -8,4 +8,4 @@ function field(name,    text) {
     sub(/^[^:]*:"?/, "", text)
     return text
 }
-field("step") == "layer" { print prefix, field("isa"), field("us"), field("share"), field("us_min"), field("peak_gflops") }
+field("step") == "layer" { print prefix, field("isa"), field("us"), field("share"), field("us_min"), field("peak_gflops"), field("gflops") }
