@@ -753,6 +753,10 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
     print_fold(out, "W_Q W_K^T", f->saved_scores, f->scores, total);
     if (l->w_o != W_O_NONE && !l->identity)
         print_fold(out, "W_V W_O", f->saved_values, f->values, total);
+    if (f->scores)
+        fputs("  no keys are projected: their multiply-adds count as those of queries\n", out);
+    if (f->values)
+        fputs("  no values are projected: their multiply-adds count as those of the output\n", out);
     if (f->q_is_k)
         fputs("  no queries are projected: with W_K tied to W_Q they are the keys\n", out);
 }

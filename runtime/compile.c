@@ -162,8 +162,10 @@ char *compile_version(struct diag *diag)
     words_add(&words, "--version");
     if (words.failed)
         diag_environment(diag, NULL, "out of memory");
-    bool good = !words.failed && process_run(&result, words.word, NULL, diag) &&
-                ended_well(&result, words.word[0], "told its version", diag);
+    const bool started = !words.failed && process_run(&result, words.word, NULL, diag);
+    if (!words.failed && !started)
+        diag_environment(diag, NULL, "kernels are compiled with it: install gcc or clang, or name a C compiler in CC");
+    const bool good = started && ended_well(&result, words.word[0], "told its version", diag);
     words_free(&words);
     if (good)
         return result.output;
@@ -346,7 +348,10 @@ static bool name_files(struct files *files, const char *name, const struct compi
         diag_environment(diag, NULL, "out of memory");
         return false;
     }
-    return folder_make_all(files->cache, diag);
+    if (folder_make_all(files->cache, diag))
+        return true;
+    diag_environment(diag, NULL, "compiled kernels are kept there; name another folder with --cache DIR");
+    return false;
 }
 
 /* From the cache if it can be loaded, else compiled. */
