@@ -12,7 +12,7 @@
  *
  * The plan:
  *   scalar
- *     code: about 35500 bytes by gcc 12 -O2, 35300 bytes by clang 14 -O2
+ *     code: about 25200 bytes by gcc 12 -O2, 35300 bytes by clang 14 -O2
  *     stack: at most 3136 bytes at -O1 and above, 15424 at -O0
  *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 8: 2 vectors, the cheapest tiles for seq_len 32
@@ -507,6 +507,13 @@ typedef struct vec_scalar {
 } vec_scalar;
 #define vec vec_scalar
 
+/* ends a turn of a loop: without it gcc 12 would make vectors of four turns, in place of those above, with many shuffles */
+#if defined(__GNUC__) && !defined(__TINYC__)
+#define vec_turn() __asm__ volatile("")
+#else
+#define vec_turn() ((void)0)
+#endif
+
 static inline vec_scalar load_scalar(const float *p)
 {
     return (vec_scalar){{p[0], p[1], p[2], p[3]}};
@@ -717,7 +724,7 @@ TARGET static void queries_4_scalar(const float *a, const float *b, float *c, co
         a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
     vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
@@ -741,7 +748,7 @@ TARGET static void queries_2_scalar(const float *a, const float *b, float *c, co
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
     vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
@@ -760,7 +767,7 @@ TARGET static void queries_1_scalar(const float *a, const float *b, float *c, co
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
@@ -893,7 +900,7 @@ TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         vec most_0 = vec_load(maximum);
@@ -930,7 +937,7 @@ TARGET static void scores_3_2x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         vec most_0 = vec_load(maximum);
@@ -960,7 +967,7 @@ TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         vec most_0 = vec_load(maximum);
@@ -985,7 +992,7 @@ TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, 
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1032,7 +1039,7 @@ TARGET static void weights_5_2x_scalar(const float *a, const float *b, float *c,
         a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         const vec m_0 = vec_load(m);
@@ -1071,7 +1078,7 @@ TARGET static void weights_3_2x_scalar(const float *a, const float *b, float *c,
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         const vec m_0 = vec_load(m);
@@ -1103,7 +1110,7 @@ TARGET static void weights_2_2x_scalar(const float *a, const float *b, float *c,
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         const vec m_0 = vec_load(m);
@@ -1130,7 +1137,7 @@ TARGET static void weights_1_2x_scalar(const float *a, const float *b, float *c,
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         const vec m_0 = vec_load(m);
@@ -1167,7 +1174,7 @@ TARGET static int first_5_2x_scalar(const float *a, const float *b, float *c, fl
         a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     int open = 0;
     {
@@ -1295,7 +1302,7 @@ TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a += 32;
-        b += 16;
+        b += 16; vec_turn();
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
@@ -1304,7 +1311,7 @@ TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a += 16;
-        b += 8;
+        b += 8; vec_turn();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
     vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
@@ -1398,7 +1405,7 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
         a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
         a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1456,7 +1463,7 @@ TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
         a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1493,7 +1500,7 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1521,7 +1528,7 @@ TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1544,7 +1551,7 @@ TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, 
         b_0 = vec_load(b + 8);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         vec most_0 = vec_load(maximum);
@@ -1612,7 +1619,7 @@ TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c
         a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
         a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         const vec m_0 = vec_load(m);
@@ -1671,7 +1678,7 @@ TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c,
         a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
         a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         const vec m_0 = vec_load(m);
@@ -1709,7 +1716,7 @@ TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c,
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         const vec m_0 = vec_load(m);
@@ -1738,7 +1745,7 @@ TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c,
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         const vec m_0 = vec_load(m);
@@ -1762,7 +1769,7 @@ TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c,
         b_0 = vec_load(b + 8);
         a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     {
         const vec m_0 = vec_load(m);
@@ -1817,7 +1824,7 @@ TARGET static int first_12_1x_scalar(const float *a, const float *b, float *c, f
         a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
         a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
         a += 2;
-        b += 16;
+        b += 16; vec_turn();
     }
     int open = 0;
     {
@@ -1964,7 +1971,7 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
         a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
         a += 32;
-        b += 16;
+        b += 16; vec_turn();
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b + 0);
@@ -1977,7 +1984,7 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
         a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
         a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
         a += 16;
-        b += 8;
+        b += 8; vec_turn();
     }
     vec_store(c, c_0_0);
     vec_store(c + 8, c_1_0);
@@ -2170,7 +2177,7 @@ TARGET static void output_4_scalar(const float *a, const float *b, float *c)
         a_k = vec_splat(a[10]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
         a_k = vec_splat(a[11]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
         a += 16;
-        b += 16;
+        b += 16; vec_turn();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
     vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1);
@@ -2192,7 +2199,7 @@ TARGET static void output_2_scalar(const float *a, const float *b, float *c)
         a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
         a += 16;
-        b += 16;
+        b += 16; vec_turn();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
     vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1);
@@ -2209,7 +2216,7 @@ TARGET static void output_1_scalar(const float *a, const float *b, float *c)
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
         a += 16;
-        b += 16;
+        b += 16; vec_turn();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
@@ -2359,6 +2366,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #undef V_HEAD
 #undef TARGET
 #undef vec
+#undef vec_turn
 #undef vec_load
 #undef vec_store
 #undef vec_load_first
