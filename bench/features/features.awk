@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Ratios of feature to base, measured and predicted: a Markdown table, a CSV, and the features that cost too much.
 # Needs ../flat/quantile.awk. Files: bases ("BASE D_MODEL H N"), table ("FEATURE BYTES"), points ("BASE FEATURE"), predicted (see features.sh),
-# measured ("BASE FEATURE ROUND base|feature ISA MICROSECONDS SHARE FASTEST PEAK
-# GFLOPS").
+# measured ("BASE FEATURE ROUND base|feature ISA MICROSECONDS SHARE FASTEST PEAK GFLOPS",
+# see ../flat/layer.awk).
 
 function out(text) {
     print text

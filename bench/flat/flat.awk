@@ -14,15 +14,15 @@ file == 2 {
 }
 {
     key = $1 " " $2 " " $3
-    us[key] = us[key] " " $4
-    share[key] = share[key] " " $5
-    if (!(key in fastest) || $6 < fastest[key]) fastest[key] = $6
-    if ($7 > peak[key]) peak[key] = $7
     if (!($6 > 0 && $7 > 0 && $8 > 0)) {
         print "bench-flat: no figures in: " $0 > "/dev/stderr"
         bad = 1
         exit
     }
+    us[key] = us[key] " " $4
+    share[key] = share[key] " " $5
+    if (!(key in fastest) || $6 < fastest[key]) fastest[key] = $6
+    if ($7 > peak[key]) peak[key] = $7
     work[key] = $4 * $8 # the same in every round
     measures[$3] = 1
 }
