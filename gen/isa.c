@@ -54,7 +54,7 @@ const struct isa isa_table[] = {
      .runs_on = "x86-64 with SSE4.1",
      .needs = {SSE3, SSSE3, SSE4_1},
      .vocabulary = "simd_sse4.in", .code = {{0, 0, 10.7}, {41.6, 0, 10.8}}},
-    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .fma_ports = 2, .prefetches = true,
+    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .fma_at = true, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2 and FMA",

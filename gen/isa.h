@@ -41,6 +41,7 @@ struct isa {
     int registers;          /* vector registers that a compiler may use */
     bool prefetches;        /* has an instruction that asks for a cache line ahead of its use */
     int wide_values;        /* features of a value from which tokens along the lanes are read faster: measured; 0: none */
+    bool fma_at;            /* vec_fma_at: a multiply-add that reads a factor where it lies, a register less */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan has in mind */
     size_t l2_bytes;
