@@ -86,6 +86,11 @@ const struct isa isa_table[] = {
 const size_t isa_count = sizeof isa_table / sizeof isa_table[0];
 _Static_assert(sizeof isa_table / sizeof isa_table[0] <= PLAN_ISAS, "a plan has room for every row");
 
+bool isa_reads_again(const struct isa *isa, int64_t rows, int64_t vecs)
+{
+    return isa->fma_at && rows > 1 && vecs > 1 && (rows + 1) * vecs + 1 >= isa->registers;
+}
+
 /* The row whose name is the `length` bytes at `name`; isa_count if there is none. */
 static size_t row_of(const char *name, size_t length)
 {

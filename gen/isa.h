@@ -59,6 +59,10 @@ struct isa {
 extern const struct isa isa_table[];
 extern const size_t isa_count;
 
+/* Whether a register tile of rows x vecs has its multiply-adds read the last vector of each step where it lies, for it takes
+ * every register (templates/tile.in). */
+bool isa_reads_again(const struct isa *isa, int64_t rows, int64_t vecs);
+
 /* NULL for a name that is not in the table. */
 const struct isa *isa_find(const char *name);
 
