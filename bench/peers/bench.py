@@ -145,7 +145,8 @@ def prepare(run, case, keys, threads, tensors_path, reference):
                 continue
             show(f"{case.name}, {threads} thread{'s' * (threads > 1)}: preparing {system}")
             paths = {"job": job_path, "tensors": tensors_path, "y": run.path("work", system.replace("/", "-") + ".npy")}
-            environment = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1",
+            environment = {"GLIBC_TUNABLES": os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),  # huge pages
+                           "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1",
                            "PYTHONDONTWRITEBYTECODE": "1", **peer.environment(threads, run.cpu)}
             log = run.path("log", f"{case.name}-{threads}-{system.replace('/', '-')}.log")
             worker = Worker(name, formulation, run, paths, environment, log)
