@@ -22,8 +22,8 @@ log=$work/log
 # shellcheck disable=SC2034 # show() reads it
 shown=("$work/found" "$log")
 
-# loops OBJECT: of each innermost loop of two steps or more whose broadcasts are a third of its multiply-adds: function, address, multiply-adds,
-# loads of vectors, stores of vectors
+# loops OBJECT: of each innermost loop of a projection that has twice twelve multiply-adds or more: function, address,
+# multiply-adds, loads and stores of vectors, broadcasts
 loops() {
     objdump -d --no-show-raw-insn "$1" | awk '
         /^[0-9a-f]+ <.*>:$/ { name = $2; count = 0; inner = -1; split("", place); next }
@@ -37,31 +37,35 @@ loops() {
             text[++count] = line
             place[at] = count
         }
-        $2 ~ /^j/ && $2 != "jmp" && ($3 in place) {
+        $2 ~ /^j/ && ($3 in place) {
             start = place[$3]
-            if (start > inner) { # no loop within
-                fma = loads = stores = splats = 0
-                for (i = start; i <= count; i++) {
-                    memory = text[i] ~ /\(/ && text[i] ~ /^v/
-                    store = memory && text[i] ~ /^vmov[au]p[sd] .*%[yz]mm[0-9]+,[^%]*\([^)]*\)$/
-                    stores += store
-                    loads += memory && !store
-                    fma += text[i] ~ /^vfmadd/
-                    splats += text[i] ~ /^vbroadcastss .*\(/
-                }
-                if (fma >= 24 && 3 * splats == fma)
-                    print name, $3, fma, loads, stores
+            if (start <= inner) # around another loop
+                next
+            inner = start
+            fma = loads = stores = splats = 0
+            for (i = start; i <= count; i++) {
+                memory = text[i] ~ /\(/ && text[i] ~ /^v/
+                store = memory && text[i] ~ /^v(mov|extract).*%[xyz]mm[0-9]+,[^%]*\([^)]*\)$/
+                stores += store
+                loads += memory && !store
+                fma += text[i] ~ /^vfmadd/
+                splats += text[i] ~ /^vbroadcastss .*\(/
             }
-            if (start > inner)
-                inner = start
+            if (name ~ /^<(queries|output)_(last_)?avx2/ && fma >= 24 && fma % 12 == 0)
+                print name, $3, fma, loads, stores, splats
         }'
 }
 
-# each loop of FILE keeps its sums and loads little, and there is one
-good() { awk '$5 > 0 || $4 >= $3 { bad = 1; print "not kept: " $0 } END { exit bad || NR == 0 }' "$1"; }
+# each loop keeps its sums, loads less than a vector a multiply-add and broadcasts for every third; and there is one
+good() { awk '$5 > 0 || $4 >= $3 || 3 * $6 != $3 { bad = 1; print "not kept: " $0 } END { exit bad || NR == 0 }' "$1"; }
 
 if [ "$(uname -m)" != x86_64 ]; then
     skip "no x86-64"
+    tally
+    exit
+fi
+if ! command -v objdump >/dev/null; then
+    skip "no objdump (Debian: binutils)"
     tally
     exit
 fi
@@ -76,7 +80,7 @@ check "attngen" "$ATTNGEN" --isa avx2 -o . narrow.layer odd.layer asking.layer d
 seen=
 for compiler in ${COMPILERS:-gcc gcc-11 gcc-12 clang clang-14 clang-19}; do
     if ! program=$(command -v "$compiler"); then
-        skip "no $compiler" 4
+        skip "no $compiler" 8
         continue
     fi
     program=$(readlink -f "$program")
@@ -84,9 +88,9 @@ for compiler in ${COMPILERS:-gcc gcc-11 gcc-12 clang clang-14 clang-19}; do
     seen="$seen $program"
     for name in narrow odd asking deep; do
         prefix=$(echo $name | tr '[:lower:]' '[:upper:]')
-        rm -f "$name.o"
-        logged "$compiler" -O2 -D"${prefix}_ONLY_ISA=${prefix}_ISA_AVX2" -c -o "$name.o" "$name.c"
-        loops "$name.o" >found 2>>"$log"
+        : >found
+        check "$compiler compiles $name" "$compiler" -O2 -D"${prefix}_ONLY_ISA=${prefix}_ISA_AVX2" -c -o "$name.o" "$name.c"
+        loops "$name.o" >found
         check "$compiler $name: sums stay in registers" good found
     done
 done
