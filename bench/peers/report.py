@@ -82,19 +82,22 @@ def peers_in_order(rows):
 
 
 def markdown(run, started):
-    """For a README: for each shape and number of threads, ours in us and each peer's best as a multiple of it."""
+    """For a README: for each shape and number of threads, ours by gcc in us and each peer's best as a multiple of it."""
     peers = [p for p in peers_in_order(run.rows) if p != "ours"]
-    lines = ["| shape | sizes | threads | ours, µs | share of peak | " + " | ".join(peers) + " |",
-             "| --- | --- | --: | --: | --: |" + " --: |" * len(peers)]
+    lines = ["| layer | | threads | ours, µs | share of peak | fastest call | " + " | ".join(peers) + " |",
+             "| --- | --- | --: | --: | --: | --: |" + " --: |" * len(peers)]
     for (shape, threads), rows in groups(run.rows).items():
         fastest = best(rows)
-        ours = fastest.get("ours")
+        ours = next((r for r in rows if r["system"] == "ours/gcc" and r["status"] == "ok"), None)
         if ours:
+            digits = 1 if ours["us"] < 1000 else 0
+            us = "{us:.{d}f} ({us_q1:.{d}f} … {us_q3:.{d}f})".format(d=digits, **ours)
             ratio = lambda p: f"{fastest[p]['ratio']:.2f}" if p in fastest else "–"
-            lines.append(f"| {shape} | {ours['sizes']} | {threads} | {ours['us']:.1f} | {100 * ours['share']:.0f} % | "
+            lines.append(f"| {shape} | {ours['sizes']} | {threads} | {us} | {100 * ours['share']:.0f} % | "
+                         f"{100 * ours['share'] * ours['us'] / ours['us_min']:.0f} % | "
                          + " | ".join(ratio(p) for p in peers) + " |")
     about = "\n".join("    " + line for line in facts(run, started))
-    return "\n".join(lines) + "\n\nEach peer: time of its fastest formulation over ours.\n\n" + about + "\n"
+    return "\n".join(lines) + "\n\nOurs: median and quartiles. Each peer: time of its fastest formulation over ours.\n\n" + about + "\n"
 
 
 def memory_table(run):
