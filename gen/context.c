@@ -138,8 +138,10 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     push_code(emit, p->isa);
     PUSH_FIELDS(emit, p, isa_fields);
     push_lanes(emit, "v_t", &p->v_t);
-    emit_set_integer(emit, "registers", p->isa->registers);
-    emit_set_boolean(emit, "fma_at", p->isa->fma_at);
+    emit_set_integer(emit, "again_rows_2", isa_again_rows(p->isa, 2));
+    emit_set_integer(emit, "again_rows_3", isa_again_rows(p->isa, 3));
+    emit_set_integer(emit, "again_rows_4", isa_again_rows(p->isa, 4));
+    emit_set_boolean(emit, "ends_turns", p->isa->ends_turns);
     emit_set_boolean(emit, "z_rows", p->z_rows);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);

@@ -123,7 +123,7 @@ static void add_tile(const struct model *m, struct work *w, int64_t rows, int64_
                      double times)
 {
     const struct core *core = m->core;
-    const bool again = isa_reads_again(m->plan->isa, rows, vecs); /* the last vector, for each row */
+    const bool again = rows >= isa_again_rows(m->plan->isa, vecs);
     const double accumulators = (double)(rows * vecs), operands = (double)(rows + vecs + (again ? rows - 1 : 0));
     const double in_flight = accumulators * (1 + WINDOW / (depth * (accumulators + operands)));
     const double stall = fmax(1, FMA_LATENCY * core->ports / in_flight);

@@ -44,7 +44,7 @@ const char *const isa_compilers[ISA_COMPILERS] = {"gcc 12 -O2", "clang 14 -O2"};
  * 32): 14, by gcc 12. sse4: of 16, each product takes one and each copy for it another; 12, and no loops long enough to
  * ask ahead in, by gcc 12. neon: of 32, gcc 12 loads early; 26. rvv: of 31 without the mask's, clang 19; 28. */
 const struct isa isa_table[] = {
-    {.name = "scalar", .id = 1, .lanes = 4, .registers = 14, .fma_ports = 2,
+    {.name = "scalar", .id = 1, .lanes = 4, .registers = 14, .ends_turns = true, .fma_ports = 2,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .runs_on = "every machine",
      .vocabulary = "simd_scalar.in", .code = {{18.9, 0, 12.0}, {0, 0, 18.3}}},
@@ -86,9 +86,12 @@ const struct isa isa_table[] = {
 const size_t isa_count = sizeof isa_table / sizeof isa_table[0];
 _Static_assert(sizeof isa_table / sizeof isa_table[0] <= PLAN_ISAS, "a plan has room for every row");
 
-bool isa_reads_again(const struct isa *isa, int64_t rows, int64_t vecs)
+int64_t isa_again_rows(const struct isa *isa, int64_t vecs)
 {
-    return isa->fma_at && rows > 1 && vecs > 1 && (rows + 1) * vecs + 1 >= isa->registers;
+    if (!isa->fma_at || vecs < 2)
+        return INT64_MAX;
+    const int64_t rows = (isa->registers - 1 + vecs - 1) / vecs - 1; /* (rows + 1) vecs + 1 registers are all or more */
+    return rows > 2 ? rows : 2;
 }
 
 /* The row whose name is the `length` bytes at `name`; isa_count if there is none. */

@@ -42,6 +42,7 @@ struct isa {
     bool prefetches;        /* has an instruction that asks for a cache line ahead of its use */
     int wide_values;        /* features of a value from which tokens along the lanes are read faster: measured; 0: none */
     bool fma_at;            /* vec_fma_at: a multiply-add that reads a factor where it lies, a register less */
+    bool ends_turns;        /* vec_turn: ends a turn of a loop, where a compiler would make vectors of several */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan has in mind */
     size_t l2_bytes;
@@ -59,9 +60,9 @@ struct isa {
 extern const struct isa isa_table[];
 extern const size_t isa_count;
 
-/* Whether a register tile of rows x vecs has its multiply-adds read the last vector of each step where it lies, for it takes
- * every register (templates/tile.in). */
-bool isa_reads_again(const struct isa *isa, int64_t rows, int64_t vecs);
+/* The rows from which a register tile of `vecs` vectors takes every register, so that its multiply-adds read the last vector
+ * of each step where it lies, again for each row; INT64_MAX: from none. */
+int64_t isa_again_rows(const struct isa *isa, int64_t vecs);
 
 /* NULL for a name that is not in the table. */
 const struct isa *isa_find(const char *name);
