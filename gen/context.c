@@ -138,9 +138,7 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     push_code(emit, p->isa);
     PUSH_FIELDS(emit, p, isa_fields);
     push_lanes(emit, "v_t", &p->v_t);
-    emit_set_integer(emit, "again_rows_2", isa_again_rows(p->isa, 2));
-    emit_set_integer(emit, "again_rows_3", isa_again_rows(p->isa, 3));
-    emit_set_integer(emit, "again_rows_4", isa_again_rows(p->isa, 4));
+    emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
     emit_set_boolean(emit, "ends_turns", p->isa->ends_turns);
     emit_set_boolean(emit, "z_rows", p->z_rows);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);

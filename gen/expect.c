@@ -119,12 +119,10 @@ static double l1_bytes(const struct model *m)
 }
 
 /* `times` register tiles of rows x vecs accumulators, `depth` steps each, of which `unroll` are written out. */
-static void add_tile(const struct model *m, struct work *w, int64_t rows, int64_t vecs, double depth, int64_t unroll,
+static void add_tile(struct work *w, const struct core *core, int64_t rows, int64_t vecs, double depth, int64_t unroll,
                      double times)
 {
-    const struct core *core = m->core;
-    const bool again = rows >= isa_again_rows(m->plan->isa, vecs);
-    const double accumulators = (double)(rows * vecs), operands = (double)(rows + vecs + (again ? rows - 1 : 0));
+    const double accumulators = (double)(rows * vecs), operands = (double)(rows + vecs);
     const double in_flight = accumulators * (1 + WINDOW / (depth * (accumulators + operands)));
     const double stall = fmax(1, FMA_LATENCY * core->ports / in_flight);
     w->fmas += times * depth * accumulators;
@@ -198,9 +196,9 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
         const int64_t height = g->height[i], two = g->pair == 2 ? g->count[i] / 2 : 0, one = g->count[i] - 2 * two;
         if (g->count[i] == 0)
             continue;
-        add_tile(m, w, height, p->vecs, depth, g->unroll, groups * (double)g->count[i] * wide);
-        add_tile(m, w, 2 * height, 1, depth, g->unroll, groups * (double)two * single);
-        add_tile(m, w, height, 1, depth, g->unroll, groups * (double)one * single);
+        add_tile(w, m->core, height, p->vecs, depth, g->unroll, groups * (double)g->count[i] * wide);
+        add_tile(w, m->core, 2 * height, 1, depth, g->unroll, groups * (double)two * single);
+        add_tile(w, m->core, height, 1, depth, g->unroll, groups * (double)one * single);
         const double weights = 4 * (double)height;
         if (depth * (4 * (double)p->block + weights) > l1_bytes(m))
             w->l2 += groups * depth * ((double)g->count[i] * wide * (4 * (double)p->block + weights) +
@@ -247,7 +245,7 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
                                          : depth * line_bytes(height);
         if (tiles == 0)
             continue;
-        add_tile(m, w, height, vecs, depth, g->unroll, tiles);
+        add_tile(w, m->core, height, vecs, depth, g->unroll, tiles);
         if (panel + lines > l1_bytes(m))
             w->l2 += tiles * (panel + lines);
     }
@@ -315,7 +313,7 @@ static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth
         keys %= heights[i];
         if (tiles == 0)
             continue;
-        add_tile(m, w, heights[i], vecs, depth, p->unroll_scores, tiles);
+        add_tile(w, m->core, heights[i], vecs, depth, p->unroll_scores, tiles);
         if (queries + 4 * depth * (double)heights[i] > l1_bytes(m))
             w->l2 += tiles * queries;
     }
@@ -353,8 +351,8 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
     const int64_t parts = ceil_div(d_value, rows), low = d_value / parts, more = d_value % parts;
     const double width = (double)(vecs * p->lanes);
     if (more > 0)
-        add_tile(m, w, low + 1, vecs, (double)keys, p->unroll_values, times * (double)more);
-    add_tile(m, w, low, vecs, (double)keys, p->unroll_values, times * (double)(parts - more));
+        add_tile(w, m->core, low + 1, vecs, (double)keys, p->unroll_values, times * (double)more);
+    add_tile(w, m->core, low, vecs, (double)keys, p->unroll_values, times * (double)(parts - more));
     w->loads += times * (double)d_value * (double)vecs; /* the sums so far */
     add_stream(m, w, times * 4 * (double)keys * (double)d_value, 4 * (double)d_value * (double)m->layer->source_len);
     if (4 * width * (double)(d_value + keys) > l1_bytes(m))

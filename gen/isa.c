@@ -54,7 +54,7 @@ const struct isa isa_table[] = {
      .runs_on = "x86-64 with SSE4.1",
      .needs = {SSE3, SSSE3, SSE4_1},
      .vocabulary = "simd_sse4.in", .code = {{0, 0, 10.7}, {41.6, 0, 10.8}}},
-    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .fma_at = true, .fma_ports = 2, .prefetches = true,
+    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .fma_rows = true, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2 and FMA",
@@ -85,14 +85,6 @@ const struct isa isa_table[] = {
 };
 const size_t isa_count = sizeof isa_table / sizeof isa_table[0];
 _Static_assert(sizeof isa_table / sizeof isa_table[0] <= PLAN_ISAS, "a plan has room for every row");
-
-int64_t isa_again_rows(const struct isa *isa, int64_t vecs)
-{
-    if (!isa->fma_at || vecs < 2)
-        return INT64_MAX;
-    const int64_t rows = (isa->registers - 1 + vecs - 1) / vecs - 1; /* (rows + 1) vecs + 1 registers are all or more */
-    return rows > 2 ? rows : 2;
-}
 
 /* The row whose name is the `length` bytes at `name`; isa_count if there is none. */
 static size_t row_of(const char *name, size_t length)

@@ -41,7 +41,7 @@ struct isa {
     int registers;          /* vector registers that a compiler may use */
     bool prefetches;        /* has an instruction that asks for a cache line ahead of its use */
     int wide_values;        /* features of a value from which tokens along the lanes are read faster: measured; 0: none */
-    bool fma_at;            /* vec_fma_at: a multiply-add that reads a factor where it lies, a register less */
+    bool fma_rows;          /* vec_row_1 … vec_row_4: a row of a tile as one statement, whose sums no compiler moves */
     bool ends_turns;        /* vec_turn: ends a turn of a loop, where a compiler would make vectors of several */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan has in mind */
@@ -59,10 +59,6 @@ struct isa {
 /* Scalar first, then rising: a later row is preferred where the machine has it. */
 extern const struct isa isa_table[];
 extern const size_t isa_count;
-
-/* The rows from which a register tile of `vecs` vectors takes every register, so that its multiply-adds read the last vector
- * of each step where it lies, again for each row; INT64_MAX: from none. */
-int64_t isa_again_rows(const struct isa *isa, int64_t vecs);
 
 /* NULL for a name that is not in the table. */
 const struct isa *isa_find(const char *name);

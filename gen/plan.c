@@ -150,7 +150,7 @@ static double tile_lines(const struct isa *isa, int64_t rows, int64_t vecs)
 }
 
 /* Cost of one vector multiply-add in such a tile, in FMA slots: half a slot for each load that it shares
- * with the others, an eighth more for the streamed operand (read again by 4 x 3 of avx2, which costs nothing), and what holds it longest: the stall of fewer accumulators
+ * with the others, an eighth more for the streamed operand, and what holds it longest: the stall of fewer accumulators
  * than the latency on all ports wants and FMA_SLACK more, or `lines` from L2 for each step. */
 static double tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, double lines)
 {

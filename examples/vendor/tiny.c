@@ -36,7 +36,7 @@
  *     values lie [head][token][16]: a head's width fills whole vectors
  *     one part of attend: 1 head x 4 query blocks
  *   avx2
- *     code: about 25700 bytes by gcc 12 -O2, 32200 bytes by clang 14 -O2
+ *     code: about 20600 bytes by gcc 12 -O2, 27000 bytes by clang 14 -O2
  *     stack: at most 4032 bytes at -O1 and above, 32704 at -O0
  *     8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 16: 2 vectors, the cheapest tiles for seq_len 32
@@ -2429,6 +2429,50 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 
 #define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 
+/* gcc moves sums less in a tile that stands alone than in one that it puts into its caller */
+#if defined(__clang__)
+#define TILE
+#else
+#define TILE __attribute__((noinline))
+#endif
+
+/* ASan does not see what asm reads, but sees this */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define vec_sees(a) ((void)*(const volatile float *)&(a))
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define vec_sees(a) ((void)*(const volatile float *)&(a))
+#endif
+#ifndef vec_sees
+#define vec_sees(a) ((void)0)
+#endif
+
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_1(c_0, a, b_0) \
+    do { \
+        vec a_k; \
+        vec_sees(a); \
+        __asm__( \
+            "{vbroadcastss %2, %1|vbroadcastss %1, %2}" \
+            "\n\t{vfmadd231ps %3, %1, %0|vfmadd231ps %0, %1, %3}" \
+            : "+x"(c_0), "=&x"(a_k) \
+            : "m"(a), "x"(b_0)); \
+    } while (0)
+
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_2(c_0, c_1, a, b_0, b_1) \
+    do { \
+        vec a_k; \
+        vec_sees(a); \
+        __asm__( \
+            "{vbroadcastss %3, %2|vbroadcastss %2, %3}" \
+            "\n\t{vfmadd231ps %4, %2, %0|vfmadd231ps %0, %2, %4}" \
+            "\n\t{vfmadd231ps %5, %2, %1|vfmadd231ps %1, %2, %5}" \
+            : "+x"(c_0), "+x"(c_1), "=&x"(a_k) \
+            : "m"(a), "x"(b_0), "x"(b_1)); \
+    } while (0)
+
 #define vec_add(a, b) _mm256_add_ps(a, b)
 
 #define vec_sub(a, b) _mm256_sub_ps(a, b)
@@ -2534,7 +2578,7 @@ TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows,
 /* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
 
 /* 6 tokens x 16 features, 64 deep */
-TARGET static void queries_6_avx2(const float *a, const float *b, float *c, const size_t *at)
+TILE TARGET static void queries_6_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -2544,22 +2588,22 @@ TARGET static void queries_6_avx2(const float *a, const float *b, float *c, cons
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[256], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[320], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[257], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[321], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2572,7 +2616,7 @@ TARGET static void queries_6_avx2(const float *a, const float *b, float *c, cons
 }
 
 /* 5 tokens x 16 features, 64 deep */
-TARGET static void queries_5_avx2(const float *a, const float *b, float *c, const size_t *at)
+TILE TARGET static void queries_5_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -2581,20 +2625,20 @@ TARGET static void queries_5_avx2(const float *a, const float *b, float *c, cons
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[256], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[257], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2606,23 +2650,23 @@ TARGET static void queries_5_avx2(const float *a, const float *b, float *c, cons
 }
 
 /* 3 tokens x 16 features, 64 deep */
-TARGET static void queries_3_avx2(const float *a, const float *b, float *c, const size_t *at)
+TILE TARGET static void queries_3_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2632,20 +2676,20 @@ TARGET static void queries_3_avx2(const float *a, const float *b, float *c, cons
 }
 
 /* 2 tokens x 16 features, 64 deep */
-TARGET static void queries_2_avx2(const float *a, const float *b, float *c, const size_t *at)
+TILE TARGET static void queries_2_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2654,17 +2698,17 @@ TARGET static void queries_2_avx2(const float *a, const float *b, float *c, cons
 }
 
 /* 1 tokens x 16 features, 64 deep */
-TARGET static void queries_1_avx2(const float *a, const float *b, float *c, const size_t *at)
+TILE TARGET static void queries_1_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2781,7 +2825,7 @@ struct tile_avx2 {
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
 /* 6 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
@@ -2789,22 +2833,22 @@ TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, fl
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2829,21 +2873,21 @@ TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, fl
 }
 
 /* 3 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_3_2x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_3_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2862,18 +2906,18 @@ TARGET static void scores_3_2x_avx2(const float *a, const float *b, float *c, fl
 }
 
 /* 2 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2890,15 +2934,15 @@ TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, fl
 }
 
 /* 1 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2925,7 +2969,7 @@ TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, fl
 }
 
 /* 6 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
@@ -2933,22 +2977,22 @@ TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, c
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -2975,21 +3019,21 @@ TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, c
 }
 
 /* 3 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_3_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_3_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -3010,18 +3054,18 @@ TARGET static void weights_3_2x_avx2(const float *a, const float *b, float *c, c
 }
 
 /* 2 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -3040,15 +3084,15 @@ TARGET static void weights_2_2x_avx2(const float *a, const float *b, float *c, c
 }
 
 /* 1 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -3065,7 +3109,7 @@ TARGET static void weights_1_2x_avx2(const float *a, const float *b, float *c, c
 }
 
 /* the same for the very first 6 keys: their largest score becomes m */
-TARGET static int first_6_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+TILE TARGET static int first_6_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
@@ -3073,22 +3117,22 @@ TARGET static int first_6_2x_avx2(const float *a, const float *b, float *c, floa
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
         a += 2;
         b += 32;
     }
@@ -3192,7 +3236,7 @@ TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, floa
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
 
 /* 6 features x 16 queries over a block of keys */
-TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
+TILE TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     vec c_0_0, c_0_1;
     vec c_1_0, c_1_1;
@@ -3215,33 +3259,33 @@ TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, in
         c_4_0 = vec_zero(); c_4_1 = vec_zero();
         c_5_0 = vec_zero(); c_5_1 = vec_zero();
     }
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
         a += 32;
         b += 32;
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
         a += 16;
         b += 16;
     }
@@ -3254,7 +3298,7 @@ TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, in
 }
 
 /* 5 features x 16 queries over a block of keys */
-TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
+TILE TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     vec c_0_0, c_0_1;
     vec c_1_0, c_1_1;
@@ -3274,30 +3318,30 @@ TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, in
         c_3_0 = vec_zero(); c_3_1 = vec_zero();
         c_4_0 = vec_zero(); c_4_1 = vec_zero();
     }
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
         a += 32;
         b += 32;
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
         a += 16;
         b += 16;
     }
@@ -3353,7 +3397,7 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
 /* 14 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
@@ -3369,38 +3413,38 @@ TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, f
     vec c_11_0 = vec_zero();
     vec c_12_0 = vec_zero();
     vec c_13_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[16], b_0);
+        vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
+        vec_row_1(c_4_0, a[64], b_0);
+        vec_row_1(c_5_0, a[80], b_0);
+        vec_row_1(c_6_0, a[96], b_0);
+        vec_row_1(c_7_0, a[112], b_0);
+        vec_row_1(c_8_0, a[128], b_0);
+        vec_row_1(c_9_0, a[144], b_0);
+        vec_row_1(c_10_0, a[160], b_0);
+        vec_row_1(c_11_0, a[176], b_0);
+        vec_row_1(c_12_0, a[192], b_0);
+        vec_row_1(c_13_0, a[208], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0);
+        vec_row_1(c_4_0, a[65], b_0);
+        vec_row_1(c_5_0, a[81], b_0);
+        vec_row_1(c_6_0, a[97], b_0);
+        vec_row_1(c_7_0, a[113], b_0);
+        vec_row_1(c_8_0, a[129], b_0);
+        vec_row_1(c_9_0, a[145], b_0);
+        vec_row_1(c_10_0, a[161], b_0);
+        vec_row_1(c_11_0, a[177], b_0);
+        vec_row_1(c_12_0, a[193], b_0);
+        vec_row_1(c_13_0, a[209], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3439,7 +3483,7 @@ TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, f
 }
 
 /* 7 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
@@ -3448,24 +3492,24 @@ TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, fl
     vec c_4_0 = vec_zero();
     vec c_5_0 = vec_zero();
     vec c_6_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[16], b_0);
+        vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
+        vec_row_1(c_4_0, a[64], b_0);
+        vec_row_1(c_5_0, a[80], b_0);
+        vec_row_1(c_6_0, a[96], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0);
+        vec_row_1(c_4_0, a[65], b_0);
+        vec_row_1(c_5_0, a[81], b_0);
+        vec_row_1(c_6_0, a[97], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3490,24 +3534,24 @@ TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, fl
 }
 
 /* 4 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
     vec c_2_0 = vec_zero();
     vec c_3_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[16], b_0);
+        vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3526,18 +3570,18 @@ TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, fl
 }
 
 /* 2 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_2_1x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_2_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[16], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3552,15 +3596,15 @@ TARGET static void scores_2_1x_avx2(const float *a, const float *b, float *c, fl
 }
 
 /* 1 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
     vec c_0_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        vec_row_1(c_0_0, a[0], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3587,7 +3631,7 @@ TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, fl
 }
 
 /* 14 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
@@ -3603,38 +3647,38 @@ TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, 
     vec c_11_0 = vec_zero();
     vec c_12_0 = vec_zero();
     vec c_13_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[16], b_0);
+        vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
+        vec_row_1(c_4_0, a[64], b_0);
+        vec_row_1(c_5_0, a[80], b_0);
+        vec_row_1(c_6_0, a[96], b_0);
+        vec_row_1(c_7_0, a[112], b_0);
+        vec_row_1(c_8_0, a[128], b_0);
+        vec_row_1(c_9_0, a[144], b_0);
+        vec_row_1(c_10_0, a[160], b_0);
+        vec_row_1(c_11_0, a[176], b_0);
+        vec_row_1(c_12_0, a[192], b_0);
+        vec_row_1(c_13_0, a[208], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0);
+        vec_row_1(c_4_0, a[65], b_0);
+        vec_row_1(c_5_0, a[81], b_0);
+        vec_row_1(c_6_0, a[97], b_0);
+        vec_row_1(c_7_0, a[113], b_0);
+        vec_row_1(c_8_0, a[129], b_0);
+        vec_row_1(c_9_0, a[145], b_0);
+        vec_row_1(c_10_0, a[161], b_0);
+        vec_row_1(c_11_0, a[177], b_0);
+        vec_row_1(c_12_0, a[193], b_0);
+        vec_row_1(c_13_0, a[209], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3674,7 +3718,7 @@ TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, 
 }
 
 /* 7 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_7_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_7_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
@@ -3683,24 +3727,24 @@ TARGET static void weights_7_1x_avx2(const float *a, const float *b, float *c, c
     vec c_4_0 = vec_zero();
     vec c_5_0 = vec_zero();
     vec c_6_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[16], b_0);
+        vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
+        vec_row_1(c_4_0, a[64], b_0);
+        vec_row_1(c_5_0, a[80], b_0);
+        vec_row_1(c_6_0, a[96], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0);
+        vec_row_1(c_4_0, a[65], b_0);
+        vec_row_1(c_5_0, a[81], b_0);
+        vec_row_1(c_6_0, a[97], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3726,24 +3770,24 @@ TARGET static void weights_7_1x_avx2(const float *a, const float *b, float *c, c
 }
 
 /* 4 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
     vec c_2_0 = vec_zero();
     vec c_3_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[16], b_0);
+        vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3763,18 +3807,18 @@ TARGET static void weights_4_1x_avx2(const float *a, const float *b, float *c, c
 }
 
 /* 2 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_2_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_2_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[16], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3790,15 +3834,15 @@ TARGET static void weights_2_1x_avx2(const float *a, const float *b, float *c, c
 }
 
 /* 1 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        vec_row_1(c_0_0, a[0], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3812,7 +3856,7 @@ TARGET static void weights_1_1x_avx2(const float *a, const float *b, float *c, c
 }
 
 /* the same for the very first 14 keys: their largest score becomes m */
-TARGET static int first_14_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+TILE TARGET static int first_14_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
 {
     vec c_0_0 = vec_zero();
     vec c_1_0 = vec_zero();
@@ -3828,38 +3872,38 @@ TARGET static int first_14_1x_avx2(const float *a, const float *b, float *c, flo
     vec c_11_0 = vec_zero();
     vec c_12_0 = vec_zero();
     vec c_13_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[16], b_0);
+        vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
+        vec_row_1(c_4_0, a[64], b_0);
+        vec_row_1(c_5_0, a[80], b_0);
+        vec_row_1(c_6_0, a[96], b_0);
+        vec_row_1(c_7_0, a[112], b_0);
+        vec_row_1(c_8_0, a[128], b_0);
+        vec_row_1(c_9_0, a[144], b_0);
+        vec_row_1(c_10_0, a[160], b_0);
+        vec_row_1(c_11_0, a[176], b_0);
+        vec_row_1(c_12_0, a[192], b_0);
+        vec_row_1(c_13_0, a[208], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0);
+        vec_row_1(c_4_0, a[65], b_0);
+        vec_row_1(c_5_0, a[81], b_0);
+        vec_row_1(c_6_0, a[97], b_0);
+        vec_row_1(c_7_0, a[113], b_0);
+        vec_row_1(c_8_0, a[129], b_0);
+        vec_row_1(c_9_0, a[145], b_0);
+        vec_row_1(c_10_0, a[161], b_0);
+        vec_row_1(c_11_0, a[177], b_0);
+        vec_row_1(c_12_0, a[193], b_0);
+        vec_row_1(c_13_0, a[209], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
         a += 2;
         b += 32;
     }
@@ -3964,7 +4008,7 @@ TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, floa
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
 
 /* 8 features x 8 queries over a block of keys */
-TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
+TILE TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     vec c_0_0;
     vec c_1_0;
@@ -3993,39 +4037,39 @@ TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, in
         c_6_0 = vec_zero();
         c_7_0 = vec_zero();
     }
-    vec a_k, b_0;
+    vec b_0;
     for (; depth >= 2; depth -= 2) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[1], b_0);
+        vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0);
+        vec_row_1(c_4_0, a[4], b_0);
+        vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0);
+        vec_row_1(c_7_0, a[7], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        vec_row_1(c_1_0, a[17], b_0);
+        vec_row_1(c_2_0, a[18], b_0);
+        vec_row_1(c_3_0, a[19], b_0);
+        vec_row_1(c_4_0, a[20], b_0);
+        vec_row_1(c_5_0, a[21], b_0);
+        vec_row_1(c_6_0, a[22], b_0);
+        vec_row_1(c_7_0, a[23], b_0);
+        vec_row_1(c_0_0, a[16], b_0);
         a += 32;
         b += 32;
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        vec_row_1(c_0_0, a[0], b_0);
+        vec_row_1(c_1_0, a[1], b_0);
+        vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0);
+        vec_row_1(c_4_0, a[4], b_0);
+        vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0);
+        vec_row_1(c_7_0, a[7], b_0);
         a += 16;
         b += 16;
     }
@@ -4201,7 +4245,7 @@ TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
 
 /* 6 tokens x 16 features, 64 deep */
-TARGET static void output_6_avx2(const float *a, const float *b, float *c)
+TILE TARGET static void output_6_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
@@ -4209,22 +4253,22 @@ TARGET static void output_6_avx2(const float *a, const float *b, float *c)
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
     vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
         a += 32;
         b += 32;
     }
@@ -4237,27 +4281,27 @@ TARGET static void output_6_avx2(const float *a, const float *b, float *c)
 }
 
 /* 5 tokens x 16 features, 64 deep */
-TARGET static void output_5_avx2(const float *a, const float *b, float *c)
+TILE TARGET static void output_5_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
     vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
         a += 32;
         b += 32;
     }
@@ -4269,21 +4313,21 @@ TARGET static void output_5_avx2(const float *a, const float *b, float *c)
 }
 
 /* 3 tokens x 16 features, 64 deep */
-TARGET static void output_3_avx2(const float *a, const float *b, float *c)
+TILE TARGET static void output_3_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
         a += 32;
         b += 32;
     }
@@ -4293,18 +4337,18 @@ TARGET static void output_3_avx2(const float *a, const float *b, float *c)
 }
 
 /* 2 tokens x 16 features, 64 deep */
-TARGET static void output_2_avx2(const float *a, const float *b, float *c)
+TILE TARGET static void output_2_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
     vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
         a += 32;
         b += 32;
     }
@@ -4313,15 +4357,15 @@ TARGET static void output_2_avx2(const float *a, const float *b, float *c)
 }
 
 /* 1 tokens x 16 features, 64 deep */
-TARGET static void output_1_avx2(const float *a, const float *b, float *c)
+TILE TARGET static void output_1_avx2(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
         b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
         a += 32;
         b += 32;
     }
@@ -4485,6 +4529,10 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #undef vec_zero
 #undef vec_splat
 #undef vec_fma
+#undef TILE
+#undef vec_sees
+#undef vec_row_1
+#undef vec_row_2
 #undef vec_add
 #undef vec_sub
 #undef vec_mul
