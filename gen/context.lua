@@ -138,8 +138,10 @@ end
 -- in the text. Rounded to hundreds; nil where nothing was measured.
 function helpers.code_bytes(text, rates)
     local function count(pattern) return select(2, text:gsub(pattern, "")) end
+    local statements = count(";")
+    for vecs in text:gmatch("vec_row_(%d)") do statements = statements + tonumber(vecs) end -- a broadcast and these
     local bytes = rates.loop * count("for %(") + rates.transpose * count("transpose[%w_]*%(") +
-        rates.statement * count(";")
+        rates.statement * statements
     return bytes > 0 and math.floor(bytes / 100 + 0.5) * 100 or nil
 end
 

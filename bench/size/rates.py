@@ -15,7 +15,11 @@ import subprocess
 import sys
 import tempfile
 
-COUNTED = [re.compile(r"for \("), re.compile(r"transpose[A-Za-z0-9_]*\("), re.compile(";")]
+COUNTED = [
+    lambda text: len(re.findall(r"for \(", text)),
+    lambda text: len(re.findall(r"transpose[A-Za-z0-9_]*\(", text)),
+    lambda text: text.count(";") + sum(int(vecs) for vecs in re.findall(r"vec_row_(\d)", text)),
+]
 
 
 def measure(attngen, compilers, specs):
@@ -37,7 +41,7 @@ def measure(attngen, compilers, specs):
                     for line in listing.stdout.splitlines():
                         isa, size_there = line.split()
                         if isa in text:
-                            counts = [len(pattern.findall(text[isa])) for pattern in COUNTED]
+                            counts = [count(text[isa]) for count in COUNTED]
                             rows.setdefault((isa, compiler), []).append((counts, int(size_there), f"{name}, {size}"))
     return rows
 

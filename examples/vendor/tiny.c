@@ -36,7 +36,7 @@
  *     values lie [head][token][16]: a head's width fills whole vectors
  *     one part of attend: 1 head x 4 query blocks
  *   avx2
- *     code: about 20600 bytes by gcc 12 -O2, 27000 bytes by clang 14 -O2
+ *     code: about 25800 bytes by gcc 12 -O2, 32400 bytes by clang 14 -O2
  *     stack: at most 4032 bytes at -O1 and above, 32704 at -O0
  *     8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
  *     query block 16: 2 vectors, the cheapest tiles for seq_len 32
