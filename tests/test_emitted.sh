@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 # The emitted pair as a compiler, a linker and a user's program meet it: no warnings, no symbols but its own, nothing
 # from libc but memcpy and memset, no mutable state, -ffast-math refused, the header good for C++, several pairs in one
-# program, threads that change no bit, and nothing for ASan, UBSan and TSan to say. Left out on purpose: whether the
+# program, threads that change no bit, nothing for ASan, UBSan and TSan to say, and ASan seeing a read behind x. Left out on purpose: whether the
 # numbers are right; attnrun's reference knows, and the vectors, the sweep and the mutants ask it.
 #
 #   tests/test_emitted.sh [KIND…]      ATTNGEN, ATTNRUN  CC=gcc  CLANG=clang  CXX=g++  JOBS=N
 #
-# KIND: warnings native refused symbols headers program other_machine sanitized; all of them if not given.
+# KIND: warnings native refused symbols headers program other_machine short sanitized; all of them if not given.
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-build}
@@ -83,6 +83,25 @@ one_program() {
 # A machine that is not x86: only the scalar code is there, and it compiles too (as far as clang can tell from here).
 one_other_machine() {
     compile "$1" "$2 $strict -O1 -ffreestanding -nostdlibinc" || fail "$1 with $2"
+}
+
+# A number short of x, one call for each instruction set of the machine: ASan stops it where it is read.
+one_short() {
+    # shellcheck disable=SC2086
+    $2 -I"$work" -o "$result.program" "$root/tests/short_input.c" "$work/$1.c" >"$log" 2>&1 || fail "short_input with $2"
+    seen=0
+    for isa in 1 2 3; do
+        "$result.program" $isa 0 >"$log" 2>&1
+        case $? in
+        0) ;;
+        2) continue ;;
+        *) fail "$2: instruction set $isa with all of x" ;;
+        esac
+        "$result.program" $isa 1 >"$log" 2>&1 && fail "$2: instruction set $isa computes with an x too short"
+        grep -q 'heap-buffer-overflow' "$log" || fail "$2: instruction set $isa, not what was expected of ASan"
+        seen=$((seen + 1))
+    done
+    [ $seen -gt 0 ] || fail "$2: no instruction set"
 }
 
 check_sanitized() { # NAME-OR-PATH COMPILER_AND_FLAGS OPTION...
@@ -218,6 +237,16 @@ add_other_machine() {
     done
 }
 
+add_short() {
+    for cc in $compilers; do
+        if runs_with "$cc" -fsanitize=address; then
+            for level in -O0 -O2; do job short tiny "$cc" $level -g -fsanitize=address; done
+        else
+            skip "an input too short under ASan: $cc cannot build such programs here"
+        fi
+    done
+}
+
 # Generator and runtime are built with the sanitizers as well, once.
 add_sanitized() {
     flags="-fsanitize=address,undefined"
@@ -254,7 +283,7 @@ add_sanitized() {
 }
 
 # shellcheck disable=SC2048 # words
-for kind in ${*:-warnings native refused symbols headers program other_machine sanitized}; do
+for kind in ${*:-warnings native refused symbols headers program other_machine short sanitized}; do
     "add_$kind"
 done
 
