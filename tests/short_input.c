@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A user's mistake: examples/tiny with an x that lacks the last MISSING of its numbers, by the instruction set ISA. Under ASan the
- * call must be stopped at the read behind x, whatever the kernel is written in; test_emitted.sh asks for it.
+/* A user's mistake: examples/tiny with an x that lacks the last MISSING of its numbers, by the instruction set ISA. Under
+ * ASan the call must be stopped at the read behind x, whatever the kernel is written in; test_emitted.sh asks for it.
  *
  *   short_input ISA MISSING      exit code 0: computed; 2: the instruction set is not there
  */

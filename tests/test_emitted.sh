@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The emitted pair as a compiler, a linker and a user's program meet it: no warnings, no symbols but its own, nothing
 # from libc but memcpy and memset, no mutable state, -ffast-math refused, the header good for C++, several pairs in one
-# program, threads that change no bit, nothing for ASan, UBSan and TSan to say, and ASan seeing a read behind x. Left out on purpose: whether the
-# numbers are right; attnrun's reference knows, and the vectors, the sweep and the mutants ask it.
+# program, threads that change no bit, nothing for ASan, UBSan and TSan to say, and ASan seeing a read behind x. Left out
+# on purpose: whether the numbers are right; attnrun's reference knows, and the vectors, the sweep and the mutants ask it.
 #
 #   tests/test_emitted.sh [KIND…]      ATTNGEN, ATTNRUN  CC=gcc  CLANG=clang  CXX=g++  JOBS=N
 #
@@ -90,7 +90,7 @@ one_short() {
     # shellcheck disable=SC2086
     $2 -I"$work" -o "$result.program" "$root/tests/short_input.c" "$work/$1.c" >"$log" 2>&1 || fail "short_input with $2"
     seen=0
-    for isa in 1 2 3; do
+    for isa in 1 2 3 5; do # scalar, avx2, avx512, neon: what a pair has by default
         "$result.program" $isa 0 >"$log" 2>&1
         case $? in
         0) ;;

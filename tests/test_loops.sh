@@ -83,7 +83,7 @@ check "attngen" "$ATTNGEN" --isa avx2 -o . narrow.layer odd.layer deep.layer
 seen=
 for compiler in ${COMPILERS:-gcc gcc-11 gcc-12 clang clang-14 clang-19}; do
     if ! program=$(command -v "$compiler"); then
-        skip "no $compiler" 6
+        case $compiler in clang*) skip "no $compiler" 6 ;; *) skip "no $compiler" 12 ;; esac
         continue
     fi
     program=$(readlink -f "$program")
