@@ -67,7 +67,7 @@ static void push_panels(struct emit *emit, const char *name, const struct plan_p
         return;
     emit_begin_table(emit, name);
     PUSH_FIELDS(emit, g, panels_fields);
-    emit_set_boolean(emit, "shares_tiles", g->shares_tiles);
+    emit_set_string(emit, "tiles", g->tiles);
     emit_end(emit);
 }
 
@@ -141,6 +141,7 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
     emit_set_boolean(emit, "ends_turns", p->isa->ends_turns);
     emit_set_boolean(emit, "z_rows", p->z_rows);
+    emit_set_boolean(emit, "z_in_q", p->z_in_q);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);

@@ -25,6 +25,8 @@
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
 #define UNROLL_PREFETCH 8        /* long enough a turn that one line a turn is about a panel while a row group passes */
 #define LINE_FLOATS 16           /* a cache line */
+#define WAY_FLOATS 1024          /* a way of L1: lines that far apart share a set */
+#define ROWS_IN_A_SET 7          /* of 8 ways. Measured on Zen 4 at d_model 1024: 8 rows take 10 % longer, 12 rows 2.2 times as long */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
 #define VALUE_BLOCKS_FILL 0.9    /* the least share of lanes that tokens fill, for wide values to lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
@@ -94,7 +96,7 @@ static void make_small(struct plan_request *request)
     choices.value[PLAN_UNROLL] = 1;
     choices.value[PLAN_QUERY_VECS] = 1;
     choices.value[PLAN_PREFETCH] = PLAN_OFF;
-    choices.value[PLAN_VALUE_LAYOUT] = PLAN_VALUE_ROW_LAYOUT;
+    choices.value[PLAN_VALUE_LAYOUT] = PLAN_ROWS;
     plan_request_add(request, &choices);
 }
 
@@ -131,6 +133,15 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
 static int64_t tile_rows(const struct isa *isa, int64_t vecs)
 {
     return most(1, least(16, (isa->registers - vecs - 1) / vecs));
+}
+
+/* Most rows, that many floats apart, of which L1 keeps a line each while a tile reads along them. */
+static int64_t rows_apart(int64_t stride)
+{
+    int64_t sets = 1; /* that the rows' lines fall into, in turn */
+    while (sets < WAY_FLOATS && stride * sets % WAY_FLOATS != 0)
+        sets *= 2;
+    return ROWS_IN_A_SET * sets;
 }
 
 /* The same for scores, sums and values in blocks. In small code strips along a mask's edge are LANES keys long: tiles that
@@ -216,19 +227,21 @@ static double even_cost(const struct isa *isa, int64_t total, int64_t rows, int6
 }
 
 /* Rows of a panel's tiles: near-equal parts of a query block. */
-static int64_t panel_rows(const struct plan_request *request, const struct isa *isa, int64_t vecs, int64_t block)
+static int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
+                          int64_t vecs)
 {
-    return near_equal(block, asked_within(request, PLAN_PANEL_ROWS, tile_rows(isa, vecs)));
+    const int64_t fit = tile_rows(p->isa, vecs), apart = g->a_k == 1 ? rows_apart(g->a_row) : fit;
+    return near_equal(p->block, least(asked_or(request, PLAN_PANEL_ROWS, apart), fit));
 }
 
-/* What a product of `tokens` and `columns` costs in panels of `vecs` vectors, in slots of multiply-adds of one vector a step
+/* What g costs for that many tokens in panels of `vecs` vectors, in slots of multiply-adds of one vector a step
  * of the reduction: whole blocks of tokens and a smaller one, full panels and a narrower one that keeps their tiles'
  * height. */
-static double panels_cost(const struct plan_request *request, const struct plan_isa *p, int64_t columns, int64_t depth,
-                          int64_t tokens, int64_t vecs)
+static double panels_cost(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
+                          int64_t depth, int64_t tokens, int64_t vecs)
 {
-    const int64_t total = ceil_div(columns, p->lanes), tail = total % vecs;
-    const int64_t rows = panel_rows(request, p->isa, vecs, p->block);
+    const int64_t total = ceil_div(g->columns, p->lanes), tail = total % vecs;
+    const int64_t rows = panel_rows(request, p, g, vecs);
     const struct { int64_t vecs, panels; } kinds[2] = {{vecs, total / vecs}, {tail, 1}};
     double cost = 0;
     for (int i = 0; i < (tail > 0 ? 2 : 1); i++)
@@ -238,14 +251,14 @@ static double panels_cost(const struct plan_request *request, const struct plan_
     return cost;
 }
 
-/* Vectors in a panel of `columns` columns. */
-static int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_isa *p, int64_t columns, int64_t depth,
-                                 int64_t tokens)
+/* Vectors in a panel. */
+static int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
+                                 int64_t depth, int64_t tokens)
 {
     int64_t best = 1;
     double best_cost = 0;
-    for (int64_t vecs = 1; vecs <= least(4, ceil_div(columns, p->lanes)); vecs++) {
-        const double cost = panels_cost(request, p, columns, depth, tokens, vecs);
+    for (int64_t vecs = 1; vecs <= least(4, ceil_div(g->columns, p->lanes)); vecs++) {
+        const double cost = panels_cost(request, p, g, depth, tokens, vecs);
         if (vecs == 1 || cost < best_cost) {
             best = vecs;
             best_cost = cost;
@@ -255,9 +268,9 @@ static int64_t choose_panel_vecs(const struct plan_request *request, const struc
 }
 
 /* In small code: one shape, of the fewest vectors that give it enough accumulators. */
-static int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t block)
+static int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t rows)
 {
-    return least(ceil_div(columns, isa->lanes), ceil_div(FMA_LATENCY * isa->fma_ports, block));
+    return least(ceil_div(columns, isa->lanes), ceil_div(FMA_LATENCY * isa->fma_ports, rows));
 }
 
 static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
@@ -290,10 +303,10 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     if (is_asked(request, PLAN_PANEL_VECS))
         g->vecs = asked_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
     else if (small(request))
-        g->vecs = small_panel_vecs(p->isa, g->columns, p->block);
+        g->vecs = small_panel_vecs(p->isa, g->columns, least(p->block, rows_apart(g->a_row)));
     else
-        g->vecs = choose_panel_vecs(request, p, g->columns, least(g->depth, depth_most), tokens);
-    g->rows = panel_rows(request, p->isa, g->vecs, p->block);
+        g->vecs = choose_panel_vecs(request, p, g, least(g->depth, depth_most), tokens);
+    g->rows = panel_rows(request, p, g, g->vecs);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
     const int64_t width = g->vecs * p->lanes;
     g->panels = ceil_div(g->columns, width);
@@ -336,6 +349,7 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
 struct projection {
     int64_t heads, d;      /* of the result */
     bool by_head;          /* each head has a matrix of its own, else one has the columns of all */
+    bool side_by_side;     /* the heads of a token lie so whatever d is, with nothing between tokens: as Z does */
     int64_t depth, input;  /* of one reduction; columns of the input */
     int64_t a_group;       /* columns of the input from head to head */
     int64_t tokens, batch; /* of a full sequence; most that are projected together */
@@ -347,6 +361,7 @@ static struct projection of_queries(const struct plan_isa *p, const struct layer
         .heads = layer->h,
         .d = p->fold->d_score,
         .by_head = layer->split || p->fold->scores, /* a folded matrix is made from two of one head */
+        .side_by_side = p->z_in_q,
         .depth = layer->d_in_q,
         .input = layer->d_model,
         .a_group = layer->split ? layer->d_in_q : 0,
@@ -371,11 +386,11 @@ static struct projection of_source(const struct plan_isa *p, const struct layer 
 
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders. Tokens
  * lie [head][token][d] where a vector never holds parts of two heads (or where a head has a matrix of its own), which
- * attention reads faster, else [token][head][d]. */
+ * attention reads faster, else [token][head][d], as they always do where Z takes their place. */
 static void plan_rows(struct plan_panels *g, const struct projection *of, const struct plan_request *request,
                       const struct plan_isa *p, int64_t *row, int64_t *head)
 {
-    const bool arrays = of->by_head || of->d % p->lanes == 0;
+    const bool arrays = !of->side_by_side && (of->by_head || of->d % p->lanes == 0);
     g->depth = of->depth;
     g->taps = 1;
     g->groups = of->by_head ? of->heads : 1;
@@ -384,18 +399,29 @@ static void plan_rows(struct plan_panels *g, const struct projection *of, const 
     g->a_k = 1;
     g->a_group = of->a_group;
     g->a_block = of->input * p->block;
-    *row = row_stride(p, arrays ? of->d : g->columns);
+    *row = of->side_by_side ? of->heads * of->d : row_stride(p, arrays ? of->d : of->heads * of->d);
     *head = arrays ? most(of->tokens, of->batch) * *row : of->d;
     g->c_row = *row;
-    g->c_group = arrays ? *head : 0;
+    g->c_group = arrays || of->by_head ? *head : 0;
     g->c_split = arrays && !of->by_head && of->heads > 1 ? of->d : 0;
     plan_panels(g, request, p, of->tokens, of->batch);
 }
 
-/* Floats that rows take, `heads` arrays or one. */
+/* Floats that rows take, `heads` arrays or one: heads lie further apart than a row is long, or within it. */
 static int64_t rows_size(const struct plan_panels *g, int64_t heads, int64_t tokens, int64_t batch)
 {
-    return (g->c_group > 0 ? heads : 1) * most(tokens, batch) * g->c_row;
+    return (g->c_group >= g->c_row ? heads : 1) * most(tokens, batch) * g->c_row;
+}
+
+/* Where attention leaves Z: as it has it, a block of queries along the lanes, or turned into rows. A panel of W_O passes all of
+ * a block, of which the numbers of one tile's tokens lie far apart. */
+static void plan_z(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const int64_t block = layer->h * p->fold->d_z * p->block;
+    const bool stays = block * (int64_t)sizeof(float) <= (int64_t)p->isa->l1d_bytes / 2;
+    const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
+    p->z_rows = layer->w_o != W_O_DENSE || asked_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
+    p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !p->fold->q_is_k && p->fold->d_score == p->fold->d_z;
 }
 
 static void plan_output(struct plan_panels *g, const struct layer *layer, const struct plan_request *request,
@@ -465,7 +491,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         return;
     const bool asked = is_asked(request, PLAN_PREFETCH);
     p->ask_rows = ceil_div(ASK_CYCLES * p->isa->fma_ports * p->lanes, LINE_FLOATS);
-    const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + layer->d_v)
+    const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v))
                         + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
     if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->at_once && p->k.exists &&
         (p->v.exists || p->v_t.depth > 0))
@@ -521,9 +547,11 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
     if (alive)
         outputs = inputs;
     const int64_t tokens = p->z_rows ? p->z_front + most(layer->seq_len, p->batch_rows) + p->z_back : p->query_blocks * p->block;
-    p->z = layer->w_o != W_O_NONE ? place(&outputs, tokens * z_columns) : 0;
+    p->z = layer->w_o != W_O_NONE && !p->z_in_q ? place(&outputs, tokens * z_columns) : 0;
     int64_t next = most(inputs, outputs);
     p->q_all = !p->q.exists ? 0 : place(&next, rows_size(&p->q, layer->h, layer->seq_len, p->batch_rows));
+    if (p->z_in_q)
+        p->z = p->q_all;
     p->keys = !p->k.exists ? 0 : place(&next, rows_size(&p->k, layer->h_kv, layer->source_len, p->batch_sources));
     p->values = alive ? p->s_t
               : p->value_blocks ? place(&next, p->source_blocks * p->block * layer->h_kv * layer->d_v)
@@ -648,7 +676,9 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
 {
     if (!g->exists)
         return;
-    if (g->c_group == 0)
+    if (g == &p->q && p->z_in_q)
+        reason(p, "%s lie [token][head][" D64 "], where Z takes their place tile by tile, read row by row", name, width);
+    else if (g->c_group == 0)
         reason(p, "%s lie [token][head][" D64 "], so that no head is padded to whole vectors", name, width);
     else
         reason(p, "%s lie [head][token][" D64 "]: %s", name, width,
@@ -698,8 +728,10 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
                p->v_t.depth == 0 ? ": the transposed input itself" : "");
     if (p->z_rows && layer->w_o == W_O_DENSE)
         reason(p, "Z lies [token][head][feature]: %s",
-               p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
-                                              : "so few tokens would be spread over cache lines that they do not fill");
+               is_asked(&p->request, PLAN_Z_LAYOUT) ? "as asked"
+               : p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
+               : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
+                                               : "a query block of it fills more than half of L1, rows of a tile do not");
     if (p->ahead > 0)
         reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->ahead, plural(p->ahead),
                p->value_blocks ? "" : " and values");
@@ -718,6 +750,19 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
            a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) && a->tail_vecs == b->tail_vecs &&
            a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k && a->c_row == b->c_row &&
            (a->c_split > 0) == (b->c_split > 0) && a->prefetch == b->prefetch;
+}
+
+/* Named as the templates name them. */
+static void share_tiles(struct plan_isa *p)
+{
+    struct plan_panels *const all[] = {&p->q, &p->k, &p->v, &p->o};
+    static const char *const names[] = {"queries", "keys", "inputs", "output"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        all[i]->tiles = names[i];
+        for (size_t j = i; j-- > 0;)
+            if (alike(all[i], all[j]))
+                all[i]->tiles = all[j]->tiles;
+    }
 }
 
 static void plan_values(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -804,14 +849,15 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->block = p->vecs * p->lanes;
     /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
     const int64_t rows = rows_fit(request, isa, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
-    p->rows = asked_within(request, PLAN_SCORE_ROWS, rows);
-    p->rows_single = p->vecs == 1 ? p->rows : rows_single;
+    const int64_t apart = p->fold->scores ? rows_apart(layer->d_source) : rows_single; /* keys are the input's own rows */
+    p->rows = least(asked_or(request, PLAN_SCORE_ROWS, apart), rows);
+    p->rows_single = p->vecs == 1 ? p->rows : least(rows_single, apart);
     p->rows_step = small(request) ? SMALL_ROWS_STEP : 2;
     p->at_once = !small(request);
     int64_t (*const part)(int64_t, int64_t) = small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, asked_within(request, PLAN_VALUE_ROWS, rows));
     p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
-    p->value_blocks = asked_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_VALUE_BLOCK_LAYOUT;
+    p->value_blocks = asked_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->two_pass = asked_or(request, PLAN_SOFTMAX, PLAN_ONE_PASS) == PLAN_TWO_PASS;
 
     if (!small(request) || is_asked(request, PLAN_BATCH_ROWS))
@@ -831,6 +877,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
     p->part_blocks = least(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
+    plan_z(p, layer, request);
     if (!p->fold->q_is_k) {
         const struct projection of = of_queries(p, layer);
         plan_rows(&p->q, &of, request, p, &p->q_row, &p->q_head);
@@ -843,13 +890,11 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
     }
     plan_values(p, layer, request);
-    p->z_rows = layer->w_o != W_O_DENSE || 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len;
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
-    p->k.shares_tiles = alike(&p->k, &p->q);
-    p->v.shares_tiles = alike(&p->v, p->k.exists ? &p->k : &p->q);
+    share_tiles(p);
     place_scratch(p, layer);
     bound_stack(p, layer);
     explain_choices(p, layer, small(request));

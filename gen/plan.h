@@ -56,7 +56,7 @@ struct plan_panels {
     int64_t prefetch;     /* cache lines of the next panel that a loop turn asks for; 0: none */
     int64_t part_panels;  /* panels in one part */
     int64_t w, b;         /* offsets in the packed block, floats */
-    bool shares_tiles;    /* alike in all that tiles depend on: keys to queries, values to keys, or to queries where no keys are */
+    const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in all that tiles depend on */
 };
 
 /* A product C^T = W^T A^T, of values in blocks: features as rows, tokens along the lanes. */
@@ -105,6 +105,7 @@ struct plan_isa {
     struct plan_lanes v_t; /* values with tokens along the lanes, where value_blocks */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block of tokens][head][feature][token] */
+    bool z_in_q;         /* Z [token][head][feature] lies where the queries were: a tile's are read before its Z is written */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
     int64_t q_row, q_head;  /* strides of queries between tokens and heads */

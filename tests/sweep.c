@@ -139,7 +139,7 @@ struct draft {
     bool scale_given, bias, scores, out_in;
     int64_t unroll, query_vecs, key_block, group_rows, depth_slab; /* 0: not given */
     int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows; /* likewise */
-    const char *fold, *prefetch, *value_layout, *softmax, *size; /* NULL: not given */
+    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size; /* NULL: not given */
     bool crowded; /* called with a batch of many short sequences */
 };
 
@@ -283,6 +283,7 @@ static void draw_plan(struct dice *dice, struct draft *d)
     d->fold = word_or_none(dice, "on", "off");
     d->prefetch = word_or_none(dice, "on", "off");
     d->value_layout = word_or_none(dice, "blocks", "rows");
+    d->z_layout = word_or_none(dice, "blocks", "rows");
     if (chance(dice, 0.5))
         d->depth_slab = chance(dice, 0.5) ? between(dice, 1, 20) : near_edge(dice, 140);
     draw_tiles(dice, d);
@@ -384,6 +385,7 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_given(text, "plan.fold", d->fold);
     add_given(text, "plan.prefetch", d->prefetch);
     add_given(text, "plan.value_layout", d->value_layout);
+    add_given(text, "plan.z_layout", d->z_layout);
     add_number(text, "plan.panel_vecs", d->panel_vecs, 0);
     add_number(text, "plan.panel_rows", d->panel_rows, 0);
     add_number(text, "plan.panel_depth", d->panel_depth, 0);
@@ -678,6 +680,7 @@ static bool is(const char *word, const char *what)
     F("plan.depth_slab", d->depth_slab > 0) F("plan.fold on", is(d->fold, "on")) F("plan.fold off", is(d->fold, "off")) \
     F("plan.prefetch on", is(d->prefetch, "on")) F("plan.prefetch off", is(d->prefetch, "off")) \
     F("plan.value_layout blocks", is(d->value_layout, "blocks")) F("plan.value_layout rows", is(d->value_layout, "rows")) \
+    F("plan.z_layout blocks", is(d->z_layout, "blocks")) F("plan.z_layout rows", is(d->z_layout, "rows")) \
     F("plan.panel_vecs", d->panel_vecs > 0) F("plan.panel_rows", d->panel_rows > 0) \
     F("plan.panel_depth", d->panel_depth > 0) F("plan.lane_rows", d->lane_rows > 0) \
     F("plan.score_rows", d->score_rows > 0) F("plan.value_rows", d->value_rows > 0) \
@@ -685,6 +688,8 @@ static bool is(const char *word, const char *what)
     F("plan.size small", is(d->size, "small")) F("plan.size small alone", is(d->size, "small") && !d->fold && !d->prefetch) \
     F("many short sequences", d->crowded) \
     F("many short sequences in blocks", d->crowded && is(d->value_layout, "blocks")) \
+    F("many short sequences, Z in blocks", d->crowded && is(d->z_layout, "blocks")) \
+    F("folded, Z in rows", is(d->fold, "on") && is(d->z_layout, "rows")) \
     F("folded, tied", d->tied && is(d->fold, "on")) F("folded, split", d->split && is(d->fold, "on")) \
     F("folded, h_kv < h", d->h_kv > 0 && d->h_kv < d->h && is(d->fold, "on")) \
     F("folded, bias", d->bias && is(d->fold, "on")) F("folded, out_in", d->out_in && is(d->fold, "on")) \

@@ -115,7 +115,7 @@ one_sanitized() { check_sanitized "$1" "$2" --batch 3; }
 one_sanitized_all() { check_sanitized "$1" "$2" --batch 3 --isa "$(sh "$root/tests/isas_here.sh" all)"; }
 one_sanitized_folded() {
     check_sanitized "$1" "$2" --batch 3 --set plan.fold=on --set plan.value_layout=blocks --set plan.depth_slab=5 \
-        --set plan.prefetch=on
+        --set plan.prefetch=on --set plan.z_layout=rows
 }
 # What is asked for ahead of its use lies inside the tensors and the packed block: here it is read.
 one_sanitized_asks() {

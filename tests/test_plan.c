@@ -112,7 +112,7 @@ struct rows {
 
 static int64_t rows_size(const struct rows *of, const struct plan_panels *g)
 {
-    return (g->c_group > 0 ? of->heads : 1) * of->tokens * g->c_row;
+    return (g->c_group >= g->c_row ? of->heads : 1) * of->tokens * g->c_row;
 }
 
 static struct rows of_queries(const struct layer *layer, const struct plan_isa *p)
@@ -195,7 +195,10 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
     memcpy(shared + n, projected, count * sizeof *projected);
     check_apart(shared, n + count, p->shared_size);
     n = 0; /* while heads attend: z in place of the inputs, unless they are read */
-    if (layer->w_o == W_O_DENSE)
+    if (p->z_in_q) /* or of the queries, each tile's own */
+        assert_true(layer->w_o == W_O_DENSE && p->z_rows && p->z == p->q_all && p->q_row == z_columns && p->q_head == f->d_z &&
+                    f->d_score == f->d_z && p->o.a_row == p->q_row);
+    else if (layer->w_o == W_O_DENSE)
         shared[n++] = (struct span){p->z, (p->z_rows ? larger(layer->seq_len, p->batch_rows) : queries) * z_columns};
     if (layer->w_o == W_O_CONV)
         shared[n++] = (struct span){p->z, (layer->seq_len + layer->conv_width - 1) * z_columns};
@@ -311,6 +314,8 @@ static void test_drawn_layers(void **state)
             set_word(&s, next_random(&random) & 1 ? "plan.fold=on" : "plan.fold=off");
         if (next_random(&random) % 4 == 0)
             set_word(&s, next_random(&random) & 1 ? "plan.value_layout=rows" : "plan.value_layout=blocks");
+        if (next_random(&random) % 4 == 0)
+            set_word(&s, next_random(&random) & 1 ? "plan.z_layout=rows" : "plan.z_layout=blocks");
         static const struct { const char *key; int64_t most; } tiles[] = {
             {"plan.panel_vecs", 4}, {"plan.panel_rows", 16}, {"plan.lane_rows", 16}, {"plan.score_rows", 16},
             {"plan.value_rows", 16}, {"plan.batch_rows", 256}};
@@ -577,7 +582,8 @@ static void test_refusals(void **state)
         {"plan.fold=1", "auto, on or off"}, {"plan.fold=ON", "auto, on or off"}, {"plan.fold=full", "auto, on or off"},
         {"plan.prefetch=0", "auto, on or off"}, {"plan.prefetch=rows", "auto, on or off"},
         {"plan.value_layout=on", "auto, rows or blocks"}, {"plan.value_layout=1", "auto, rows or blocks"},
-        {"plan.value_layout=block", "auto, rows or blocks"}, {"plan.size=tiny", "auto, fast or small"},
+        {"plan.value_layout=block", "auto, rows or blocks"}, {"plan.z_layout=token", "auto, rows or blocks"},
+        {"plan.size=tiny", "auto, fast or small"},
         {"plan.size=1", "auto, fast or small"}, {"plan.panel_vecs=5", "auto or 1 ... 4 vectors"},
         {"plan.panel_rows=17", "auto or 1 ... 16 rows"}, {"plan.panel_depth=7", "auto or 8 ... 1048576 steps"},
         {"plan.lane_rows=0", "auto or 1 ... 16 rows"}, {"plan.score_rows=full", "auto or 1 ... 16 rows"},
@@ -599,8 +605,8 @@ static void test_refusals(void **state)
         else
             snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
                      "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
-                     "plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, plan.lane_rows, "
-                     "plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size", bad[i].set, key,
+                     "plan.z_layout, plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, "
+                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size", bad[i].set, key,
                      bad[i].set);
         assert_string_equal(diag.messages[0], expected);
         diag_free(&diag);
@@ -686,7 +692,18 @@ static void test_layouts(void **state)
     CHECK_PLAN("avx512", p.z_rows, "seq_len=7");
     CHECK_PLAN("avx512", !p.z_rows, "seq_len=8");
     CHECK_PLAN("avx512", p.z_rows, "seq_len=128", "d_model=1024", "h=16"); /* two sequences are projected together */
-    CHECK_PLAN("avx512", !p.z_rows, "seq_len=512", "d_model=1024", "h=16");
+    CHECK_PLAN("avx512", !p.z_rows && !p.z_in_q, "seq_len=512", "d_model=64", "h=4");
+    /* or where a block of it does not stay in L1: then in the place of the queries, if they are as wide */
+    CHECK_PLAN("avx512", p.z_rows && p.z_in_q, "seq_len=512", "d_model=1024", "h=16");
+    CHECK_PLAN("avx2", p.z_rows && p.z_in_q, "seq_len=512", "d_model=300", "h=4", "input=split");
+    CHECK_PLAN("avx2", p.z_in_q && p.fold->scores && p.fold->values, "seq_len=128", "d_model=128", "h=4", "width=wide");
+    CHECK_PLAN("avx2", p.z_rows && !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "d_v=65");
+    CHECK_PLAN("avx2", p.z_rows && !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "w_k=tied");
+    CHECK_PLAN("avx2", p.z_rows && p.z_in_q, "seq_len=512", "d_model=64", "h=4", "plan.z_layout=rows");
+    CHECK_PLAN("avx2", !p.z_rows && !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "plan.z_layout=blocks");
+    CHECK_PLAN("avx2", p.z_rows, "seq_len=512", "d_model=64", "h=4", "w_o=none", "plan.z_layout=blocks");
+    CHECK_PLAN("avx2", !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "w_o=none");
+    CHECK_PLAN("avx2", !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "w_o=conv", "conv_width=3");
     CHECK_PLAN("avx512", p.z_rows, "seq_len=128", "w_o=none");
     /* wide values in blocks: on AVX-512, where tokens fill the lanes */
     CHECK_PLAN("avx512", p.value_blocks && p.v_t.depth > 0, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
@@ -698,14 +715,36 @@ static void test_layouts(void **state)
     CHECK_PLAN("avx2", !p.value_blocks, "d_model=6", "h=1", "d_v=6", "plan.fold=off", "seq_len=128");
 }
 
+static bool uses(const struct plan_panels *g, const char *tiles)
+{
+    return strcmp(g->tiles, tiles) == 0;
+}
+
 /* Products that are alike have their tiles once. */
 static void test_shared_tiles(void **state)
 {
     (void)state;
-    CHECK_PLAN("avx2", p.k.shares_tiles && p.v.shares_tiles, "d_model=512", "h=8", "seq_len=128");
-    CHECK_PLAN("avx2", !p.k.shares_tiles && p.v.shares_tiles, "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12", "seq_len=128");
-    CHECK_PLAN("avx2", p.k.shares_tiles && !p.v.shares_tiles, "d_model=512", "h=8", "d_k=64", "d_v=20", "seq_len=128");
-    CHECK_PLAN("avx2", !p.k.shares_tiles, "d_model=512", "h=8", "attention=cross", "d_source=256", "source_len=128", "seq_len=128");
+    CHECK_PLAN("avx2", uses(&p.k, "keys") && uses(&p.v, "keys") && uses(&p.o, "queries"), "d_model=512", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", uses(&p.k, "queries") && uses(&p.v, "queries") && uses(&p.o, "output"), "d_model=64", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", uses(&p.k, "keys") && uses(&p.v, "keys"), "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12", "seq_len=128");
+    CHECK_PLAN("avx2", uses(&p.k, "queries") && uses(&p.v, "inputs"), "d_model=512", "h=8", "d_k=64", "d_v=20", "seq_len=128");
+    CHECK_PLAN("avx2", uses(&p.k, "keys"), "d_model=512", "h=8", "attention=cross", "d_source=256", "source_len=128", "seq_len=128");
+}
+
+/* Rows that all fall into one set of L1 are at most seven in a tile, those that fall into two at most fourteen. */
+static void test_rows_apart(void **state)
+{
+    (void)state;
+    CHECK_PLAN("avx512", p.q.rows == 8 && p.o.rows == 8, "d_model=768", "h=12", "seq_len=512");
+    CHECK_PLAN("avx512", p.q.rows == 6 && p.k.rows == 6 && p.o.rows == 6, "d_model=1024", "h=16", "seq_len=512");
+    CHECK_PLAN("avx512", p.q.rows == 6 && p.k.rows == 6 && p.o.rows == 6, "d_model=3072", "h=16", "seq_len=512");
+    CHECK_PLAN("avx512", p.q.rows == 12, "d_model=512", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
+    CHECK_PLAN("avx512", p.q.rows == 7, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
+    CHECK_PLAN("avx512", p.q.rows == 12, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2",
+               "plan.panel_rows=14");
+    CHECK_PLAN("avx512", p.rows <= 7 && p.rows_single <= 7, "d_model=1024", "h=4", "d_k=1024", "d_v=64", "plan.fold=on", "seq_len=512",
+               "plan.query_vecs=2");
+    CHECK_PLAN("avx512", p.rows == 14 && p.rows_single == 16, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=2");
 }
 
 /* Weights from beyond L2 are asked for, unless so few tokens pass that there is nothing else to do. */
@@ -755,6 +794,7 @@ int main(void)
         cmocka_unit_test(test_identity_is_not_folded), cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
         cmocka_unit_test(test_small), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
+        cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
