@@ -573,7 +573,8 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double k_share = p->fold->scores ? m->far : m->near;
     const double v_share = input && !p->value_blocks ? m->far : m->near;
     *(p->ahead > 0 ? &scores->ahead : &scores->l3) += times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
-    *(p->ahead > 0 ? &sums->ahead : &sums->l3) += times * (m->near * (p->z_in_q ? 4 : 8) * n * heads * d_z + v_share * v * v_reads);
+    const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z; /* written, and fetched before unless it takes the queries' place */
+    *(p->ahead > 0 ? &sums->ahead : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     if ((l->mask & MASK_BOOL) != 0)
         w->l3 += m->far * pairs;

@@ -25,8 +25,8 @@
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
 #define UNROLL_PREFETCH 8        /* long enough a turn that one line a turn is about a panel while a row group passes */
 #define LINE_FLOATS 16           /* a cache line */
-#define WAY_FLOATS 1024          /* a way of L1: lines that far apart share a set */
-#define ROWS_IN_A_SET 7          /* of 8 ways. Measured on Zen 4 at d_model 1024: 8 rows take 10 % longer, 12 rows 2.2 times as long */
+#define WAY_FLOATS 1024          /* of L1: lines that far apart share a set */
+#define ROWS_IN_A_SET 7          /* of 8 ways. Measured (Zen 4, d_model 1024): 8 rows take 10 % longer, 12 take 2.2 times as long */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
 #define VALUE_BLOCKS_FILL 0.9    /* the least share of lanes that tokens fill, for wide values to lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
@@ -135,21 +135,21 @@ static int64_t tile_rows(const struct isa *isa, int64_t vecs)
     return most(1, least(16, (isa->registers - vecs - 1) / vecs));
 }
 
-/* Most rows, that many floats apart, of which L1 keeps a line each while a tile reads along them. */
-static int64_t rows_apart(int64_t stride)
-{
-    int64_t sets = 1; /* that the rows' lines fall into, in turn */
-    while (sets < WAY_FLOATS && stride * sets % WAY_FLOATS != 0)
-        sets *= 2;
-    return ROWS_IN_A_SET * sets;
-}
-
 /* The same for scores, sums and values in blocks. In small code strips along a mask's edge are LANES keys long: tiles that
  * divide them need no rest. */
 static int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int64_t vecs)
 {
     const int64_t rows = tile_rows(isa, vecs);
     return small(request) && rows > isa->lanes ? rows / isa->lanes * isa->lanes : rows;
+}
+
+/* Most rows, `stride` floats apart, of which L1 keeps a line each while a tile reads along them. */
+static int64_t rows_apart(int64_t stride)
+{
+    int64_t sets = 1; /* that the rows' lines fall into, in turn */
+    while (sets < WAY_FLOATS && stride * sets % WAY_FLOATS != 0)
+        sets *= 2;
+    return ROWS_IN_A_SET * sets;
 }
 
 /* Cache lines that one step of such a tile takes from L2, its operands being too large for L1: the vectors, and for the
@@ -677,7 +677,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
     if (!g->exists)
         return;
     if (g == &p->q && p->z_in_q)
-        reason(p, "%s lie [token][head][" D64 "], where Z takes their place tile by tile, read row by row", name, width);
+        reason(p, "%s lie [token][head][" D64 "], as Z does, which takes their place", name, width);
     else if (g->c_group == 0)
         reason(p, "%s lie [token][head][" D64 "], so that no head is padded to whole vectors", name, width);
     else
@@ -731,7 +731,7 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
                is_asked(&p->request, PLAN_Z_LAYOUT) ? "as asked"
                : p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
                : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
-                                               : "a query block of it fills more than half of L1, rows of a tile do not");
+                                               : "a query block of it, over which each panel passes, exceeds half of L1");
     if (p->ahead > 0)
         reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->ahead, plural(p->ahead),
                p->value_blocks ? "" : " and values");
