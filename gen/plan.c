@@ -592,11 +592,22 @@ static int64_t longest_unroll(const struct plan_isa *p)
     return most(unroll, least(p->v_t.unroll, p->v_t.depth));
 }
 
+/* Most accumulators of a tile. */
+static int64_t largest_tile(const struct plan_isa *p)
+{
+    const struct plan_panels *const panels[] = {&p->q, &p->k, &p->v, &p->o};
+    int64_t tile = most(most(p->rows, p->value_rows) * p->vecs, most(p->rows_single, p->value_rows_single));
+    for (size_t i = 0; i < sizeof panels / sizeof panels[0]; i++)
+        if (panels[i]->exists)
+            tile = most(tile, panels[i]->rows * panels[i]->vecs);
+    return most(tile, p->v_t.height[0] * p->vecs);
+}
+
 /* What is on the stack, level by level, is known but for spills: at most one tile's accumulators. */
 static void bound_stack(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t f = (int64_t)sizeof(float);
-    const int64_t tile = most(p->rows * p->vecs, p->rows_single) * p->lanes * f;
+    const int64_t tile = largest_tile(p) * p->lanes * f;
     const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
     const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;
     const int64_t squares = partial || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
@@ -849,7 +860,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->block = p->vecs * p->lanes;
     /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
     const int64_t rows = rows_fit(request, isa, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
-    const int64_t apart = p->fold->scores ? rows_apart(layer->d_source) : rows_single; /* keys are the input's own rows */
+    const int64_t apart = p->fold->scores && !small(request) ? rows_apart(layer->d_source) /* keys are the input's own rows */
+                                                            : rows_single;
     p->rows = least(asked_or(request, PLAN_SCORE_ROWS, apart), rows);
     p->rows_single = p->vecs == 1 ? p->rows : least(rows_single, apart);
     p->rows_step = small(request) ? SMALL_ROWS_STEP : 2;

@@ -112,10 +112,11 @@ check_sanitized() { # NAME-OR-PATH COMPILER_AND_FLAGS OPTION...
         >"$log" 2>&1 || fail "CC='${compiler%% *}' CFLAGS='${compiler#* }' $build/sanitized/attnrun check $spec $*"
 }
 one_sanitized() { check_sanitized "$1" "$2" --batch 3; }
+one_sanitized_rows() { check_sanitized "$1" "$2" --batch 3 --set plan.fold=off --set plan.z_layout=rows; }
 one_sanitized_all() { check_sanitized "$1" "$2" --batch 3 --isa "$(sh "$root/tests/isas_here.sh" all)"; }
 one_sanitized_folded() {
     check_sanitized "$1" "$2" --batch 3 --set plan.fold=on --set plan.value_layout=blocks --set plan.depth_slab=5 \
-        --set plan.prefetch=on --set plan.z_layout=rows
+        --set plan.prefetch=on
 }
 # What is asked for ahead of its use lies inside the tensors and the packed block: here it is read.
 one_sanitized_asks() {
@@ -279,6 +280,8 @@ add_sanitized() {
             job $how "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all
         done
     done
+    # Z in the place of the queries
+    for name in grouped_cross every_mask split_wide_out_in short_call; do job sanitized_rows "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
     job sanitized conv_cross_padding "${CC:-gcc}" -O1 $flags -fno-sanitize-recover=all
 }
 

@@ -127,9 +127,10 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
  * Everything is checked before a tensor is touched; on an error nothing is written. */
 int tiny_forward(const void *packed, const tiny_args *args, void *scratch);
 
-/* The same for callers with threads: phases 0 ... tiny_phases()-1 in order; all parts of a phase in any order, on
- * any threads; then join: a phase of a small layer takes microseconds, less than it takes to wake a thread. Each thread
- * has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of TINY_SCRATCH_BYTES_FOR(workers).
+/* The same for callers with threads: phases 0 ... tiny_phases()-1 in order; all parts of a phase, each once (it may
+ * overwrite what it has read), in any order, on any threads; then join: a phase of a small layer takes microseconds, less than
+ * it takes to wake a thread. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of
+ * TINY_SCRATCH_BYTES_FOR(workers).
  * A batch is walked a few sequences at a time, each through all phases: where they are many, it may be better that
  * each thread calls tiny_forward on sequences of its own. The result does not depend on who runs what. Both counts
  * are 0 for a bad call (tiny_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
