@@ -230,8 +230,8 @@ static double even_cost(const struct isa *isa, int64_t total, int64_t rows, int6
 static int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                           int64_t vecs)
 {
-    const int64_t fit = tile_rows(p->isa, vecs), apart = g->a_k == 1 ? rows_apart(g->a_row) : fit;
-    return near_equal(p->block, least(asked_or(request, PLAN_PANEL_ROWS, apart), fit));
+    const int64_t rows = asked_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row));
+    return near_equal(p->block, least(rows, tile_rows(p->isa, vecs)));
 }
 
 /* What g costs for that many tokens in panels of `vecs` vectors, in slots of multiply-adds of one vector a step

@@ -281,7 +281,9 @@ add_sanitized() {
         done
     done
     # Z in the place of the queries
-    for name in grouped_cross every_mask split_wide_out_in short_call; do job sanitized_rows "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
+    for name in grouped_cross every_mask split_wide_out_in short_call; do
+        job sanitized_rows "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all
+    done
     job sanitized conv_cross_padding "${CC:-gcc}" -O1 $flags -fno-sanitize-recover=all
 }
 
