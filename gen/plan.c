@@ -37,6 +37,8 @@
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
 #define SPILL_SLOTS 0.02         /* of avx2's 6 x 2 and 4 x 3: attend takes 5 % less with the first on Zen 3 and 4 */
+#define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3, half of what it takes: with 24 queries a block instead of
+                                  * 16, avx2's layers of 1024 to 4096 tokens whose heads exceed L2 take 1 to 4 % less (Zen 4) */
 #define SMALL_ROWS_STEP 4        /* in small code: 16, 4 and 1 rows instead of 16, 8, 4, 2 and 1 */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -172,22 +174,34 @@ static double tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, doubl
 }
 
 /* Cost of such a tile of scores or weighted sums. The exponential wants m and l of each vector beside the scores: what
- * the registers do not hold of them lies on the stack. */
-static double query_tile_cost(const struct isa *isa, int64_t vecs)
+ * the registers do not hold of them lies on the stack. `streams`: keys and values come from L3, once for each tile of queries. */
+static double query_tile_cost(const struct isa *isa, int64_t vecs, bool streams)
 {
     const int64_t rows = tile_rows(isa, vecs);
-    return tile_cost(isa, rows, vecs, 0) + SPILL_SLOTS * (double)most(0, (rows + 2) * vecs - isa->registers);
+    const double lines = streams ? STREAM_CYCLES * isa->fma_ports / (double)(LINE_FLOATS * vecs) : 0;
+    return tile_cost(isa, rows, vecs, 0) + lines + SPILL_SLOTS * (double)most(0, (rows + 2) * vecs - isa->registers);
+}
+
+/* Do the keys and values of a head that a tile of queries sees exceed L2? */
+static bool streams_head(const struct isa *isa, const struct layer *l, const struct plan_fold *fold)
+{
+    const bool window = (l->mask & MASK_WINDOW) != 0;
+    const int64_t before = window && l->window_left >= 0 ? l->window_left : l->source_len;
+    const int64_t behind = (l->mask & MASK_CAUSAL) != 0 ? 0 : window && l->window_right >= 0 ? l->window_right : l->source_len;
+    const bool one = fold->scores && (fold->values || l->identity); /* both are the input's own rows */
+    const double keys = (double)least(l->source_len, before + 1 + behind);
+    return keys * (double)(fold->d_score + (one ? 0 : fold->d_value)) * sizeof(float) > (double)isa->l2_bytes;
 }
 
 /* Vectors in a query block: full blocks at the cost of their tile, what is left one vector at a time. */
-static int64_t choose_query_vecs(const struct isa *isa, int64_t queries)
+static int64_t choose_query_vecs(const struct isa *isa, int64_t queries, bool streams)
 {
     const int64_t total = ceil_div(queries, isa->lanes);
     int64_t best = 1;
     double best_cost = 0;
     for (int64_t vecs = 1; vecs <= 4; vecs++) {
-        const double cost = (double)(total / vecs * vecs) * query_tile_cost(isa, vecs)
-                          + (double)(total % vecs) * query_tile_cost(isa, 1);
+        const double cost = (double)(total / vecs * vecs) * query_tile_cost(isa, vecs, streams)
+                          + (double)(total % vecs) * query_tile_cost(isa, 1, streams);
         if (vecs == 1 || cost < best_cost) {
             best = vecs;
             best_cost = cost;
@@ -522,9 +536,7 @@ static void place_packed(struct plan_isa *p, const struct layer *layer)
         v_t->w = place(&next, v_t->groups * v_t->columns * v_t->depth);
         v_t->b = place(&next, layer->bias ? v_t->groups * v_t->columns : 0);
     }
-    struct plan_panels *const all[] = {&p->q, &p->k, &p->v, &p->o};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        struct plan_panels *g = all[i];
+    for (struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++) {
         if (!g->exists)
             continue;
         g->w = place(&next, g->groups * g->group_size);
@@ -584,22 +596,20 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
 
 static int64_t longest_unroll(const struct plan_isa *p)
 {
-    const struct plan_panels *const panels[] = {&p->q, &p->k, &p->v, &p->o};
     int64_t unroll = most(least(p->unroll_scores, p->depth_slab), p->unroll_values);
-    for (size_t i = 0; i < sizeof panels / sizeof panels[0]; i++)
-        if (panels[i]->exists)
-            unroll = most(unroll, least(most(panels[i]->unroll, panels[i]->unroll_rest), panels[i]->k_block));
+    for (const struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++)
+        if (g->exists)
+            unroll = most(unroll, least(most(g->unroll, g->unroll_rest), g->k_block));
     return most(unroll, least(p->v_t.unroll, p->v_t.depth));
 }
 
 /* Most accumulators of a tile. */
 static int64_t largest_tile(const struct plan_isa *p)
 {
-    const struct plan_panels *const panels[] = {&p->q, &p->k, &p->v, &p->o};
     int64_t tile = most(most(p->rows, p->value_rows) * p->vecs, most(p->rows_single, p->value_rows_single));
-    for (size_t i = 0; i < sizeof panels / sizeof panels[0]; i++)
-        if (panels[i]->exists)
-            tile = most(tile, panels[i]->rows * panels[i]->vecs);
+    for (const struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++)
+        if (g->exists)
+            tile = most(tile, g->rows * g->vecs);
     return most(tile, p->v_t.height[0] * p->vecs);
 }
 
@@ -710,8 +720,9 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
     explain_fold(p, layer);
-    reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s", p->block, p->vecs, plural(p->vecs),
-           why(&p->request, PLAN_QUERY_VECS, is_small ? "the least code" : "the cheapest tiles"), layer->seq_len, rest);
+    reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s", p->block, p->vecs, plural(p->vecs),
+           why(&p->request, PLAN_QUERY_VECS, is_small ? "the least code" : "the cheapest tiles"), layer->seq_len,
+           p->streams && !is_small && !is_asked(&p->request, PLAN_QUERY_VECS) ? ", a head's keys and values exceeding L2" : "", rest);
     reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
            "registers; single vectors " D64 " x " D64, p->rows, p->block, p->rows * p->vecs, p->vecs,
            plural(p->vecs), isa->registers, p->rows_single, p->lanes);
@@ -766,13 +777,13 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 /* Named as the templates name them. */
 static void share_tiles(struct plan_isa *p)
 {
-    struct plan_panels *const all[] = {&p->q, &p->k, &p->v, &p->o};
-    static const char *const names[] = {"queries", "keys", "inputs", "output"};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        all[i]->tiles = names[i];
+    static const char *const names[PLAN_PRODUCTS] = {"queries", "keys", "inputs", "output"};
+    struct plan_panels *const all = p->products;
+    for (size_t i = 0; i < PLAN_PRODUCTS; i++) {
+        all[i].tiles = names[i];
         for (size_t j = i; j-- > 0;)
-            if (alike(all[i], all[j]))
-                all[i]->tiles = all[j]->tiles;
+            if (alike(&all[i], &all[j]))
+                all[i].tiles = all[j].tiles;
     }
 }
 
@@ -856,7 +867,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 {
     p->isa = isa;
     p->lanes = isa->lanes;
-    p->vecs = asked_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len));
+    p->streams = streams_head(isa, layer, p->fold);
+    p->vecs = asked_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;
     /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
     const int64_t rows = rows_fit(request, isa, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);

@@ -81,6 +81,8 @@ struct plan_fold {
     double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */
 };
 
+#define PLAN_PRODUCTS 4 /* with a matrix of weights: queries, keys, values, output */
+
 struct plan_isa {
     const struct isa *isa;
     const struct plan_fold *fold;
@@ -88,6 +90,7 @@ struct plan_isa {
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
     int64_t block;       /* queries in a query block */
+    bool streams;        /* keys and values of a head exceed L2: every query block takes them from further away */
     int64_t rows;        /* most rows of a tile that is `vecs` wide */
     int64_t rows_single; /* most rows of a tile that is one vector wide */
     int64_t rows_step;   /* heights for what is left over of a tile: each that many times lower than the one before */
@@ -101,7 +104,12 @@ struct plan_isa {
     int64_t batch_rows, batch_sources; /* most queries and keys of sequences that are projected as one matrix; 0: one by one */
     int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources where that is more */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
-    struct plan_panels q, k, v, o;
+    union {
+        struct {
+            struct plan_panels q, k, v, o;
+        };
+        struct plan_panels products[PLAN_PRODUCTS]; /* the same, one by one */
+    };
     struct plan_lanes v_t; /* values with tokens along the lanes, where value_blocks */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block of tokens][head][feature][token] */

@@ -168,13 +168,12 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
         if (bias)
             packed[n++] = (struct span){p->v_t.b, p->v_t.groups * p->v_t.columns};
     }
-    const struct plan_panels *const all[] = {&p->q, &p->k, &p->v, &p->o};
-    for (size_t i = 0; i < 4; i++) {
-        if (!all[i]->exists)
+    for (const struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++) {
+        if (!g->exists)
             continue;
-        packed[n++] = (struct span){all[i]->w, all[i]->groups * all[i]->group_size};
+        packed[n++] = (struct span){g->w, g->groups * g->group_size};
         if (bias)
-            packed[n++] = (struct span){all[i]->b, all[i]->groups * all[i]->columns};
+            packed[n++] = (struct span){g->b, g->groups * g->columns};
     }
     check_apart(packed, n, p->packed_size);
 
@@ -705,6 +704,17 @@ static void test_layouts(void **state)
     CHECK_PLAN("avx2", !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "w_o=none");
     CHECK_PLAN("avx2", !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "w_o=conv", "conv_width=3");
     CHECK_PLAN("avx512", p.z_rows, "seq_len=128", "w_o=none");
+    /* a wider query block where a head's keys and values, those that a query sees, exceed L2 */
+    CHECK_PLAN("avx2", p.vecs == 2 && !p.streams, "d_model=128", "h=2", "seq_len=1024");
+    CHECK_PLAN("avx2", p.vecs == 3 && p.streams, "d_model=128", "h=2", "seq_len=1032");
+    CHECK_PLAN("avx2", p.vecs == 3 && p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=causal");
+    CHECK_PLAN("avx2", p.vecs == 2 && !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window", "window_left=500", "window_right=500");
+    CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window", "window_left=500", "window_right=unbounded");
+    CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=causal+window", "window_left=1023", "window_right=unbounded");
+    CHECK_PLAN("avx2", p.vecs == 2 && p.streams, "d_model=128", "h=2", "seq_len=2048", "plan.query_vecs=2");
+    /* folded, both are the input: 1000 rows of 128 */
+    CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=on");
+    CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=off");
     /* wide values in blocks: on AVX-512, where tokens fill the lanes */
     CHECK_PLAN("avx512", p.value_blocks && p.v_t.depth > 0, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
     CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=255", "plan.fold=off", "seq_len=128");

@@ -10,6 +10,7 @@ PEERS = {
     "openblas": ("openblas", "OpenBlas"),
     "openvino": ("open_vino", "OpenVino"),
     "onednn": ("onednn", "OneDnn"),
+    "ggml": ("ggml", "Ggml"),
     "iree": ("iree", "Iree"),
     "emx-onnx-cgen": ("emx", "Emx"),
 }

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""ggml's CPU backend: one graph for the layer, in the memory that its own allocator plans.
+
+The library is the one inside xllamacpp, a Python package of llama.cpp: built for AVX2, with llamafile's sgemm. It is called
+through its C interface (ggml.h, ggml-alloc.h, ggml-backend.h, ggml-cpu.h). Sizes stand as ggml writes them, innermost first.
+"""
+import ctypes
+import glob
+import importlib.util
+import math
+import os
+
+import numpy as np
+
+from adapters.base import Peer, Runner
+
+F32, F16 = 0, 1      # enum ggml_type
+PRECISE = 10         # GGML_PREC_F32
+MASK_ROWS = 64       # flash attention wants rows of its mask in multiples of it
+TENSORS = 256        # in a graph, more than any layer here has
+FEATURES = ("avx2", "avx512", "fma", "llamafile")  # of the build, as its versions name them
+
+_pointer, _int, _long, _size, _float = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t, ctypes.c_float
+
+
+class _InitParams(ctypes.Structure):
+    _fields_ = [("mem_size", _size), ("mem_buffer", _pointer), ("no_alloc", ctypes.c_bool)]
+
+
+# function -> (result, arguments)
+_FUNCTIONS = {
+    "init": (_pointer, (_InitParams,)),
+    "tensor_overhead": (_size, ()),
+    "graph_overhead": (_size, ()),
+    "version": (ctypes.c_char_p, ()),
+    "new_tensor_4d": (_pointer, (_pointer, _int, _long, _long, _long, _long)),
+    "view_4d": (_pointer, (_pointer, _pointer, _long, _long, _long, _long, _size, _size, _size, _size)),
+    "reshape_4d": (_pointer, (_pointer, _pointer, _long, _long, _long, _long)),
+    "cont_4d": (_pointer, (_pointer, _pointer, _long, _long, _long, _long)),
+    "cont": (_pointer, (_pointer, _pointer)),
+    "permute": (_pointer, (_pointer, _pointer, _int, _int, _int, _int)),
+    "mul_mat": (_pointer, (_pointer, _pointer, _pointer)),
+    "add": (_pointer, (_pointer, _pointer, _pointer)),
+    "soft_max_ext": (_pointer, (_pointer, _pointer, _pointer, _float, _float)),
+    "flash_attn_ext": (_pointer, (_pointer, _pointer, _pointer, _pointer, _pointer, _float, _float, _float)),
+    "flash_attn_ext_set_prec": (None, (_pointer, _int)),
+    "set_output": (None, (_pointer,)),
+    "new_graph": (_pointer, (_pointer,)),
+    "build_forward_expand": (None, (_pointer, _pointer)),
+    "gallocr_new": (_pointer, (_pointer,)),
+    "gallocr_alloc_graph": (ctypes.c_bool, (_pointer, _pointer)),
+    "backend_alloc_ctx_tensors": (_pointer, (_pointer, _pointer)),
+    "backend_tensor_set": (None, (_pointer, _pointer, _size, _size)),
+    "backend_tensor_get": (None, (_pointer, _pointer, _size, _size)),
+    "backend_graph_compute": (_int, (_pointer, _pointer)),
+    "backend_cpu_init": (_pointer, ()),
+    "backend_cpu_buffer_type": (_pointer, ()),
+    "backend_cpu_set_n_threads": (None, (_pointer, _int)),
+    **{f"cpu_has_{feature}": (_int, ()) for feature in FEATURES},
+}
+
+
+class _Library:
+    """The functions above, without their prefix ggml_."""
+
+    def __init__(self):
+        package = importlib.util.find_spec("xllamacpp")
+        if package is None:
+            raise ImportError("no xllamacpp")
+        found = glob.glob(os.path.join(package.submodule_search_locations[0], "xllamacpp*.so"))
+        if len(found) != 1:
+            raise ImportError("no library in xllamacpp")
+        library = ctypes.CDLL(found[0])
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(library, "ggml_" + name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def features(self):
+        return " ".join(name for name in FEATURES if getattr(self, "cpu_has_" + name)())
+
+
+class _Layer:
+    """The graph of one case, ready to be computed."""
+
+    def __init__(self, ggml, case, tensors, threads, flash):
+        self.ggml, self.case, self.flash, self.loads = ggml, case, flash, []
+        self.held, self.graph_context = self.context(), self.context()
+        self.backend = ggml.backend_cpu_init()
+        ggml.backend_cpu_set_n_threads(self.backend, threads)
+        self.tensors = tensors
+        self.y = self.build()
+        if not ggml.backend_alloc_ctx_tensors(self.held, self.backend):
+            raise MemoryError("weights")
+        for tensor, array in self.loads:
+            ggml.backend_tensor_set(tensor, array.ctypes.data, 0, array.nbytes)
+        self.loads = self.tensors = None
+        ggml.set_output(self.y)
+        self.graph = ggml.new_graph(self.graph_context)
+        ggml.build_forward_expand(self.graph, self.y)
+        self.memory = ggml.gallocr_new(ggml.backend_cpu_buffer_type())
+        if not ggml.gallocr_alloc_graph(self.memory, self.graph):
+            raise MemoryError("graph")
+
+    def context(self):
+        size = TENSORS * self.ggml.tensor_overhead() + self.ggml.graph_overhead()
+        return self.ggml.init(_InitParams(size, None, True))
+
+    def own(self, array, *sizes):
+        """A tensor with the numbers of `array`."""
+        array = np.ascontiguousarray(array)
+        kind = F16 if array.dtype == np.float16 else F32
+        tensor = self.ggml.new_tensor_4d(self.held, kind, *sizes, *(1,) * (4 - len(sizes)))
+        self.loads.append((tensor, array))
+        return tensor
+
+    def transposed(self, *letters):
+        """[in, out], or [in, out, h] where every head has a matrix: of several projections, side by side."""
+        w = np.concatenate([self.tensors["w_" + letter] for letter in letters], -1)
+        return self.own(w.swapaxes(-1, -2), w.shape[-2], w.shape[-1], *w.shape[:-2])
+
+    def bias(self, *letters):
+        if not self.case.bias:
+            return None
+        b = np.concatenate([self.tensors["b_" + letter] for letter in letters])
+        return self.own(b, b.size // self.case.h, 1, self.case.h) if self.case.split else self.own(b, b.size)
+
+    def product(self, of, *letters):
+        context, ggml = self.graph_context, self.ggml
+        y = ggml.mul_mat(context, self.transposed(*letters), of)
+        b = self.bias(*letters)
+        return y if b is None else ggml.add(context, y, b)
+
+    def heads(self, of, width, heads, positions, row, first):
+        """[width, heads, positions, batch]: numbers `first` ... of each row of `of`, which are `row` apart."""
+        return self.ggml.view_4d(self.graph_context, of, width, heads, positions, self.case.batch, 4 * width, 4 * row,
+                                 4 * row * positions, 4 * first)
+
+    def project(self, x, source):
+        """q, k, v: [width, positions, heads, batch] each."""
+        c, ggml, context = self.case, self.ggml, self.graph_context
+        swap = lambda of: ggml.permute(context, of, 0, 2, 1, 3)
+        if c.split:
+            parts = lambda of, positions, d: swap(self.heads(of, d // c.h, c.h, positions, d, 0))
+            x, source = parts(x, c.n, c.d_model), parts(source, c.m, c.d_source)
+            return (self.product(x, "q"), self.product(source, "q" if c.tied else "k"),
+                    source if c.identity else self.product(source, "v"))
+        widths = {"q": (c.d_k, c.h, c.n), "k": (c.d_k, c.h_kv, c.m), "v": (c.d_v, c.h_kv, c.m)}
+        if not (c.cross or c.tied or c.identity):
+            row = sum(width * heads for width, heads, _ in widths.values())
+            joint, first, out = self.product(x, *"qkv"), 0, []
+            for width, heads, positions in widths.values():
+                out.append(swap(self.heads(joint, width, heads, positions, row, first)))
+                first += width * heads
+            return out
+        out = []
+        for which, (width, heads, positions) in widths.items():
+            if which == "v" and c.identity:
+                out.append(swap(self.heads(source, width, 1, positions, width, 0)))
+                continue
+            letter = "q" if which == "k" and c.tied else which
+            of = self.product(x if which == "q" else source, letter)
+            out.append(swap(self.heads(of, width, heads, positions, width * heads, 0)))
+        return out
+
+    def attend(self, q, k, v):
+        """[d_v, h, n, batch], its heads side by side."""
+        c, ggml, context = self.case, self.ggml, self.graph_context
+        mask = np.where(c.visible(), 0, -np.inf).astype(np.float32) if c.positional else None
+        if self.flash:
+            if mask is not None:
+                rows = math.ceil(c.n / MASK_ROWS) * MASK_ROWS
+                mask = self.own(np.pad(mask, ((0, rows - c.n), (0, 0))).astype(np.float16), c.m, rows)
+            z = ggml.flash_attn_ext(context, q, k, v, mask, c.scale, 0, 0)
+            ggml.flash_attn_ext_set_prec(z, PRECISE)
+            return z
+        mask = None if mask is None else self.own(mask, c.m, c.n)
+        a = ggml.soft_max_ext(context, ggml.mul_mat(context, k, q), mask, c.scale, 0)
+        z = ggml.mul_mat(context, ggml.cont(context, ggml.permute(context, v, 1, 0, 2, 3)), a)
+        return ggml.permute(context, z, 0, 2, 1, 3)
+
+    def build(self):
+        c, ggml, context = self.case, self.ggml, self.graph_context
+        x = self.own(self.tensors["x"], c.d_model, c.n, c.batch)
+        source = self.own(self.tensors["source"], c.d_source, c.m, c.batch) if c.cross else x
+        z = self.attend(*self.project(x, source))
+        z = (ggml.reshape_4d if self.flash else ggml.cont_4d)(context, z, c.h * c.d_v, c.n, c.batch, 1)
+        if c.w_o == "none":
+            return z
+        y = ggml.mul_mat(context, self.own(self.tensors["w_o"].T, c.h * c.d_v, c.d_model), z)
+        return ggml.add(context, y, self.own(self.tensors["b_o"], c.d_model)) if c.bias else y
+
+    def compute(self):
+        if self.ggml.backend_graph_compute(self.backend, self.graph) != 0:
+            raise RuntimeError("the graph was not computed")
+
+    def output(self):
+        y = np.empty((self.case.batch, self.case.n, self.case.d_out), np.float32)
+        self.ggml.backend_tensor_get(self.y, y.ctypes.data, 0, y.nbytes)
+        return y
+
+
+class Ggml(Peer):
+    name = "ggml"
+    formulations = ("softmax", "flash")
+
+    def environment(self, threads, cpu):
+        return {"OMP_PROC_BIND": "true"}
+
+    def why_not(self, case, formulation, threads):
+        if case.w_o == "conv":
+            return "it has no grouped convolution over positions"
+        if formulation == "flash" and case.identity and not case.split and case.h_kv != 1:
+            return "flash attention has as many heads of values as of keys"
+        return None
+
+    def load(self):
+        self.ggml = _Library()
+
+    def versions(self):
+        return {"ggml": f"{self.ggml.version().decode()} ({self.ggml.features()})"}
+
+    def prepare(self, job, tensors, formulation):
+        layer = _Layer(self.ggml, job.case, tensors, job.threads, formulation == "flash")
+        return Runner(layer.compute, layer.output, (layer,))
