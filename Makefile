@@ -74,7 +74,8 @@ help:
 	@echo '                (TUNE_SHAPES="tiny gpt2", TUNE_BUDGET=120, TUNE_ISA=avx2; more in bench/tune/tune.sh)'
 	@echo 'make deps-peers  install what bench-peers needs besides what it installs into $(BUILD)/'
 	@echo 'make bench-peers  every example beside PyTorch, ONNX Runtime and others, which it installs into $(BUILD)/: PEERS_SHAPES,'
-	@echo '                PEERS_SYSTEMS, PEERS_ROUNDS, PEERS_THREADS, PEERS_CORES; PEERS_LIST=1 lists what there is'
+	@echo '                PEERS_SYSTEMS, PEERS_ROUNDS, PEERS_THREADS, PEERS_CORES, PEERS_BEFORE=another attngen; PEERS_LIST=1'
+	@echo '                lists what there is'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
 	@echo 'make sweep      SWEEP=2000 random layers of SEED=1, JOBS=2 at a time'
@@ -198,6 +199,7 @@ PEERS_SYSTEMS ?=
 PEERS_ROUNDS  ?=
 PEERS_THREADS ?= 1 2
 PEERS_CORES   ?=
+PEERS_BEFORE  ?=
 PEERS_LIST    ?=
 PYTHON        ?= python3
 peers_venv     = $(BUILD)/peers-venv
@@ -206,7 +208,8 @@ bench-peers: $(BUILD)/attngen | $(installers)
 	@$(peers_venv)/bin/python -B bench/peers/bench.py --attngen $(BUILD)/attngen --out $(BUILD)/bench-peers \
 	    --shapes='$(PEERS_SHAPES)' --systems='$(PEERS_SYSTEMS)' --threads='$(PEERS_THREADS)' \
 	    $(if $(PEERS_ROUNDS),--rounds=$(PEERS_ROUNDS)) $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') \
-	    $(if $(PEERS_LIST),--list) --command="make bench-peers $(strip $(foreach v,SHAPES SYSTEMS ROUNDS THREADS CORES,\
+	    $(if $(PEERS_BEFORE),--before='$(PEERS_BEFORE)') \
+	    $(if $(PEERS_LIST),--list) --command="make bench-peers $(strip $(foreach v,SHAPES SYSTEMS ROUNDS THREADS CORES BEFORE,\
 	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
 
 test: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast

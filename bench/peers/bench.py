@@ -26,6 +26,7 @@ import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+BASE = ("ours/gcc", "ours/gcc-sequences")  # ratios are over the faster one
 LARGEST_ERROR = 1e-4      # of the largest |y|; f32 layers come out at 1e-7 ... 1e-5
 PREPARE_SECONDS = 400     # a compiler that takes longer is given up
 SAMPLE_SECONDS = 0.01     # a sample is as many calls as fit, at least one
@@ -127,7 +128,8 @@ def prepare(run, case, keys, threads, tensors_path, reference):
     job_path = run.path("work", "job.json")
     with open(job_path, "w", encoding="utf-8") as file:
         json.dump({"name": case.name, "keys": keys, "threads": threads, "cores": run.cores,
-                   "folder": run.path("work"), "attngen": os.path.abspath(run.options.attngen)}, file)
+                   "folder": run.path("work"), "attngen": os.path.abspath(run.options.attngen),
+                   "before": os.path.abspath(run.options.before) if run.options.before else ""}, file)
     workers = []
     for name in adapters.PEERS:
         try:
@@ -135,9 +137,10 @@ def prepare(run, case, keys, threads, tensors_path, reference):
         except Exception as error:  # an adapter that does not even load
             run.add(row(case, threads, f"{name}/", status="failed", reason=str(error)))
             continue
-        for formulation in peer.formulations:
+        beside = peer.beside if run.options.before else ()
+        for formulation in (*peer.formulations, *beside):
             system = f"{name}/{formulation}"
-            if not (wanted(system, run.options.systems) or name == "ours" and formulation == "gcc"):
+            if not (wanted(system, run.options.systems) or name == "ours" and formulation in ("gcc", *beside)):
                 continue
             reason = peer.why_not(case, formulation, threads)
             if reason:
@@ -221,25 +224,20 @@ def undisturbed(peak, worker, warm, calls):
 
 
 def finish(run, case, threads, workers, samples):
-    """Statistics of the samples, and the rows; ours first, as the others are compared with it."""
-    base = None
+    """A row of statistics for each worker that has samples."""
+    taken = [(worker, *np.array(samples[worker.system]).T) for worker in workers if samples[worker.system]]
+    base = min((us for worker, us, _, _ in taken if worker.system in BASE), key=np.median, default=())
     flops = 2e-3 * case.multiply_adds()  # GFLOP/s is flops / us
-    for worker in sorted(workers, key=lambda w: w.peer != "ours"):
-        taken = samples[worker.system]
-        if not taken:
-            continue
-        us, peaks, waited = np.array(taken).T
-        median = float(np.median(us))
-        if worker.peer == "ours" and worker.formulation.startswith("gcc"):
-            base = min(base or median, median)
+    for worker, us, peaks, waited in taken:
+        both = min(len(us), len(base))  # rounds; the n-th sample of every system is from the n-th
         facts = {key: worker.facts[key] for key in ("scratch_bytes", "held_bytes", "memory_from")}
-        run.add(row(case, threads, worker.system, status="ok", us=median, us_min=float(us.min()),
-                    us_q1=float(np.quantile(us, 0.25)), us_q3=float(np.quantile(us, 0.75)), samples=len(taken),
+        if both:
+            facts["ratio"] = float(np.median(us[:both] / base[:both]))
+        run.add(row(case, threads, worker.system, status="ok", us=float(np.median(us)), us_min=float(us.min()),
+                    us_q1=float(np.quantile(us, 0.25)), us_q3=float(np.quantile(us, 0.75)), samples=len(us),
                     share=float(np.median(flops / us / peaks)), peak_gflops=float(np.median(peaks)),
-                    error=worker.error, disturbed=int((waited > MOST_WAITED).sum()), sample_us=us.round(3).tolist(), sample_peaks=peaks.round(2).tolist(), **facts))
-    for r in run.rows:
-        if r["shape"] == case.name and r["threads"] == threads and r["status"] == "ok" and base:
-            r["ratio"] = r["us"] / base
+                    error=worker.error, disturbed=int((waited > MOST_WAITED).sum()), sample_us=us.round(3).tolist(),
+                    sample_peaks=peaks.round(2).tolist(), **facts))
 
 
 def show(text):
@@ -276,6 +274,7 @@ def parse(arguments):
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words = lambda text: text.replace(",", " ").split()
     p.add_argument("--attngen", required=True, help="the program")
+    p.add_argument("--before", default="", help="another attngen, whose layers are measured too")
     p.add_argument("--out", required=True, help="folder of the results")
     p.add_argument("--cc", default="gcc")
     p.add_argument("--shapes", type=words, default=[], help="names; default: all")
@@ -309,6 +308,9 @@ def main():
     options.shapes = options.shapes or list(shapes)
     unknown = [name for name in options.shapes if name not in shapes]
     known = [f"{name}/{f}" for name in adapters.PEERS for f in adapters.peer(name).formulations]
+    if options.before and not os.access(options.before, os.X_OK):
+        print(f"bench-peers: {options.before} cannot be run; PEERS_BEFORE names an attngen", file=sys.stderr)
+        return 2
     unknown += [word for word in options.systems if word not in known and word not in adapters.PEERS]
     if unknown:
         print("bench-peers: unknown: " + " ".join(unknown) + "; PEERS_LIST=1 lists what there is", file=sys.stderr)

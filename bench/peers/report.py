@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Tables and files from the rows of a run."""
 import csv
-import json
 import os
 import platform
 
@@ -56,10 +55,11 @@ def groups(rows):
 
 
 def best(rows):
-    """peer -> its fastest row."""
+    """peer -> its fastest row, by ratio where there are ratios."""
+    time = lambda r: r.get("ratio", r["us"])
     fastest = {}
     for r in rows:
-        if r["status"] == "ok" and r["us"] < fastest.get(r["peer"], {"us": float("inf")})["us"]:
+        if r["status"] == "ok" and (r["peer"] not in fastest or time(r) < time(fastest[r["peer"]])):
             fastest[r["peer"]] = r
     return fastest
 
@@ -97,7 +97,7 @@ def markdown(run, started):
                          f"{100 * ours['share'] * ours['us'] / ours['us_min']:.0f} % | "
                          + " | ".join(ratio(p) for p in peers) + " |")
     about = "\n".join("    " + line for line in facts(run, started))
-    return "\n".join(lines) + "\n\nOurs: median and quartiles. Each peer: time of its fastest formulation over ours.\n\n" + about + "\n"
+    return "\n".join(lines) + "\n\nOurs: median and quartiles. Each peer: time of its fastest formulation over ours in the same round, the median.\n\n" + about + "\n"
 
 
 def memory_table(run):
@@ -120,9 +120,6 @@ def memory_table(run):
 
 def write(run, started):
     """All files of a run: results.txt, .csv, .jsonl, .md and a plot."""
-    with open(run.path("results.jsonl"), "w", encoding="utf-8") as file:  # once more, now with ratios
-
-        file.writelines(json.dumps(r) + "\n" for r in run.rows)
     text = "\n".join(facts(run, started)) + "\n\n"
     text += "\n".join(table(rows) for rows in groups(run.rows).values()) + memory_table(run)
     with open(run.path("results.txt"), "w", encoding="utf-8") as file:

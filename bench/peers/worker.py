@@ -31,6 +31,7 @@ class Job:
     cores: tuple     # as many as threads
     folder: str      # for what adapters compile
     attngen: str     # the program
+    before: str      # another one, to compare with; empty: none
     cpu: machine.Cpu
 
 
@@ -68,7 +69,7 @@ def main():
         fields = json.load(file)
     case = layers.make_case(fields["name"], fields["keys"])
     cpu = machine.cpu()
-    job = Job(case, fields["threads"], tuple(fields["cores"]), fields["folder"], fields["attngen"], cpu)
+    job = Job(case, fields["threads"], tuple(fields["cores"]), fields["folder"], fields["attngen"], fields["before"], cpu)
     with np.load(tensors_path) as file:
         tensors = {key: file[key] for key in file.files}
     try:

@@ -35,6 +35,7 @@ class Peer:
     """A library. Subclasses import it inside their methods only, so that the table of peers loads without any."""
     name = ""
     formulations = ()
+    beside = ()  # more of them, where another attngen is compared with
 
     def environment(self, threads, cpu):
         """Environment variables that the worker starts with; `cpu` is a machine.Cpu."""

@@ -12,6 +12,7 @@ FLAGS = ("-O2",)  # what attnrun and the Makefile use
 class Ours(Peer):
     name = "ours"
     formulations = ("gcc", "clang", "gcc-sequences")
+    beside = ("gcc-again", "gcc-before")  # only where another attngen is named: the same once more, and what that one emits
 
     def why_not(self, case, formulation, threads):
         if formulation == "gcc-sequences" and threads == 1:
@@ -22,12 +23,13 @@ class Ours(Peer):
 
     def prepare(self, job, tensors, formulation):
         case = job.case
-        folder = os.path.join(job.folder, case.name)
+        before = formulation == "gcc-before"
+        folder = os.path.join(job.folder, case.name, "before" if before else "now")
         os.makedirs(folder, exist_ok=True)
         spec = os.path.join(folder, "spec.layer")
         with open(spec, "w", encoding="utf-8") as file:
             file.writelines(f"{key} = {value}\n" for key, value in case.spec)
-        done = subprocess.run([job.attngen, "-o", folder, spec], capture_output=True, text=True)
+        done = subprocess.run([job.before if before else job.attngen, "-o", folder, spec], capture_output=True, text=True)
         if done.returncode != 0:
             raise Unsupported(done.stderr.strip())
         cc = formulation.split("-")[0]
