@@ -37,8 +37,8 @@
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
 #define SPILL_SLOTS 0.02         /* of avx2's 6 x 2 and 4 x 3: attend takes 5 % less with the first on Zen 3 and 4 */
-#define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3, half of what it takes: with 24 queries a block instead of
-                                  * 16, avx2's layers of 1024 to 4096 tokens whose heads exceed L2 take 1 to 4 % less (Zen 4) */
+#define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3, half of what it takes: with 24 queries a block instead of 16,
+                                  * avx2's layers whose heads exceed L2 take as long (512 tokens) or 1 to 4 % less (1024 to 4096; Zen 4) */
 #define SMALL_ROWS_STEP 4        /* in small code: 16, 4 and 1 rows instead of 16, 8, 4, 2 and 1 */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -182,15 +182,16 @@ static double query_tile_cost(const struct isa *isa, int64_t vecs, bool streams)
     return tile_cost(isa, rows, vecs, 0) + lines + SPILL_SLOTS * (double)most(0, (rows + 2) * vecs - isa->registers);
 }
 
-/* Do the keys and values of a head that a tile of queries sees exceed L2? */
-static bool streams_head(const struct isa *isa, const struct layer *l, const struct plan_fold *fold)
+/* Do the keys and values of a head that a query sees exceed L2? */
+static bool streams_head(const struct plan_isa *p, const struct layer *l)
 {
+    const struct plan_fold *fold = p->fold;
     const bool window = (l->mask & MASK_WINDOW) != 0;
     const int64_t before = window && l->window_left >= 0 ? l->window_left : l->source_len;
     const int64_t behind = (l->mask & MASK_CAUSAL) != 0 ? 0 : window && l->window_right >= 0 ? l->window_right : l->source_len;
-    const bool one = fold->scores && (fold->values || l->identity); /* both are the input's own rows */
-    const double keys = (double)least(l->source_len, before + 1 + behind);
-    return keys * (double)(fold->d_score + (one ? 0 : fold->d_value)) * sizeof(float) > (double)isa->l2_bytes;
+    const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks; /* both are the input's own rows */
+    const double keys = (double)least(l->source_len, least(before + 1, l->seq_len) + behind);
+    return keys * (double)(fold->d_score + (one ? 0 : fold->d_value)) * sizeof(float) > (double)p->isa->l2_bytes;
 }
 
 /* Vectors in a query block: full blocks at the cost of their tile, what is left one vector at a time. */
@@ -722,7 +723,8 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
     explain_fold(p, layer);
     reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s", p->block, p->vecs, plural(p->vecs),
            why(&p->request, PLAN_QUERY_VECS, is_small ? "the least code" : "the cheapest tiles"), layer->seq_len,
-           p->streams && !is_small && !is_asked(&p->request, PLAN_QUERY_VECS) ? ", a head's keys and values exceeding L2" : "", rest);
+           !is_asked(&p->request, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(isa, layer->seq_len, false)
+               ? ", a head's keys and values exceeding L2" : "", rest);
     reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
            "registers; single vectors " D64 " x " D64, p->rows, p->block, p->rows * p->vecs, p->vecs,
            plural(p->vecs), isa->registers, p->rows_single, p->lanes);
@@ -867,7 +869,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 {
     p->isa = isa;
     p->lanes = isa->lanes;
-    p->streams = streams_head(isa, layer, p->fold);
+    p->value_blocks = asked_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
+    p->streams = streams_head(p, layer);
     p->vecs = asked_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;
     /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
@@ -881,7 +884,6 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     int64_t (*const part)(int64_t, int64_t) = small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, asked_within(request, PLAN_VALUE_ROWS, rows));
     p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
-    p->value_blocks = asked_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->two_pass = asked_or(request, PLAN_SOFTMAX, PLAN_ONE_PASS) == PLAN_TWO_PASS;
 
     if (!small(request) || is_asked(request, PLAN_BATCH_ROWS))

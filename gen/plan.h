@@ -81,7 +81,7 @@ struct plan_fold {
     double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */
 };
 
-#define PLAN_PRODUCTS 4 /* with a matrix of weights: queries, keys, values, output */
+#define PLAN_PRODUCTS 4 /* with weights in panels: queries, keys, values, output */
 
 struct plan_isa {
     const struct isa *isa;
@@ -108,7 +108,7 @@ struct plan_isa {
         struct {
             struct plan_panels q, k, v, o;
         };
-        struct plan_panels products[PLAN_PRODUCTS]; /* the same, one by one */
+        struct plan_panels products[PLAN_PRODUCTS]; /* the same, for loops */
     };
     struct plan_lanes v_t; /* values with tokens along the lanes, where value_blocks */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */

@@ -19,6 +19,7 @@ has_riscv_libc() { riscv64-linux-gnu-gcc -print-file-name=libc.so 2>/dev/null | 
 has_wasi()     { echo '#include <stdio.h>' | clang-19 --target=wasm32-wasi -E - >/dev/null 2>&1; }
 has_wasi_rt()  { [ -e "$(clang-19 --target=wasm32-wasi -print-libgcc-file-name 2>/dev/null)" ]; }
 has_venv()     { ${PYTHON:-python3} -c 'import ensurepip, venv' 2>/dev/null; }
+has_gomp()     { [ -n "$(${CC:-cc} -print-file-name=libgomp.so.1 | grep /)" ]; }
 has_openblas() { includes cblas.h && [ -n "$(${CC:-cc} -print-file-name=libopenblas.so | grep /)" ]; }
 has_onednn()   { includes dnnl.h; }
 can_valgrind() { valgrind -q true >/dev/null 2>&1; } # it may want the C library's symbols
@@ -80,6 +81,7 @@ extra  nm                     binutils                   binutils               
 extra  qemu-system-aarch64    qemu-system-arm            qemu-system-aarch64-core  qemu-system-aarch64      qemu-system-aarch64  qemu
 peers  has_cxx                g++                        gcc-c++                   gcc                      g++                  gcc
 peers  has_venv               python3-venv               python3                   python                   python3              python
+peers  has_gomp               libgomp1                   libgomp                   gcc-libs                 libgomp              libgomp1
 peers  has_openblas           libopenblas-dev            openblas-devel            openblas                 openblas-dev         openblas
 peers  has_onednn             libdnnl-dev                onednn-devel              onednn                   onednn-dev           onednn
 '

@@ -712,6 +712,10 @@ static void test_layouts(void **state)
     CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window", "window_left=500", "window_right=unbounded");
     CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=causal+window", "window_left=1023", "window_right=unbounded");
     CHECK_PLAN("avx2", p.vecs == 2 && p.streams, "d_model=128", "h=2", "seq_len=2048", "plan.query_vecs=2");
+    CHECK_PLAN("avx2", !p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000", "mask=causal", "plan.fold=off");
+    CHECK_PLAN("avx2", p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000", "plan.fold=off");
+    CHECK_PLAN("avx2", !p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on");
+    CHECK_PLAN("avx2", p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on", "plan.value_layout=blocks");
     /* folded, both are the input: 1000 rows of 128 */
     CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=on");
     CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=off");

@@ -122,6 +122,10 @@ def wanted(name, words):
     return not words or name in words or name.split("/")[0] in words
 
 
+def formulations(peer, options):
+    return (*peer.formulations, *(peer.beside if options.before else ()))
+
+
 def prepare(run, case, keys, threads, tensors_path, reference):
     """The workers of all systems of one case, those whose y is right; the others are rows already."""
     largest = float(np.abs(reference).max())
@@ -137,10 +141,9 @@ def prepare(run, case, keys, threads, tensors_path, reference):
         except Exception as error:  # an adapter that does not even load
             run.add(row(case, threads, f"{name}/", status="failed", reason=str(error)))
             continue
-        beside = peer.beside if run.options.before else ()
-        for formulation in (*peer.formulations, *beside):
+        for formulation in formulations(peer, run.options):
             system = f"{name}/{formulation}"
-            if not (wanted(system, run.options.systems) or name == "ours" and formulation in ("gcc", *beside)):
+            if not (wanted(system, run.options.systems) or system == "ours/gcc" or formulation in peer.beside):
                 continue
             reason = peer.why_not(case, formulation, threads)
             if reason:
@@ -232,7 +235,7 @@ def finish(run, case, threads, workers, samples):
         both = min(len(us), len(base))  # rounds; the n-th sample of every system is from the n-th
         facts = {key: worker.facts[key] for key in ("scratch_bytes", "held_bytes", "memory_from")}
         if both:
-            facts["ratio"] = float(np.median(us[:both] / base[:both]))
+            facts.update(ratio=float(np.median(us[:both] / base[:both])), ratio_rounds=both)
         run.add(row(case, threads, worker.system, status="ok", us=float(np.median(us)), us_min=float(us.min()),
                     us_q1=float(np.quantile(us, 0.25)), us_q3=float(np.quantile(us, 0.75)), samples=len(us),
                     share=float(np.median(flops / us / peaks)), peak_gflops=float(np.median(peaks)),
@@ -307,13 +310,13 @@ def main():
         return 0
     options.shapes = options.shapes or list(shapes)
     unknown = [name for name in options.shapes if name not in shapes]
-    known = [f"{name}/{f}" for name in adapters.PEERS for f in adapters.peer(name).formulations]
-    if options.before and not os.access(options.before, os.X_OK):
-        print(f"bench-peers: {options.before} cannot be run; PEERS_BEFORE names an attngen", file=sys.stderr)
-        return 2
+    known = [f"{name}/{f}" for name in adapters.PEERS for f in formulations(adapters.peer(name), options)]
     unknown += [word for word in options.systems if word not in known and word not in adapters.PEERS]
     if unknown:
         print("bench-peers: unknown: " + " ".join(unknown) + "; PEERS_LIST=1 lists what there is", file=sys.stderr)
+        return 2
+    if options.before and not (os.path.isfile(options.before) and os.access(options.before, os.X_OK)):
+        print(f"bench-peers: {options.before} cannot be run; PEERS_BEFORE names an attngen", file=sys.stderr)
         return 2
     run = Run(options)
     started = time.strftime("%Y-%m-%d %H:%M")

@@ -97,7 +97,8 @@ def markdown(run, started):
                          f"{200e-3 * ours['multiply_adds'] / ours['us_min'] / max(ours['sample_peaks']):.0f} % | "
                          + " | ".join(ratio(p) for p in peers) + " |")
     about = "\n".join("    " + line for line in facts(run, started))
-    return "\n".join(lines) + "\n\nOurs: median and quartiles. Each peer: time of its fastest formulation over ours in the same round, the median.\n\n" + about + "\n"
+    return ("\n".join(lines) + "\n\nOurs: median and quartiles. Each peer: its fastest formulation's time over ours in the same "
+            "round, median of the rounds.\n\n" + about + "\n")
 
 
 def memory_table(run):

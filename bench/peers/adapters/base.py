@@ -35,7 +35,7 @@ class Peer:
     """A library. Subclasses import it inside their methods only, so that the table of peers loads without any."""
     name = ""
     formulations = ()
-    beside = ()  # more of them, where another attngen is compared with
+    beside = ()  # further ones, where another attngen is named
 
     def environment(self, threads, cpu):
         """Environment variables that the worker starts with; `cpu` is a machine.Cpu."""

@@ -18,7 +18,7 @@ F32, F16 = 0, 1      # enum ggml_type
 PRECISE = 10         # GGML_PREC_F32
 MASK_ROWS = 64       # flash attention wants rows of its mask in multiples of it
 TENSORS = 256        # in a graph, more than any layer here has
-FEATURES = ("avx2", "avx512", "fma", "llamafile")  # of the build, as its versions name them
+FEATURES = ("avx2", "avx512", "fma", "llamafile")  # what the build has, for the table of versions
 
 _pointer, _int, _long, _size, _float = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t, ctypes.c_float
 
@@ -70,7 +70,10 @@ class _Library:
         found = glob.glob(os.path.join(package.submodule_search_locations[0], "xllamacpp*.so"))
         if len(found) != 1:
             raise ImportError("no library in xllamacpp")
-        library = ctypes.CDLL(found[0])
+        try:
+            library = ctypes.CDLL(found[0])
+        except OSError as error:  # libgomp.so.1 is the system's
+            raise ImportError(str(error)) from error
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(library, "ggml_" + name)
             function.restype, function.argtypes = result, arguments
@@ -140,11 +143,15 @@ class _Layer:
         """q, k, v: [width, positions, heads, batch] each."""
         c, ggml, context = self.case, self.ggml, self.graph_context
         swap = lambda of: ggml.permute(context, of, 0, 2, 1, 3)
-        if c.split:
+        q_is_k = c.tied and not c.cross
+        if c.split:  # llamafile's sgemm takes a second operand that is contiguous
             parts = lambda of, positions, d: swap(self.heads(of, d // c.h, c.h, positions, d, 0))
-            x, source = parts(x, c.n, c.d_model), parts(source, c.m, c.d_source)
-            return (self.product(x, "q"), self.product(source, "q" if c.tied else "k"),
-                    source if c.identity else self.product(source, "v"))
+            rows, source_rows = parts(x, c.n, c.d_model), parts(source, c.m, c.d_source)
+            x = ggml.cont(context, rows)
+            source = ggml.cont(context, source_rows) if c.cross else x
+            q = self.product(x, "q")
+            return (q, q if q_is_k else self.product(source, "q" if c.tied else "k"),
+                    source_rows if c.identity else self.product(source, "v"))
         widths = {"q": (c.d_k, c.h, c.n), "k": (c.d_k, c.h_kv, c.m), "v": (c.d_v, c.h_kv, c.m)}
         if not (c.cross or c.tied or c.identity):
             row = sum(width * heads for width, heads, _ in widths.values())
@@ -157,6 +164,9 @@ class _Layer:
         for which, (width, heads, positions) in widths.items():
             if which == "v" and c.identity:
                 out.append(swap(self.heads(source, width, 1, positions, width, 0)))
+                continue
+            if which == "k" and q_is_k:
+                out.append(out[0])
                 continue
             letter = "q" if which == "k" and c.tied else which
             of = self.product(x if which == "q" else source, letter)
@@ -175,7 +185,7 @@ class _Layer:
             ggml.flash_attn_ext_set_prec(z, PRECISE)
             return z
         mask = None if mask is None else self.own(mask, c.m, c.n)
-        a = ggml.soft_max_ext(context, ggml.mul_mat(context, k, q), mask, c.scale, 0)
+        a = ggml.soft_max_ext(context, ggml.mul_mat(context, k, ggml.cont(context, q)), mask, c.scale, 0)
         z = ggml.mul_mat(context, ggml.cont(context, ggml.permute(context, v, 1, 0, 2, 3)), a)
         return ggml.permute(context, z, 0, 2, 1, 3)
 
