@@ -37,8 +37,9 @@
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
 #define SPILL_SLOTS 0.02         /* of avx2's 6 x 2 and 4 x 3: attend takes 5 % less with the first on Zen 3 and 4 */
-#define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3, half of what it takes: with 24 queries a block instead of 16,
-                                  * avx2's layers whose heads exceed L2 take as long (512 tokens) or 1 to 4 % less (1024 to 4096; Zen 4) */
+#define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3: half of what it takes. Blocks of 24
+                                  * instead of 16 queries: avx2's layers whose heads exceed L2 take as long (512 tokens) or
+                                  * 1 to 4 % less (1024 to 4096; measured, Zen 4) */
 #define SMALL_ROWS_STEP 4        /* in small code: 16, 4 and 1 rows instead of 16, 8, 4, 2 and 1 */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
@@ -174,7 +175,8 @@ static double tile_cost(const struct isa *isa, int64_t rows, int64_t vecs, doubl
 }
 
 /* Cost of such a tile of scores or weighted sums. The exponential wants m and l of each vector beside the scores: what
- * the registers do not hold of them lies on the stack. `streams`: keys and values come from L3, once for each tile of queries. */
+ * the registers do not hold of them lies on the stack. `streams`: keys and values come from L3, once for each tile of
+ * queries. */
 static double query_tile_cost(const struct isa *isa, int64_t vecs, bool streams)
 {
     const int64_t rows = tile_rows(isa, vecs);

@@ -712,13 +712,15 @@ static void test_layouts(void **state)
     CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window", "window_left=500", "window_right=unbounded");
     CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=causal+window", "window_left=1023", "window_right=unbounded");
     CHECK_PLAN("avx2", p.vecs == 2 && p.streams, "d_model=128", "h=2", "seq_len=2048", "plan.query_vecs=2");
+    /* causal, 512 queries see 512 keys however many there are */
     CHECK_PLAN("avx2", !p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000", "mask=causal", "plan.fold=off");
     CHECK_PLAN("avx2", p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000", "plan.fold=off");
-    CHECK_PLAN("avx2", !p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on");
-    CHECK_PLAN("avx2", p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on", "plan.value_layout=blocks");
     /* folded, both are the input: 1000 rows of 128 */
     CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=on");
     CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=off");
+    /* but values in blocks are a copy of it */
+    CHECK_PLAN("avx2", !p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on");
+    CHECK_PLAN("avx2", p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on", "plan.value_layout=blocks");
     /* wide values in blocks: on AVX-512, where tokens fill the lanes */
     CHECK_PLAN("avx512", p.value_blocks && p.v_t.depth > 0, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
     CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=255", "plan.fold=off", "seq_len=128");

@@ -238,7 +238,8 @@ def finish(run, case, threads, workers, samples):
             facts.update(ratio=float(np.median(us[:both] / base[:both])), ratio_rounds=both)
         run.add(row(case, threads, worker.system, status="ok", us=float(np.median(us)), us_min=float(us.min()),
                     us_q1=float(np.quantile(us, 0.25)), us_q3=float(np.quantile(us, 0.75)), samples=len(us),
-                    share=float(np.median(flops / us / peaks)), peak_gflops=float(np.median(peaks)),
+                    share=float(np.median(flops / us / peaks)), share_fastest=float(flops / us.min() / peaks.max()),
+                    peak_gflops=float(np.median(peaks)),
                     error=worker.error, disturbed=int((waited > MOST_WAITED).sum()), sample_us=us.round(3).tolist(),
                     sample_peaks=peaks.round(2).tolist(), **facts))
 

@@ -94,7 +94,7 @@ def markdown(run, started):
             us = "{us:.{d}f} ({us_q1:.{d}f} … {us_q3:.{d}f})".format(d=digits, **ours)
             ratio = lambda p: f"{fastest[p]['ratio']:.2f}" if p in fastest else "–"
             lines.append(f"| {shape} | {ours['sizes']} | {threads} | {us} | {100 * ours['share']:.0f} % | "
-                         f"{200e-3 * ours['multiply_adds'] / ours['us_min'] / max(ours['sample_peaks']):.0f} % | "
+                         f"{100 * ours['share_fastest']:.0f} % | "
                          + " | ".join(ratio(p) for p in peers) + " |")
     about = "\n".join("    " + line for line in facts(run, started))
     return ("\n".join(lines) + "\n\nOurs: median and quartiles. Each peer: its fastest formulation's time over ours in the same "

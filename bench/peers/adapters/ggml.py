@@ -160,18 +160,14 @@ class _Layer:
                 out.append(swap(self.heads(joint, width, heads, positions, row, first)))
                 first += width * heads
             return out
-        out = []
-        for which, (width, heads, positions) in widths.items():
-            if which == "v" and c.identity:
-                out.append(swap(self.heads(source, width, 1, positions, width, 0)))
-                continue
-            if which == "k" and q_is_k:
-                out.append(out[0])
-                continue
-            letter = "q" if which == "k" and c.tied else which
-            of = self.product(x if which == "q" else source, letter)
-            out.append(swap(self.heads(of, width, heads, positions, width * heads, 0)))
-        return out
+
+        def part(of, which, letter):
+            width, heads, positions = widths[which]
+            return swap(self.heads(self.product(of, letter), width, heads, positions, width * heads, 0))
+
+        q = part(x, "q", "q")
+        return (q, q if q_is_k else part(source, "k", "q" if c.tied else "k"),
+                swap(self.heads(source, c.d_v, 1, c.m, c.d_v, 0)) if c.identity else part(source, "v", "v"))
 
     def attend(self, q, k, v):
         """[d_v, h, n, batch], its heads side by side."""
