@@ -21,7 +21,7 @@ docdir   ?= $(datadir)/doc/attngen
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help deps deps-test deps-peers test test-targets test-avx512 test-compilers sweep bare bench-plain \
+.PHONY: all help lint deps deps-test deps-peers test test-targets test-avx512 test-compilers sweep fuzz fuzzers bare bench-plain \
         bench-flat bench-features bench-size bench-tune bench-peers demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
@@ -44,14 +44,14 @@ gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
-shared      := $(addprefix $(BUILD)/gen/,layer.o diag.o isa.o request.o planfile.o plan.o expect.o)
+shared      := $(addprefix $(BUILD)/gen/,system.o layer.o filekind.o diag.o isa.o request.o planfile.o plan.o expect.o)
 embedded    := $(wildcard templates/*.in gen/*.lua)
 carried     := $(wildcard runtime/*.in runtime/page/*) runtime/draw.h
 run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_tests   := $(wildcard $(patsubst %,tests/test_%.sh,vectors emitted mutants sweep targets compilers size avx512))
+long_tests   := $(wildcard $(patsubst %,tests/test_%.sh,fuzz vectors emitted mutants sweep targets compilers size avx512))
 script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh))
 
 all: $(BUILD)/attngen $(BUILD)/attnrun
@@ -78,7 +78,10 @@ help:
 	@echo '                lists what there is'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
+	@echo 'make lint       clang-tidy and cppcheck over the tools and the pairs of LINT_LAYERS'
 	@echo 'make sweep      SWEEP=2000 random layers of SEED=1, JOBS=2 at a time'
+	@echo 'make fuzz       FUZZ="spec tensors" of tests/fuzz, all if not given, each FUZZ_SECONDS=600 from SEED=1, JOBS=2 at a'
+	@echo '                time; needs clang with libFuzzer. Its own corpora grow in $(BUILD)/fuzz'
 	@echo 'make bare       what every example asks for when it is compiled freestanding at -O0, -O2, -Os; examples/bare'
 	@echo 'make install    programs, man pages, completions, CMake and pkg-config packages, examples, below $(PREFIX)'
 	@echo '                (PREFIX, DESTDIR; bindir, libdir, datadir, mandir, docdir); make uninstall removes them'
@@ -157,9 +160,42 @@ sweep: all $(BUILD)/sweep
 	$(BUILD)/sweep --attnrun $(BUILD)/attnrun --keep $(BUILD)/sweep-failures --seed $(SEED) --count $(SWEEP) \
 	    --jobs $(JOBS) $(addprefix --cc ,$(sweepers))
 
+# clang-tidy and cppcheck; what is deliberate stands in .clang-tidy and .cppcheck
+LINT_LAYERS ?= examples/tiny.layer tests/vectors/every_mask.layer tests/vectors/conv_cross_padding.layer
+lint: all
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' CC='$(CC)' tests/lint.sh $(LINT_LAYERS)
+
 # the avx512 kernels on a machine without AVX-512: every vector, built from portable versions of the intrinsics
 test-avx512: all
 	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/test_avx512.sh all
+
+# Fuzzers: tests/fuzz/NAME.c each. tests/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
+# folder and compiler are theirs. `make test` gives each a minute.
+FUZZ         ?=
+FUZZ_SECONDS ?= 600
+fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
+fuzz_pairs   := masks cross conv
+fuzz_masks   := tests/vectors/every_mask.layer
+fuzz_cross   := tests/vectors/grouped_cross.layer
+fuzz_conv    := --set mask=padding --set bias=false --set plan.size=small tests/vectors/split_conv_cross_out_in.layer
+
+fuzz:
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' tests/test_fuzz.sh $(FUZZ)
+
+fuzzers: $(fuzzers)
+$(fuzzers): $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/fuzz.o $(gen_objects) $(run_objects)
+	$(link) -fsanitize=fuzzer -o $@ $^ $(LUA_LIBS) $(run_libs)
+
+# what the fuzzer of calls calls
+pairs        := $(fuzz_pairs:%=$(BUILD)/pairs/%)
+$(BUILD)/fuzz_calls: $(pairs:=.o)
+$(BUILD)/tests/fuzz/calls.o: CPPFLAGS += -I$(BUILD)/pairs
+$(BUILD)/tests/fuzz/calls.o: $(pairs:=.c)
+$(pairs:=.c): $(BUILD)/pairs/%.c: $(BUILD)/attngen
+	$(BUILD)/attngen -o $(@D) --isa avx2,neon --set name=$* $(fuzz_$*)
+$(pairs:=.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
+$(pairs:=.o): %.o: %.c
+	$(compile) -c -o $@ $<
 
 # every example freestanding, with every compiler at every level
 bare: all
@@ -244,9 +280,9 @@ $(share)/listing: $(BUILD)/attngen $(BUILD)/attnrun packaging/listing.sh
 	@mkdir -p $(@D)
 	packaging/listing.sh $(BUILD)/attngen $(BUILD)/attnrun > $@
 
-$(share)/section: README.md packaging/section.awk
+$(share)/section: docs/spec.md packaging/section.awk
 	@mkdir -p $(@D)
-	awk -f packaging/section.awk -v heading='## The spec' README.md > $@
+	awk -f packaging/section.awk docs/spec.md > $@
 
 $(addprefix $(share)/,$(pages)): $(share)/%: packaging/%.in packaging/man.awk $(share)/listing $(share)/section \
                                   gen/version.h

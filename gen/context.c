@@ -58,7 +58,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, added),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
-    FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
+    FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
 };
 
 static void push_panels(struct emit *emit, const char *name, const struct plan_panels *g)
@@ -109,21 +109,6 @@ static void push_known(struct emit *emit)
     emit_end(emit);
 }
 
-/* Bytes that each counted thing takes as machine code: see struct isa. */
-static void push_code(struct emit *emit, const struct isa *isa)
-{
-    emit_begin_table(emit, "code");
-    for (size_t i = 0; i < ISA_COMPILERS; i++) {
-        emit_begin_item(emit);
-        emit_set_string(emit, "compiler", isa_compilers[i]);
-        emit_set_number(emit, "loop", isa->code[i].loop);
-        emit_set_number(emit, "transpose", isa->code[i].transpose);
-        emit_set_number(emit, "statement", isa->code[i].statement);
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
 static void push_isa(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_item(emit);
@@ -135,7 +120,6 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     emit_set_string(emit, "runs_on", p->isa->runs_on);
     push_needs(emit, p->isa);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
-    push_code(emit, p->isa);
     PUSH_FIELDS(emit, p, isa_fields);
     push_lanes(emit, "v_t", &p->v_t);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);

@@ -105,6 +105,18 @@ function helpers.even_heights(total, rest, most, step)
     return heights, stops
 end
 
+-- `a + n`, `a * n` and "n things" as a person would write them: without + 0, * 1 and plurals of one.
+function helpers.plus(a, n) return n ~= 0 and a .. " + " .. n or a end
+function helpers.times(a, n) return n ~= 1 and a .. " * " .. n or a end
+function helpers.some(n, thing) return n .. " " .. thing .. (n ~= 1 and "s" or "") end
+
+-- What tile.in wants to know, where only `of` differs from the plain tile.
+function helpers.tile(of)
+    local all = { a_split = 0, a_far = 0, prefetch = 0, init = "zero", resume = false, scatter = false, tail = 0, weights = "" }
+    for name, v in pairs(of) do all[name] = v end
+    return all
+end
+
 -- Of a vocabulary, blocks of C parted by blank lines, those that define a macro or function that `text` or a later
 -- chosen block uses; and the names of their macros, for #undef.
 function helpers.words_used(vocabulary, text)
@@ -132,17 +144,6 @@ function helpers.words_used(vocabulary, text)
         end
     end
     return table.concat(chosen, "\n") .. "\n", macros
-end
-
--- Bytes of machine code that a compiler makes of a section, about: `rates` say how many for each thing that is counted
--- in the text. Rounded to hundreds; nil where nothing was measured.
-function helpers.code_bytes(text, rates)
-    local function count(pattern) return select(2, text:gsub(pattern, "")) end
-    local statements = count(";")
-    for vecs in text:gmatch("vec_row_(%d)") do statements = statements + tonumber(vecs) end -- a broadcast and these
-    local bytes = rates.loop * count("for %(") + rates.transpose * count("transpose[%w_]*%(") +
-        rates.statement * statements
-    return bytes > 0 and math.floor(bytes / 100 + 0.5) * 100 or nil
 end
 
 -- FNV-1a, 64 bits, as a C constant: tells texts apart, protects nothing.

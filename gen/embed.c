@@ -69,6 +69,9 @@ int main(int argc, char **argv)
     out = fopen(argv[1], "wb");
     if (!sizes || !out) {
         perror(argv[1]);
+        if (out)
+            fclose(out);
+        free(sizes);
         return 3;
     }
     qsort(argv + 3, (size_t)count, sizeof *argv, by_name);

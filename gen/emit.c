@@ -18,6 +18,7 @@
 
 #include "diag.h"
 #include "embedded.h"
+#include "system.h"
 
 enum { AT_HANDLER = 1, AT_EXPAND = 2, AT_CONTEXT = 3 };
 
@@ -514,13 +515,29 @@ static bool replace_all(const struct emit_file *files, struct pending *pending, 
     return true;
 }
 
-bool emit_write(const struct emit_file *files, size_t count, struct diag *diag)
+/* Where links lead is written, not in place of them. The caller frees the paths. */
+static bool resolve(struct emit_file *targets, const struct emit_file *files, size_t count, struct diag *diag)
+{
+    for (size_t i = 0; i < count; i++) {
+        targets[i] = files[i];
+        targets[i].path = system_target(files[i].path);
+        if (!targets[i].path) {
+            diag_environment(diag, files[i].path, "cannot be written: %s", strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+bool emit_write(const struct emit_file *given, size_t count, struct diag *diag)
 {
     struct pending *pending = calloc(count ? count : 1, sizeof *pending);
-    bool good = pending != NULL;
+    struct emit_file *files = calloc(count ? count : 1, sizeof *files);
+    bool good = pending != NULL && files != NULL;
 
     if (!good)
         diag_environment(diag, NULL, "no memory to write the files");
+    good = good && resolve(files, given, count, diag);
     for (size_t i = 0; good && i < count; i++)
         good = prepare(&files[i], &pending[i], diag);
     if (good)
@@ -531,6 +548,9 @@ bool emit_write(const struct emit_file *files, size_t count, struct diag *diag)
         free(pending[i].temporary);
         free(pending[i].old);
     }
+    for (size_t i = 0; files && i < count; i++)
+        free((char *)files[i].path);
+    free(files);
     free(pending);
     return good;
 }

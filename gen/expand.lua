@@ -9,6 +9,7 @@
 
 local context, helpers, read, folder = ... -- raw table, table, function(name) -> text or nil, message; "dir/"
 local MOST_NESTED = 32 -- includes
+local MOST_COLUMNS = 120 -- of lines that joined() makes
 local MOST_PARTS = 50  -- operands of one "..", which Lua's parser reads by recursion
 
 local out, depth = {}, 0 -- pieces of the text being made; how deep includes are nested
@@ -33,6 +34,24 @@ end
 
 local function emit(text)
     out[#out + 1] = value(text, "emit", 3)
+end
+
+-- What `lines`, a function, emits, with lines of one indentation that follow each other joined by blanks, up to MOST_COLUMNS.
+local function joined(lines)
+    local outer = out
+    out = {}
+    lines()
+    local text, line, indent = table.concat(out), "", ""
+    out = outer
+    for next_indent, rest in text:gmatch("( *)([^\n]*)\n") do
+        if line ~= "" and next_indent == indent and #line + 1 + #rest <= MOST_COLUMNS then
+            line = line .. " " .. rest
+        else
+            if line ~= "" then emit(line .. "\n") end
+            line, indent = next_indent .. rest, next_indent
+        end
+    end
+    emit(line .. (line ~= "" and "\n" or ""))
 end
 
 -- load() without the message handler, which Lua would call for some of load's own errors and not for others.
@@ -156,7 +175,7 @@ string.dump, math.random, math.randomseed = nil, nil, nil
 local builtins = {
     string = read_only(string, "string"), table = read_only(table, "table"), math = read_only(math, "math"),
     fmt = string.format, ipairs = ipairs, pairs = sorted_pairs, tonumber = tonumber, type = type,
-    select = select, error = error, emit = emit,
+    select = select, error = error, emit = emit, joined = joined,
     tostring = function(v)
         if type(v) == "number" then return number_text(v) end
         if type(v) == "table" or type(v) == "function" then error(("a %s has no text"):format(type(v)), 2) end

@@ -15,8 +15,8 @@
 
 #define X86 "defined(__x86_64__) && defined(__GNUC__) && !defined(__TINYC__)"
 /* gcc for Windows spills wide registers as if the stack were aligned for them, where the ABI aligns it to 16 bytes:
- * gcc.gnu.org/PR54412. */
-#define X86_WIDE X86 " && (defined(__clang__) || !defined(_WIN32))"
+ * gcc.gnu.org/PR54412. Cygwin does not define _WIN32. */
+#define X86_WIDE X86 " && (defined(__clang__) || !(defined(_WIN32) || defined(__CYGWIN__)))"
 
 /* Bits: Intel SDM volume 2A, CPUID, and volume 1, 13.1 (XCR0). AVX-512's state: opmask, upper halves of zmm0-15,
  * zmm16-31. */
@@ -34,8 +34,6 @@
 #define YMM      {"YMM", ISA_XCR0, 0x6}
 #define ZMM      {"ZMM", ISA_XCR0, 0xe0}
 
-const char *const isa_compilers[ISA_COMPILERS] = {"gcc 12 -O2", "clang 14 -O2"};
-
 /* Cache sizes are the smaller ones of the cores that have the set: 32 KiB + 512 KiB covers Zen 2..4 and is
  * exceeded by Intel clients; AVX-512 servers since Ice Lake have 48 KiB + 1 MiB or more; sse4: Nehalem to Ivy Bridge;
  * neon: Cortex-A76, Neoverse N1; rvv: SpacemiT X60; wasm_simd128: whatever the engine runs on.
@@ -47,25 +45,25 @@ const struct isa isa_table[] = {
     {.name = "scalar", .id = 1, .lanes = 4, .registers = 14, .ends_turns = true, .fma_ports = 2,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .runs_on = "every machine",
-     .vocabulary = "simd_scalar.in", .code = {{18.9, 0, 12.0}, {0, 0, 18.3}}},
+     .vocabulary = "simd_scalar.in"},
     {.name = "sse4", .id = 4, .lanes = 4, .registers = 12, .fma_ports = 1, .optional = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 256 * KIB,
      .target = "sse4.1", .guard = X86, .header = "immintrin.h",
      .runs_on = "x86-64 with SSE4.1",
      .needs = {SSE3, SSSE3, SSE4_1},
-     .vocabulary = "simd_sse4.in", .code = {{0, 0, 10.7}, {41.6, 0, 10.8}}},
+     .vocabulary = "simd_sse4.in"},
     {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .fma_rows = true, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
-     .vocabulary = "simd_avx2.in", .code = {{3.9, 19, 10.6}, {57.3, 0, 10.9}}},
+     .vocabulary = "simd_avx2.in"},
     {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .fma_ports = 2, .prefetches = true, .wide_values = 256,
      .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, YMM, ZMM},
-     .vocabulary = "simd_avx512.in", .code = {{0, 27, 8.3}, {122.1, 140, 4.8}}},
+     .vocabulary = "simd_avx512.in"},
     {.name = "neon", .id = 5, .lanes = 4, .registers = 26, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 64 * KIB, .l2_bytes = 512 * KIB,
      .guard = "defined(__AARCH64EL__) && defined(__ARM_NEON)", .header = "arm_neon.h",

@@ -24,15 +24,6 @@ struct isa_need {
     uint32_t bits;
 };
 #define ISA_NEEDS 12
-#define ISA_COMPILERS 2
-extern const char *const isa_compilers[ISA_COMPILERS]; /* "gcc 12 -O2", …: whose code was measured */
-
-/* Machine code for the text of an instruction set's section, fitted to what a compiler made of the examples: bytes for
- * each loop, for each transposition, and for each statement. bench/size/rates.py fits them anew. All 0: not measured,
- * and the banner gives no figure. */
-struct isa_code {
-    double loop, transpose, statement;
-};
 
 struct isa {
     const char *name;       /* as in --isa, and as NAME_isa_name() gives it */
@@ -53,7 +44,6 @@ struct isa {
     struct isa_need needs[ISA_NEEDS]; /* of the machine; none: what can be compiled (guard) can be run */
     bool optional;          /* emitted only where --isa asks for it */
     const char *vocabulary; /* template that spells the SIMD words */
-    struct isa_code code[ISA_COMPILERS];
 };
 
 /* Scalar first, then rising: a later row is preferred where the machine has it. */

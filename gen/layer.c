@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #include "diag.h"
+#include "filekind.h"
 #include "reserved.h"
 
 #define SPEC_BYTES_MOST (1u << 20) /* a spec of twenty lines has no business being longer */
@@ -126,7 +127,7 @@ static struct shown show(const char *text)
 {
     struct shown shown;
     size_t used = 0, taken = 0;
-    for (; text[taken] != '\0' && taken < SHOWN_MOST; taken++) {
+    for (; taken < SHOWN_MOST && text[taken] != '\0'; taken++) {
         const unsigned char byte = (unsigned char)text[taken];
         if (byte >= 0x20 && byte < 0x7f)
             shown.text[used++] = (char)byte;
@@ -440,6 +441,8 @@ static void read_spec_file(struct spec *spec)
     char *bytes = read_file(spec, &length);
     if (bytes == NULL)
         spec->failed = true; /* what --set says alone would only be half of it */
+    else if (file_is_other(spec->path, bytes, length, FILE_SPEC, spec->diag))
+        spec->failed = true;
     else if (length > SPEC_BYTES_MOST) {
         diag_error(spec->diag, spec->path, "longer than 1 MiB; a spec has some twenty lines");
         spec->failed = true;
@@ -676,20 +679,29 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
 }
 
 /* strtod() in the C locale, which both programs keep. Kernels compute powers of 2 in f32: what they multiply by is
- * scale log2(e), and that must be finite there. */
+ * scale log2(e), and that must be finite there, and 0 or normal, for a subnormal number has fewer bits. */
 static bool read_factor(struct spec *spec, enum key key, const char *text)
 {
     char *end = NULL;
+    errno = 0;
     spec->scale = strtod(text, &end);
     if (end == text || *end != '\0') {
         diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a number; write for example 0.125",
                    keys[key].name, show(text).text);
         return false;
     }
-    if (!(fabs(spec->scale) * LOG2_E <= (double)FLT_MAX)) {
+    const double factor = fabs(spec->scale) * LOG2_E;
+    const bool zero = factor == 0 && errno != ERANGE; /* 1e-400 is not meant as 0 */
+    if (!(factor <= (double)FLT_MAX)) {
         diag_error(spec->diag, place_of(spec, key),
                    "%s = '%s' times log2(e) is not finite in f32; write a number within 2.35e38", keys[key].name,
                    show(text).text);
+        return false;
+    }
+    if (factor < (double)FLT_MIN && !zero) {
+        diag_error(spec->diag, place_of(spec, key),
+                   "%s = '%s' times log2(e) is subnormal or 0 in f32; write 0, or a number of at least 8.15e-39 in "
+                   "size", keys[key].name, show(text).text);
         return false;
     }
     return true;

@@ -64,7 +64,7 @@ struct layer {
     int64_t d_out;   /* columns of y: d_model, or h*d_v with w_o = none */
 };
 
-/* The tensors of the contract, in the order of the README's table. */
+/* The tensors of the contract, in the order of docs/spec.md's table. */
 enum layer_tensor {
     TENSOR_X, TENSOR_SOURCE, TENSOR_LENGTHS, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
     TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,

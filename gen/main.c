@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "layer.h"
 #include "plan.h"
 #include "planfile.h"
+#include "system.h"
 #include "version.h"
 
 static const char usage_line[] =
@@ -70,10 +72,15 @@ struct pair {
     size_t length[2];
 };
 
+/* The .c is written first: should a kill leave one new file and one old, the new .c refuses any other header than its
+ * own, even one from before headers had a number. */
 static const struct { const char *template_name, *suffix; } outlines[2] = {
     {"kernel.c.in", ".c"},
     {"kernel.h.in", ".h"},
 };
+
+/* Where the pair's number goes, a C constant as long as this. */
+static const char pair_place[] = "0x@attngen's.pair@";
 
 /* ---- options ---- */
 
@@ -361,9 +368,25 @@ static bool fill_context(struct emit *emit, const struct options *options, const
     }
     emit_set_string(emit, "COMMAND", command);
     emit_set_string(emit, "VERSION", ATTNGEN_VERSION);
+    emit_set_string(emit, "PAIR", pair_place);
     plan_context(pair->plan, pair->layer, emit);
     free(command);
     return true;
+}
+
+/* Writes a number of both texts, FNV-1a, into both, by which the .c tells the header of its own run from any other. */
+static void number_pair(struct pair *pair)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char number[sizeof pair_place];
+
+    for (int i = 0; i < 2; i++)
+        for (size_t at = 0; at < pair->length[i]; at++)
+            hash = (hash ^ (unsigned char)pair->text[i][at]) * UINT64_C(0x100000001b3);
+    snprintf(number, sizeof number, "0x%016" PRIx64, hash);
+    for (int i = 0; i < 2; i++)
+        for (char *at = pair->text[i]; (at = strstr(at, pair_place)); )
+            memcpy(at, number, sizeof number - 1);
 }
 
 static bool expand(struct pair *pair, struct emit *emit, struct diag *diag)
@@ -373,6 +396,7 @@ static bool expand(struct pair *pair, struct emit *emit, struct diag *diag)
         if (!pair->text[i])
             return false;
     }
+    number_pair(pair);
     return true;
 }
 
@@ -509,12 +533,6 @@ static unsigned chosen_isas(const struct options *options, struct diag *diag)
     return options->isas ? isa_parse_list(options->isas, diag) : isa_default();
 }
 
-static int print_and_leave(void (*print)(void))
-{
-    print();
-    return fflush(stdout) != 0 || ferror(stdout) ? EXIT_ENVIRONMENT : EXIT_GOOD;
-}
-
 static void print_version(void)
 {
     puts("attngen " ATTNGEN_VERSION);
@@ -555,13 +573,14 @@ int main(int argc, char **argv)
 {
     struct options options = {0};
     struct diag diag = {0};
-    int code;
+    int code = EXIT_GOOD;
 
+    system_begin();
     read_options(&options, argc, argv, &diag);
     if (options.help)
-        code = print_and_leave(print_help);
+        print_help();
     else if (options.version)
-        code = print_and_leave(print_version);
+        print_version();
     else {
         if (!diag.errors)
             phases(&options, &diag);
@@ -569,5 +588,5 @@ int main(int argc, char **argv)
     }
     free(options.set);
     diag_free(&diag);
-    return code;
+    return system_end(code);
 }

@@ -40,7 +40,7 @@
 #define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3: half of what it takes. Blocks of 24
                                   * instead of 16 queries: avx2's layers whose heads exceed L2 take as long (512 tokens) or
                                   * 1 to 4 % less (1024 to 4096; measured, Zen 4) */
-#define SMALL_ROWS_STEP 4        /* in small code: 16, 4 and 1 rows instead of 16, 8, 4, 2 and 1 */
+#define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; with 8 and 2 as well no layer was faster */
 #define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -49,10 +49,11 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static double most_of(double a, double b) { return a > b ? a : b; }
 
+#define REASON_TEXT 800
 static void reason(struct plan_isa *p, const char *format, ...) DIAG_PRINTF(2, 3);
 static void reason(struct plan_isa *p, const char *format, ...)
 {
-    char text[800];
+    char text[REASON_TEXT];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -678,21 +679,39 @@ static void explain_fold(struct plan_isa *p, const struct layer *layer)
         reason(p, "queries are the keys times the scale: projected once");
 }
 
-static void explain_panels(struct plan_isa *p, const char *name, const struct plan_panels *g)
+/* What is said of a product, but for its name. */
+static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const struct plan_panels *g)
 {
-    if (!g->exists)
-        return;
     char cut[64] = "", size[32], ask[80];
     if (g->k_block < g->depth)
         snprintf(cut, sizeof cut, " in slabs of " D64, g->k_block);
     const int64_t unroll = least(g->unroll, g->k_block);
-    reason(p, "%s: tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64
-           " deep (%s)%s", name, g->rows, g->vecs * p->lanes, g->rows * g->vecs, g->vecs * p->lanes, g->depth,
-           bytes_text(size, g->panel_size), cut);
-    reason(p, "%s: row groups of " D64 ", %s; " D64
-           " step%s unrolled; " D64 " panel%s a part%s", name, g->group_rows,
-           why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
-           plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
+    snprintf(text, REASON_TEXT,
+             "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row groups of "
+             D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s", g->rows, g->vecs * p->lanes, g->rows * g->vecs,
+             g->vecs * p->lanes, g->depth, bytes_text(size, g->panel_size), cut, g->group_rows,
+             why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
+             plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
+}
+
+/* A line for each product; those alike share one. */
+static void explain_panels(struct plan_isa *p, const char *const names[PLAN_PRODUCTS])
+{
+    char text[PLAN_PRODUCTS][REASON_TEXT];
+    bool said[PLAN_PRODUCTS] = {false};
+    for (int i = 0; i < PLAN_PRODUCTS; i++)
+        if (p->products[i].exists)
+            panels_text(text[i], p, &p->products[i]);
+    for (int i = 0; i < PLAN_PRODUCTS; i++) {
+        char alike[80] = "";
+        for (int j = i; p->products[i].exists && !said[i] && j < PLAN_PRODUCTS; j++)
+            if (p->products[j].exists && strcmp(text[i], text[j]) == 0) {
+                said[j] = j > i;
+                strcat(strcat(alike, alike[0] != '\0' ? ", " : ""), names[j]);
+            }
+        if (alike[0] != '\0')
+            reason(p, "%s: %s", alike, text[i]);
+    }
 }
 
 static void explain_layout(struct plan_isa *p, const struct layer *layer, const char *name, const struct plan_panels *g,
@@ -718,7 +737,7 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
     reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
     if (is_small)
-        reason(p, "small code: one shape a product, few heights, rolled loops; no batches, no slabs, nothing asked for "
+        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, nothing asked for "
                "ahead");
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
@@ -735,17 +754,14 @@ static void explain_choices(struct plan_isa *p, const struct layer *layer, bool 
     reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, %s", p->key_block, p->key_block, p->block,
            bytes_text(size, p->key_block * p->block),
            why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
-                                            : "at most half of L1, in near-equal blocks of source_len"));
+                                            : "about half of L1, in near-equal blocks of source_len"));
     if (p->two_pass)
         reason(p, "softmax in two passes: the largest score of each query first, then the weights and their sums");
     if (p->depth_slab < p->fold->d_score)
         reason(p, "scores are summed in slabs of " D64 " features, %s", p->depth_slab,
                why(&p->request, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
-    explain_panels(p, "queries", &p->q);
-    explain_panels(p, "keys", &p->k);
-    explain_panels(p, "values", &p->v);
+    explain_panels(p, (const char *const[]){"queries", "keys", "values", layer->w_o == W_O_CONV ? "convolution" : "output"});
     explain_lanes(p, "values", &p->v_t);
-    explain_panels(p, layer->w_o == W_O_CONV ? "convolution" : "output", &p->o);
     explain_layout(p, layer, "queries", &p->q, p->fold->d_score);
     explain_layout(p, layer, "keys", &p->k, layer->d_k);
     explain_layout(p, layer, "values", &p->v, layer->d_v);
@@ -881,7 +897,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
                                                             : rows_single;
     p->rows = least(asked_or(request, PLAN_SCORE_ROWS, apart), rows);
     p->rows_single = p->vecs == 1 ? p->rows : least(rows_single, apart);
-    p->rows_step = small(request) ? SMALL_ROWS_STEP : 2;
+    p->rows_step = ROWS_STEP;
     p->at_once = !small(request);
     int64_t (*const part)(int64_t, int64_t) = small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, asked_within(request, PLAN_VALUE_ROWS, rows));

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# awk -f section.awk -v heading="## The spec" README.md: that section of a Markdown file as mdoc, for a man page.
+# awk -f section.awk docs/spec.md: a Markdown page as mdoc, for a man page.
 #
-# Knows what our README has: paragraphs, `code`, links, lists of one level, indented blocks, subsections, tables. A row
+# Knows what that page has: paragraphs, `code`, links, lists of one level, indented blocks, subsections, tables. A row
 # of a table becomes an item: its first column the name, the second the text, the others behind their headings.
 # Left out on purpose: all else of Markdown.
 
@@ -70,9 +70,8 @@ function row(text,    cells, count, i, line)
             print "(" words((cells[i] == "required" ? "" : heads[i] (heads[i] ~ / / ? ": " : " ")) cells[i]) ")"
 }
 
-/^## / { inside = $0 == heading; next }
-!inside { next }
-/^###/ { close_block(""); sub(/^#+ */, ""); print ".Ss " words($0); block = "head"; next }
+/^# / { next }
+/^##/ { close_block(""); sub(/^#+ */, ""); print ".Ss " words($0); block = "head"; next }
 /^$/   { blank = 1; next }
 /^\|/  { row($0); next }
 /^    / {

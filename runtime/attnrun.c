@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../gen/system.h"
 #include "../gen/version.h"
+#include "apart.h"
+#include "cache.h"
 #include "commands.h"
 
 static const struct command {
@@ -35,10 +38,9 @@ static const struct command {
      "compiles, checks and times every point of the product of the values; a table, and CSV, JSON lines, a page"},
     {"merge", COMMAND_MERGE, command_merge, "A.jsonl B.jsonl… [OPTION…]",
      "joins the JSON lines of a sweep's shards and says what is missing; refuses what does not belong together"},
-    {"pack", COMMAND_PACK, command_pack, "SPEC --weights W.safetensors --isa X [-o FILE] [OPTION…]",
-     "packs the weights for one instruction set, which this machine need not have, and writes the block as a C array\n"
-     "or as a binary file with an assembler stub, so that a program calls NAME_forward(NAME_packed, …) without\n"
-     "packing first"},
+    {"pack", COMMAND_PACK, command_pack, "SPEC --weights W.safetensors --isa LIST [-o FILE] [OPTION…]",
+     "packs the weights for instruction sets that this machine need not have, and writes a block for each, as a C array\n"
+     "or as a binary file with an assembler stub; a program calls NAME_open, which takes the best for its machine"},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -81,7 +83,9 @@ static int run_command(const struct command *command, int argc, char **argv)
 {
     struct diag diag = {0};
     struct options options;
-    bool good = options_parse(&options, argc, argv, command->bit, &diag);
+    const bool compiles = !(command->bit & (COMMAND_MERGE | COMMAND_SELFTEST));
+    bool good = options_parse(&options, argc, argv, command->bit, &diag) && apart_limit_good(&diag) &&
+                (!compiles || cache_look(options.compile.cache, stderr, &diag));
     int code = good ? command->run(&options) : diag_report(&diag, stderr);
     options_free(&options);
     diag_free(&diag);
@@ -93,7 +97,7 @@ static bool asks_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
     if (name == NULL) {
@@ -112,4 +116,10 @@ int main(int argc, char **argv)
     if (argc > 2 && asks_help(argv[2]))
         return help(name);
     return run_command(command, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    system_begin();
+    return system_end(run(argc, argv));
 }

@@ -3,16 +3,24 @@
  *
  * Rounds interleave the peak, the whole layer and the layer phase by phase, because the clock moves; a share is the
  * median of the rounds' own shares. Every round uses the same buffers, so caches are as warm as their size lets them
- * be. FLOPs are twice the multiply-adds of the plain layer, however it is computed. Left out on purpose: more cores.
+ * be. A disturbed round is taken again, and so are all of a layer whose figures are disturbed although, which is marked
+ * if it does not help (quiet.h). FLOPs are twice the multiply-adds of the plain layer, however it is computed. Left out
+ * on purpose: more cores.
  */
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../gen/isa.h"
+#include "../gen/system.h"
+#include "apart.h"
 #include "commands.h"
 #include "peak.h"
+#include "process.h"
+#include "record.h"
 #include "reference.h"
+#include "rounds.h"
 #include "timing.h"
 
 /* A phase's name, and which multiply-adds it does. */
@@ -40,7 +48,9 @@ struct bench {
     const struct options *options;
     struct timed timed;
     size_t rounds;
-    double *us[STEPS], *peak; /* [rounds] */
+    double *us[STEPS], *peak, *room; /* [rounds] */
+    struct sample *samples;   /* [rounds]: of the rounds as a whole */
+    double now[STEPS];        /* µs of the round that is being measured */
 };
 
 /* ---- measuring ------------------------------------------------------------------------------------------------- */
@@ -72,6 +82,12 @@ static void time_steps(struct bench *b, double us[STEPS])
         }
 }
 
+/* From now on so long for the next few calls: the first ones, a round. */
+static void limit_calls(const struct bench *b)
+{
+    process_limit(apart_limit(b->timed.layer, &b->timed.inputs, 4));
+}
+
 /* Decides repeats and rounds from a first run; also warms up. */
 static void calibrate(struct bench *b)
 {
@@ -82,20 +98,55 @@ static void calibrate(struct bench *b)
     settle_clock(b->timed.isa);
 }
 
+/* The peak, the layer, the peak, the steps. */
+static struct sample take_round(void *context)
+{
+    struct bench *b = context;
+    limit_calls(b);
+    const double before = peak_measure(b->timed.isa);
+    struct sample whole = timed_sample(&b->timed);
+    b->now[0] = whole.us;
+    const double between = peak_measure(b->timed.isa);
+    const struct stopwatch watch = stopwatch_start();
+    time_steps(b, b->now);
+    const struct sample steps = stopwatch_stop(&watch, b->timed.repeats);
+    whole.wall_us += steps.wall_us;
+    whole.cpu_us += steps.cpu_us;
+    whole.switches += steps.switches;
+    whole.peak = (before + between) / 2;
+    return whole;
+}
+
+static void take_rounds(struct bench *b)
+{
+    size_t again = b->rounds;
+    for (size_t r = 0; r < b->rounds; r++) {
+        b->samples[r] = sample_quietly(take_round, b, &again);
+        b->peak[r] = b->samples[r].peak;
+        for (size_t s = 0; s < STEPS; s++)
+            b->us[s][r] = b->now[s];
+    }
+}
+
+/* Whether the figures of the layer are those of a disturbed machine. */
+static bool layer_is_disturbed(const struct bench *b)
+{
+    memcpy(b->room, b->us[0], b->rounds * sizeof *b->room);
+    sort_ascending(b->room, b->rounds);
+    return quiet_of(b->samples, b->rounds, quantile(b->room, b->rounds, 0.5), b->room[0]).disturbed;
+}
+
 static bool measure(struct bench *b)
 {
     bool good = (b->peak = calloc(b->rounds, sizeof *b->peak)) != NULL;
+    good = (b->room = calloc(b->rounds, sizeof *b->room)) != NULL && good;
+    good = (b->samples = calloc(b->rounds, sizeof *b->samples)) != NULL && good;
     for (size_t s = 0; s < STEPS; s++)
         good = (b->us[s] = calloc(b->rounds, sizeof **b->us)) != NULL && good;
-    for (size_t r = 0; good && r < b->rounds; r++) {
-        double us[STEPS];
-        const double before = peak_measure(b->timed.isa);
-        us[0] = timed_sample(&b->timed);
-        const double between = peak_measure(b->timed.isa);
-        time_steps(b, us);
-        b->peak[r] = (before + between) / 2;
-        for (size_t s = 0; s < STEPS; s++)
-            b->us[s][r] = us[s];
+    bool wanted = good;
+    for (int turn = 0; wanted && turn <= ROUNDS_AGAIN; turn++) {
+        take_rounds(b);
+        wanted = layer_is_disturbed(b);
     }
     return good;
 }
@@ -124,16 +175,23 @@ static void report_step(struct bench *b, size_t step, double multiply_adds)
     const double median = quantile(us, b->rounds, 0.5), least = us[0];
     const double spread = quantile(us, b->rounds, 0.75) - quantile(us, b->rounds, 0.25);
     const double gflops = median > 0 ? flops / (1e3 * median) : 0;
+    const struct quiet quiet = quiet_of(b->samples, b->rounds, median, least);
+    char cpu_share[40] = "";
+    if (!isnan(quiet.cpu_share))
+        snprintf(cpu_share, sizeof cpu_share, "\"" FIELD_CPU_SHARE "\":%.4g,", quiet.cpu_share);
+    const char *star = quiet.disturbed ? " *" : ""; /* at the end, where it disturbs no script */
     if (b->options->json)
         printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,"
+               "%s\"" FIELD_SWITCHES "\":%zu,\"" FIELD_DISTURBED "\":%d,"
                "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n",
-               name, isa, steps[step].name, median, least, spread, gflops, peak, of_peak);
+               name, isa, steps[step].name, median, least, spread, cpu_share, quiet.switches, quiet.disturbed, gflops,
+               peak, of_peak);
     else if (multiply_adds > 0)
-        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f %9.1f %9.1f %6.1f%%\n", name, isa, steps[step].name,
-               median, least, spread, gflops, peak, 100 * of_peak);
+        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f %9.1f %9.1f %6.1f%%%s\n", name, isa, steps[step].name,
+               median, least, spread, gflops, peak, 100 * of_peak, star);
     else
-        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f\n", name, isa, steps[step].name, median, least,
-               spread);
+        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f%s\n", name, isa, steps[step].name, median, least,
+               spread, star);
     free(share);
     free(peaks);
 }
@@ -153,17 +211,18 @@ static void report(struct bench *b)
 
 /* ---- one layer ------------------------------------------------------------------------------------------------- */
 
-static void say_skipped(const struct bench *b, const char *isa)
+static void say_skipped(const char *name, const char *isa)
 {
-    fprintf(stderr, "%s %s: skipped, this machine lacks it\n", b->timed.layer->name, isa);
+    fprintf(stderr, "%s %s: skipped, this machine lacks it\n", name, isa);
 }
 
 static void bench_isa(struct bench *b, int isa, struct diag *diag)
 {
     const size_t errors = diag->errors;
+    limit_calls(b);
     if (!timed_pack(&b->timed, isa, diag)) {
         if (diag->errors == errors)
-            say_skipped(b, b->timed.call->isa_name(isa));
+            say_skipped(b->timed.layer->name, b->timed.call->isa_name(isa));
         return;
     }
     calibrate(b);
@@ -171,10 +230,12 @@ static void bench_isa(struct bench *b, int isa, struct diag *diag)
         report(b);
     else
         diag_environment(diag, NULL, "out of memory");
+    process_limit(0);
     free(b->peak);
+    free(b->room);
+    free(b->samples);
     for (size_t s = 0; s < STEPS; s++)
         free(b->us[s]);
-    fflush(stdout);
 }
 
 static bool prepare(struct bench *b, const struct layer *layer, const struct kernel_table *call, struct diag *diag)
@@ -186,17 +247,6 @@ static bool prepare(struct bench *b, const struct layer *layer, const struct ker
         .m = o->m != UNSET ? o->m : (size_t)layer->source_len};
     return timed_make(&b->timed, layer, call, &draw, diag) &&
            (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag));
-}
-
-static void bench_kernels(struct bench *b, struct diag *diag)
-{
-    for (size_t row = 0; row < isa_count; row++) {
-        const char *name = b->timed.call->isa_name(isa_table[row].id);
-        if (name != NULL && options_want_isa(b->options, name))
-            bench_isa(b, isa_table[row].id, diag);
-        else if (name == NULL && options_name_isa(b->options, isa_table[row].name))
-            say_skipped(b, isa_table[row].name);
-    }
 }
 
 /* The reference on the same inputs: one line, the least of three runs, or of one when that takes long. */
@@ -224,8 +274,107 @@ static void bench_reference(struct bench *b, struct diag *diag)
 static void print_heading(void)
 {
     printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
+           "* behind a line: a disturbed machine; the least is nearer to the truth\n"
            "%-18s %-7s %-10s %11s %11s %10s %9s %9s %7s\n",
            "layer", "isa", "step", "us", "min", "spread", "GFLOP/s", "peak", "share");
+}
+
+/* What a process of its own measures: an instruction set, or without one the reference. */
+struct job {
+    const struct options *options;
+    const struct layer *layer;
+    const struct kernel_table *call;
+    const char *spec;
+    int isa;
+    bool *headed;
+};
+
+/* In that process: everything from the drawn inputs to the printed line, so that all memory is its own. */
+static void bench_here(void *context, FILE *answer)
+{
+    const struct job *job = context;
+    struct bench b = {.options = job->options};
+    struct diag diag = {0};
+    if (prepare(&b, job->layer, job->call, &diag)) {
+        if (!*job->headed)
+            print_heading();
+        fflush(stdout);
+        if (job->isa != 0)
+            bench_isa(&b, job->isa, &diag);
+        else
+            bench_reference(&b, &diag);
+    }
+    const int code = system_end(diag_report(&diag, stderr));
+    fwrite(&code, sizeof code, 1, answer);
+}
+
+/* A kernel that ended its process. */
+static int report_broken(const struct job *job, const char *why)
+{
+    const struct options *o = job->options;
+    const char *isa = job->call->isa_name(job->isa);
+    fprintf(stderr, "FAILED  %s %s: %s\n  repeat: ", job->layer->name, isa, why);
+    compile_print_variables(stderr);
+    fputs("attnrun bench ", stderr);
+    compile_print_word(job->spec, stderr);
+    fprintf(stderr, " --isa %s --seed %llu", isa, (unsigned long long)o->seed);
+    if (o->batch != UNSET)
+        fprintf(stderr, " --batch %zu", o->batch);
+    if (o->n != UNSET)
+        fprintf(stderr, " --n %zu", o->n);
+    if (o->m != UNSET)
+        fprintf(stderr, " --m %zu", o->m);
+    compile_print_options(&o->compile, stderr);
+    fputc('\n', stderr);
+    return EXIT_CHECK_FAILED;
+}
+
+/* Waits without a stir while the process measures. Its exit code, or that of what ended it. */
+static int bench_apart(struct job *job)
+{
+    struct process_result result;
+    struct diag diag = {0};
+    char text[80];
+    int code = EXIT_GOOD;
+    if (process_call(&result, bench_here, job, NULL, &diag)) {
+        const char *why = process_unanswered(&result, sizeof code, text);
+        if (why == NULL)
+            memcpy(&code, result.output, sizeof code);
+        else if (result.signal == SIGPIPE)
+            raise(SIGPIPE); /* nobody reads what it prints, nor what we would */
+        else if (process_stopped(&result) || job->isa == 0)
+            diag_environment(&diag, job->layer->name, "%s while it was measured", why);
+        else
+            code = report_broken(job, why);
+        free(result.output);
+    }
+    if (diag.errors > 0)
+        code = diag_report(&diag, stderr);
+    *job->headed = *job->headed || code <= EXIT_CHECK_FAILED;
+    diag_free(&diag);
+    return code;
+}
+
+/* Every instruction set that is wanted, and the reference; what is wrong with the call is said once. */
+static int bench_kernels(struct job *job)
+{
+    int worst = EXIT_GOOD;
+    for (size_t row = 0; row < isa_count && worst <= EXIT_CHECK_FAILED; row++) {
+        const char *name = job->call->isa_name(isa_table[row].id);
+        job->isa = isa_table[row].id;
+        if (name != NULL && options_want_isa(job->options, name)) {
+            const int code = bench_apart(job);
+            worst = code > worst ? code : worst;
+        } else if (name == NULL && options_name_isa(job->options, isa_table[row].name)) {
+            say_skipped(job->layer->name, isa_table[row].name);
+        }
+    }
+    if (job->options->reference && worst <= EXIT_CHECK_FAILED) {
+        job->isa = 0;
+        const int code = bench_apart(job);
+        worst = code > worst ? code : worst;
+    }
+    return worst;
 }
 
 static int bench_spec(const struct options *options, const char *spec, bool *headed)
@@ -233,19 +382,13 @@ static int bench_spec(const struct options *options, const char *spec, bool *hea
     struct diag diag = {0};
     struct kernel kernel = {0};
     struct layer *layer = layer_read(spec, options->compile.set, options->compile.set_count, &diag);
+    int code;
     if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
-        struct bench b = {.options = options};
-        if (prepare(&b, layer, kernel.call, &diag)) {
-            if (!*headed)
-                print_heading();
-            *headed = true;
-            bench_kernels(&b, &diag);
-            if (options->reference)
-                bench_reference(&b, &diag);
-        }
-        timed_free(&b.timed);
+        struct job job = {options, layer, kernel.call, spec, 0, headed};
+        code = bench_kernels(&job);
+    } else {
+        code = diag_report(&diag, stderr);
     }
-    int code = diag_report(&diag, stderr);
     diag_free(&diag);
     kernel_unload(&kernel);
     layer_free(layer);

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* The error of a kernel in f32, propagated step by step beside the reference.
+/* The error of a kernel in f32 that rounds to nearest, propagated step by step beside the reference.
  *
  * Names: u = 2^-24 the unit roundoff of f32; gamma_K = K u / (1 - K u), so that a sum of K products, in any order and
- * with or without FMA, is off by at most gamma_K sum |a||b|; omega = 2^-149 for what one underflow may add.
+ * with or without FMA, is off by at most gamma_K sum |a||b|; omega = 2^-149 for what one underflow may add; phi = 0 for
+ * what reading a subnormal operand as 0 may add, times the other operand.
  *
  * The kernel works in base 2: it folds c = scale log2(e) into W_Q and b_Q when packing, and takes T = c Q K^T +
  * log2(e) mask_add to 2^(T - M), M a score of the row that lies within g = min(RANGE, max T - min T) below the largest.
  * So e_q is the error of c Q, in T's unit.
  *
- *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega (K + 1 + sum |x|)
- *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go denormal
+ *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega max(1, |c|) (K + 1 + sum |x|)
+ *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go subnormal
  *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity
  *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} sum (|cQ| + e_q)(|K| + e_k)
- *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|)
- *         |M - T| <= max T - T + g because the subtraction rounds
+ *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|) + max(0, -log2(e) mask_add - FLT_MAX)
+ *         |M - T| <= max T - T + g because the subtraction rounds; masks are at least -FLT_MAX in base 2, and scores
+ *         below ABSORBED added to that leave it there
  *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2; r rescalings, each by 2^-64 or less, so
  *                                             that what went through more than 4 is below TINY
  *   A'_j lies between A_j e^{-d_j} / sum A_i e^{d_i} and A_j e^{d_j} / sum A_i e^{-d_i}; with one d for all keys this
- *         is the familiar e^{2d} - 1, and never more than 1. e_a is the larger distance, plus TINY for what exp2
- *         loses or keeps by clamping its argument.
- *   e_z = sum e_a |V - Z| + sum (A + e_a) e_v + 2 gamma_{m + 8} sum (A + e_a)(|V| + e_v)
- *         (A' sums to one as exactly as the kernel divides by the sum that it has, hence V - Z; the last term is the
- *         rounding of numerator, denominator and division)
+ *         is the familiar e^{2d} - 1. e_a is the larger distance, no more than to 0 and to 1, plus TINY for what exp2
+ *         loses or keeps by clamping its argument, and, where a mask spreads scores over 126 or more, min(A, 2^-62): a
+ *         weight of up to 2^64 becomes 0 where M rises so far that 2^(old M - M) underflows.
+ *   e_z = min(sum e_a |V - Z| + sum (A + e_a) e_v, max (|V - Z| + e_v))
+ *         + 2 gamma_{m + 8} min(sum (A + e_a)(|V| + e_v), max (|V| + e_v)) + m omega
+ *         (A' sums to one as exactly as the kernel divides by the sum that it has, hence V - Z, and the hull of the
+ *         values where weights are free; then the rounding of numerator, denominator and division, and what underflows)
  *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
  *
  * The second gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of drawn data
@@ -32,20 +36,27 @@
  * keys at -1e9, say), errors are not small and independent any more, and only the worst case holds.
  *
  * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
- * rows then, so e_k = e_v = 0. G and b', H and b_V W_O are products in double, rounded to f32 once. In place of |w| of
- * such a weight, a sum of d products, stands its size
+ * rows then, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. In place of |w|
+ * of such a weight, a sum of d products, stands its size
  *
  *   [w] = |w| + 2^-29 (d + 4) ||a|| ||b|| + 2^-125      a, b the row and column whose product it is
  *         the products in double and a denormal w, both in units of u
- *   e_q = |c| gamma_{K+3} (|x|[G] + [b']) + omega (K + 1 + sum |x|)        3: G, the bias, the store
+ *   e_q = |c| gamma_{K+3} (|x|[G] + [b']) + omega max(1, |c|) (K + 1 + sum |x|)        3: G, the bias, the store
  *   e_y = sum e_z [H] + gamma_{K+3} (sum (|U| + e_z)[H] + |b_O|) + omega (K + 1)
  *         K = h d_v or taps d_v, d_v being D_s, or with biases D_s + 1: b_V W_O is H's row for the indicator, which is
  *         exactly 1 or 0, so its e_z is 0
  *
- * Whatever may overflow in f32 on the way has no bound (infinity).
+ * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores have c Q b_K, and are rounded with it.
+ *
+ * Where a machine flushes to zero, omega = 3 2^-126 (a product, its sum, a rescaling or the store), phi = 2^-126, and
+ * sizes of operands that stand behind a gamma have phi / u added.
+ *
+ * Where f32 may overflow on the way, a weight may be anything from 0 to 1, and an element is open: not finite, as
+ * infinity and NaN remain once they are there, or within the bound, which is then that of the hull.
  */
 #include "bound.h"
 
+#include <fenv.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -56,14 +67,15 @@
 #include "wide.h"
 
 #define U 0x1p-24
-#define OMEGA 0x1p-149
 #define TINY 0x1p-100
+#define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
 #define EXP_ERROR 2.5e-7 /* the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/test_exp2.c) */
 #define LAMBDA 2.5
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453
 #define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */
 #define SATURATED 0.1
+#define ABSORBED 0x1p102 /* half of what may be subtracted from -FLT_MAX, rounding to nearest, without overflow */
 
 static double gamma_of(size_t k)
 {
@@ -83,10 +95,14 @@ struct propagation {
     const struct layer *layer; /* folded.layer, once there is one */
     const struct inputs *in;
     struct bounds *bounds;
+    double omega, phi;               /* what an underflow may add; what reading a denormal operand as 0 may */
     double *y_squares, *y_size;      /* sum e_z^2 W^2, sum |Z||W| + |b| */
     double *absolute_a, *absolute_b; /* |operands|, as large as the largest */
     struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
     double *q_size, *k_size, *v_size;
+    double q_reach;                  /* times q_size: how far the sums that make Q and c Q may come */
+    double *z_open;                  /* [rows][d_v]: not 0 where f32 may overflow on the way */
+    unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
 };
 
@@ -94,9 +110,12 @@ static void free_all(struct propagation *p)
 {
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
-                        p->q_size,    p->k_size,  p->v_size,     p->t_size,     p->t_worst, p->t_squares};
+                        p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
+                        p->t_squares};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
+    free(p->k_open);
+    free(p->v_open);
     folded_free(&p->folded);
 }
 
@@ -115,7 +134,7 @@ static size_t larger(size_t a, size_t b)
 static bool allocate(struct propagation *p, const struct reference *reference)
 {
     const size_t rows = reference->z_rows.count, m = p->in->m;
-    if (!folded_make(&p->folded, p->plain, p->folds, rows, m))
+    if (!folded_make(&p->folded, p->plain, p->folds, rows, m, p->phi))
         return false;
     const struct layer *layer = p->layer = &p->folded.layer;
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
@@ -126,20 +145,57 @@ static bool allocate(struct propagation *p, const struct reference *reference)
     const size_t attn = reference->attn != NULL ? p->in->batch * (size_t)layer->h * rows * m : 0;
     const size_t a = larger(larger(rows, m) * d_in, rows * larger(d_k, d_v));
     const size_t b = larger(larger(d_in * larger(d_k, d_v), d_v * merge), d_k * m);
-    return room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) && room(&p->bounds->attn_worst, attn) &&
-           room(&p->bounds->attn_drawn, attn) && room(&p->y_squares, y) && room(&p->y_size, y) &&
+    p->k_open = calloc(m + 1, 1);
+    p->v_open = calloc(m + 1, 1);
+    return p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) &&
+           room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
+           room(&p->bounds->attn_drawn, attn) && room(&p->bounds->attn_open, attn) && room(&p->y_squares, y) &&
+           room(&p->y_size, y) &&
            room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
            room(&p->q.drawn, rows * d_k) && room(&p->k.worst, m * d_k) && room(&p->k.drawn, m * d_k) &&
            room(&p->v.worst, m * d_v) && room(&p->v.drawn, m * d_v) && room(&p->z.worst, rows * d_v) &&
            room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
-           room(&p->v_size, m * d_v) && room(&p->t_size, rows * m) && room(&p->t_worst, rows * m) &&
+           room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
+           room(&p->t_worst, rows * m) &&
            room(&p->t_squares, rows * m);
+}
+
+static void fill(double *out, double value, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = value;
+}
+
+/* Keys and values that are the source's rows have no error but this. */
+static void start_with_source(struct propagation *p)
+{
+    const size_t m = p->in->m, k = m * (size_t)p->layer->d_k, v = m * (size_t)p->layer->d_v;
+    fill(p->k.worst, p->phi, k);
+    fill(p->k.drawn, p->phi, k);
+    fill(p->v.worst, p->phi, v);
+    fill(p->v.drawn, p->phi, v);
 }
 
 static void absolutes(double *out, const double *from, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         out[i] = fabs(from[i]);
+}
+
+/* |operands| of a sum whose size is multiplied by u at least: with phi, if each of them may be read as 0. */
+static void sizes(const struct propagation *p, double *out, const double *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = fabs(from[i]) + p->phi / U;
+}
+
+/* Whether the sums that make one row may overflow in f32. */
+static bool overflows(const double *row_size, double factor, size_t d)
+{
+    bool fits = true;
+    for (size_t c = 0; c < d; c++)
+        fits = fits && factor * row_size[c] <= FLT_MAX;
+    return !fits;
 }
 
 /* A projection a w + b; rows of a [in], of w [d]. w and b may be sizes: of them only |w| and |b| matter. */
@@ -151,10 +207,10 @@ struct projection {
 /* size = |a||w| + |b| */
 static void projection_size(struct propagation *p, double *size, const struct projection *of)
 {
-    absolutes(p->absolute_a, of->a, of->rows * of->in);
-    absolutes(p->absolute_b, of->w, of->in * of->d);
+    sizes(p, p->absolute_a, of->a, of->rows * of->in);
+    sizes(p, p->absolute_b, of->w, of->in * of->d);
     for (size_t r = 0; r < of->rows; r++)
-        absolutes(size + r * of->d, of->b, of->d);
+        sizes(p, size + r * of->d, of->b, of->d);
     product_add(size, of->d, p->absolute_a, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
 }
 
@@ -170,12 +226,10 @@ static void projection_error(struct propagation *p, struct pair error, double *s
         double denormal = (double)(in + 1);
         for (size_t k = 0; packed && k < in; k++)
             denormal += fabs(of->a[r * in + k]);
-        denormal *= OMEGA * large;
+        denormal *= p->omega * large;
         for (size_t at = r * d; at < (r + 1) * d; at++) {
             error.worst[at] = factor * worst * size[at] + denormal;
             error.drawn[at] = factor * LAMBDA * U * (size[at] + root * fabs(value[at])) + denormal;
-            if (!(large * size[at] <= FLT_MAX))
-                error.worst[at] = error.drawn[at] = INFINITY;
         }
     }
 }
@@ -227,9 +281,18 @@ struct row {
     const unsigned char *visible;
     size_t keys;
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
-    bool overflow;  /* f32 may overflow on the way: no bound at all */
+    double vanishes; /* smaller weights may become 0 as a mask lifts others */
+    bool open;      /* f32 may overflow on the way to the weights */
     bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
 };
+
+/* Whether a score may overflow in f32: the product, whose partial sums reach so far, or what the mask adds to it. What
+ * would be below -FLT_MAX stays there. */
+static bool score_overflows(double reach, double added)
+{
+    const double sum = reach + (1 + 4 * U) * fmin(fabs(added), FLT_MAX);
+    return !(reach <= FLT_MAX && (sum <= FLT_MAX || (added < 0 && reach <= ABSORBED)));
+}
 
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
 {
@@ -241,90 +304,132 @@ static void score_errors(const struct propagation *p, const struct reference_hea
             maximum = fmax(maximum, head->scores[first + j]);
             minimum = fmin(minimum, head->scores[first + j]);
         }
+    const double dropped = p->folded.folds.scores ? p->folded.dropped[r] : 0;
+    const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
     const double rescalings = fmin(4, floor(LOG2_E * (maximum - minimum) / 64));
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
-    row->overflow = !isfinite(maximum) || isnan(sum);
+    row->vanishes = (p->layer->mask & MASK_ADDITIVE) != 0 && LOG2_E * (maximum - minimum) >= 126 ? RESCALED_AWAY : 0;
+    row->open = !isfinite(maximum) || isnan(sum) || overflows(p->q_size + r * d_k, p->q_reach, d_k);
     for (size_t j = 0; j < keys; j++) {
         const size_t at = first + j;
         if (!row->visible[j])
             continue;
         const double t = LOG2_E * head->scores[at], added = LOG2_E * fabs(head->mask_add[at]);
+        const double clamped = head->mask_add[at] < 0 ? fmax(0, added - FLT_MAX) : 0;
         const double below = LOG2_E * maximum - t + gap;
         const double with_errors = p->t_worst[at], size = p->t_size[at], q_k = fabs(t) + added;
-        const double e_worst = with_errors - size + dot * with_errors + 4 * U * added + 2 * U * (fabs(t) + below);
+        const double e_worst = with_errors - size + dot * with_errors + 4 * U * added + clamped + of_reference +
+                               2 * U * (fabs(t) + below);
         const double e_drawn = square(LAMBDA * U * (size + root * fmin(size, q_k))) + p->t_squares[at] +
                                square(LAMBDA * U * (added + fabs(t) + below));
         row->log_a[j] = head->scores[at] - maximum - log(sum);
         row->d_worst[j] = LN_2 * e_worst + (rescalings + 1) * (EXP_ERROR + 2 * U);
-        row->d_drawn[j] = sqrt(square(LN_2) * e_drawn + (rescalings + 1) * square(EXP_ERROR));
-        if (!(with_errors + added <= FLT_MAX))
-            row->overflow = true;
+        row->d_drawn[j] = LN_2 * (clamped + of_reference) +
+                          sqrt(square(LN_2) * e_drawn + (rescalings + 1) * square(EXP_ERROR));
+        row->open = row->open || p->k_open[j] ||
+                    score_overflows((1 + dot) * with_errors, LOG2_E * head->mask_add[at]);
     }
 }
 
-/* e_a of both gates; the drawn one without the row's common factor, which V - Z cancels. */
+/* log of sum exp(log A + sign d_worst): neither end of double's range is met on the way. */
+static double log_sum(const struct row *row, double sign)
+{
+    double most = -INFINITY, sum = 0;
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j])
+            most = fmax(most, row->log_a[j] + sign * row->d_worst[j]);
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j])
+            sum += exp(row->log_a[j] + sign * row->d_worst[j] - most);
+    return most + log(sum);
+}
+
+/* e_a of both gates; the drawn one without the row's common factor, which V - Z cancels. Where f32 overflows a weight
+ * may be anything from 0 to 1. */
 static void weight_errors(struct row *row)
 {
-    double low = 0, high = 0;
-    for (size_t j = 0; j < row->keys; j++)
-        if (row->visible[j]) {
-            low += exp(row->log_a[j] - row->d_worst[j]);
-            high += exp(row->log_a[j] + row->d_worst[j]);
-        }
+    const double low = log_sum(row, -1), high = log_sum(row, 1);
     for (size_t j = 0; j < row->keys; j++) {
         row->e_worst[j] = row->e_drawn[j] = 0;
         if (!row->visible[j])
             continue;
         const double a = exp(row->log_a[j]);
-        const double up = exp(row->log_a[j] + row->d_worst[j]) / low;
-        const double down = exp(row->log_a[j] - row->d_worst[j]) / high;
-        row->e_worst[j] = fmin(1, fmax(up - a, a - down)) + TINY;
-        row->e_drawn[j] = exp(row->log_a[j] + row->d_drawn[j]) - a + TINY;
+        const double lost = TINY + fmin(a, row->vanishes);
+        const double up = row->open ? 1 : exp(row->log_a[j] + row->d_worst[j] - low);
+        const double down = row->open ? 0 : exp(row->log_a[j] - row->d_worst[j] - high);
+        row->e_worst[j] = fmax((up <= 1 ? up : 1) - a, a - (down >= 0 ? down : 0)) + lost;
+        row->e_drawn[j] = exp(row->log_a[j] + row->d_drawn[j]) - a + lost;
         row->saturated = row->saturated || !(row->e_drawn[j] <= SATURATED);
     }
 }
 
+/* What the visible keys add up to, or at most come to, in each column of the values. */
+struct columns {
+    double *worst, *squares, *size; /* sum e_a |V - Z| + (A + e_a) e_v, of both gates; sum A |V| */
+    double *reach;                  /* sum (A + e_a)(|V| + e_v) */
+    double *far, *high;             /* the largest |V - Z| + e_v and |V| + e_v: of the hull */
+};
+
 /* One visible key's share of e_z: see the equations above. */
-WIDE static void add_key(double *restrict worst, double *restrict squares, double *restrict size, double a, double e_a,
-                         double e_drawn, double rounding, const double *restrict v, const double *restrict v_worst,
-                         const double *restrict v_drawn, const double *restrict z, size_t d_v)
+WIDE static void add_key(const struct columns *of, double a, double e_a, double e_drawn, const double *restrict v,
+                         const double *restrict v_worst, const double *restrict v_drawn, const double *restrict z,
+                         size_t d_v)
 {
     const double near = a + e_a, walk = e_drawn * e_drawn, a_squared = a * a;
+    double *restrict worst = of->worst, *restrict squares = of->squares, *restrict size = of->size;
+    double *restrict reach = of->reach, *restrict far = of->far, *restrict high = of->high;
     for (size_t c = 0; c < d_v; c++) {
-        const double off = v[c] - z[c];
-        worst[c] += e_a * fabs(off) + near * (v_worst[c] + rounding * (fabs(v[c]) + v_worst[c]));
+        const double off = v[c] - z[c], distance = fabs(off) + v_worst[c], length = fabs(v[c]) + v_worst[c];
+        worst[c] += e_a * fabs(off) + near * v_worst[c];
         squares[c] += walk * off * off + a_squared * v_drawn[c] * v_drawn[c];
         size[c] += a * fabs(v[c]);
+        reach[c] += near * length;
+        far[c] = distance > far[c] ? distance : far[c];
+        high[c] = length > high[c] ? length : high[c];
     }
 }
 
+/* Whether f32 may overflow in some visible key's V, column c. */
+static bool values_overflow(const struct propagation *p, const struct row *row, size_t c)
+{
+    const size_t d_v = (size_t)p->layer->d_v;
+    const double reach = 1 + gamma_of((size_t)p->layer->d_in_kv + 2);
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j] && p->v_open[j] && overflows(p->v_size + j * d_v + c, reach, 1))
+            return true;
+    return false;
+}
+
 static void value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
-                         double *size)
+                         double *work)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
     const double rounding = 2 * gamma_of(keys + 8), root = sqrt((double)keys + 1);
     const double *z = head->z + r * d_v;
-    double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v;
+    double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v, *open = p->z_open + r * d_v;
+    const struct columns of = {.worst = worst, .squares = drawn, .size = work, .reach = work + d_v,
+                               .far = work + 2 * d_v, .high = work + 3 * d_v};
     memset(worst, 0, d_v * sizeof *worst);
     memset(drawn, 0, d_v * sizeof *drawn);
-    memset(size, 0, d_v * sizeof *size);
+    memset(open, 0, d_v * sizeof *open);
+    memset(work, 0, 4 * d_v * sizeof *work);
     bool any = false;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
-            add_key(worst, drawn, size, head->weights[r * keys + j], row->e_worst[j], row->e_drawn[j], rounding,
-                    head->v + j * d_v, p->v.worst + j * d_v, p->v.drawn + j * d_v, z, d_v);
+            add_key(&of, head->weights[r * keys + j], row->e_worst[j], row->e_drawn[j], head->v + j * d_v,
+                    p->v.worst + j * d_v, p->v.drawn + j * d_v, z, d_v);
             any = true;
         }
     for (size_t c = 0; any && c < d_v - p->folded.indicator; c++) {
-        worst[c] += (double)keys * OMEGA;
-        drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (size[c] + 2 * root * fabs(z[c])) + (double)keys * OMEGA;
-        if (row->saturated)
+        const double reach = fmin(of.reach[c], of.high[c]), denormal = (double)keys * p->omega;
+        open[c] = row->open || !((double)keys * reach <= FLT_MAX) || values_overflow(p, row, c);
+        worst[c] = fmin(worst[c], of.far[c]) + rounding * reach + denormal;
+        drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (of.size[c] + 2 * root * fabs(z[c])) + denormal;
+        if (row->saturated || open[c] != 0)
             drawn[c] = INFINITY;
-        if (row->overflow || !((double)keys * size[c] <= FLT_MAX))
-            worst[c] = drawn[c] = INFINITY;
     }
     if (p->folded.indicator) /* not a sum of weights, but exactly 1 or 0 */
         worst[d_v - 1] = drawn[d_v - 1] = 0;
@@ -346,10 +451,9 @@ static void attn_errors(struct propagation *p, const struct reference *reference
             const double a = head->weights[r * row->keys + j];
             p->bounds->attn_worst[at + j] = row->e_worst[j] + rounding * (a + row->e_worst[j]);
             p->bounds->attn_drawn[at + j] = sqrt(square(row->e_drawn[j]) + square(a) * common);
-            if (row->saturated)
+            p->bounds->attn_open[at + j] = row->open;
+            if (row->saturated || row->open)
                 p->bounds->attn_drawn[at + j] = INFINITY;
-            if (row->overflow)
-                p->bounds->attn_worst[at + j] = p->bounds->attn_drawn[at + j] = INFINITY;
         }
 }
 
@@ -358,7 +462,7 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
 {
     const size_t keys = head->keys, rows = reference->z_rows.count;
     double *work;
-    if (!room(&work, 5 * keys + (size_t)p->layer->d_v))
+    if (!room(&work, 5 * keys + 4 * (size_t)p->layer->d_v))
         return false;
     for (size_t r = 0; r < rows; r++) {
         struct row row = {.visible = head->visible + r * keys, .keys = keys, .log_a = work, .d_worst = work + keys,
@@ -385,7 +489,7 @@ static double merge_gamma(const struct propagation *p)
     return gamma_of(merge_length(p->layer) + (p->folded.folds.values ? 3 : 2));
 }
 
-/* The head's share of y_worst, y_squares and y_size. */
+/* The head's share of y_worst, y_squares, y_size and y_open. */
 static void merge_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head)
 {
     const struct layer *layer = p->layer;
@@ -396,7 +500,7 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     const double rounding = layer->w_o == W_O_NONE ? 0 : merge_gamma(p);
     double *a = p->absolute_a, *w = p->absolute_b;
     if (layer->w_o != W_O_NONE)
-        absolutes(w, p->folded.folds.values ? p->folded.w_o_size : head->w_o, weights);
+        sizes(p, w, p->folded.folds.values ? p->folded.w_o_size : head->w_o, weights);
     for (size_t at = 0; at < count; at++)
         a[at] = p->z.worst[at] + rounding * (fabs(head->z[at]) + p->z.worst[at]);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->bounds->y_worst + offset);
@@ -407,6 +511,14 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     for (size_t at = 0; layer->w_o != W_O_NONE && at < weights; at++)
         w[at] = square(w[at]);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_squares + offset);
+    bool open = false;
+    for (size_t at = 0; at < count; at++)
+        open = open || p->z_open[at] != 0;
+    if (!open)
+        return;
+    for (size_t at = 0; layer->w_o != W_O_NONE && at < weights; at++)
+        w[at] = 1;
+    reference_merge(reference, layer, p->in, head->b, head->i, p->z_open, w, p->bounds->y_open + offset);
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
@@ -418,6 +530,7 @@ static void query_errors(struct propagation *p, const struct reference_head *hea
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k};
     projection_error(p, p->q, p->q_size, head->q, &q, c, fold ? 3 : 5, true);
+    p->q_reach = (1 + gamma_of(q.in + 5)) * fmax(1, c);
     for (size_t at = 0; at < rows * q.d; at++)
         p->q.drawn[at] = fmin(p->q.drawn[at], p->q.worst[at]);
 }
@@ -430,10 +543,15 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
                                  .d = (size_t)p->layer->d_k};
     const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = head->keys, .in = in,
                                  .d = (size_t)p->layer->d_v};
+    const double reach = 1 + gamma_of(in + 2);
     if (!p->folded.folds.scores)
         projection_error(p, p->k, p->k_size, head->k, &k, 1, 2, false);
     if (!p->layer->identity)
         projection_error(p, p->v, p->v_size, head->v, &v, 1, 2, false);
+    for (size_t j = 0; j < head->keys; j++) {
+        p->k_open[j] = overflows(p->k_size + j * k.d, reach, k.d);
+        p->v_open[j] = overflows(p->v_size + j * v.d, reach, v.d);
+    }
 }
 
 static bool observe(void *context, const struct reference *reference, const struct reference_head *plain)
@@ -441,8 +559,11 @@ static bool observe(void *context, const struct reference *reference, const stru
     struct propagation *p = context;
     const size_t rows = reference->z_rows.count;
     const double c = fabs(p->plain->scale) * LOG2_E;
-    if (p->bounds->y_worst == NULL && !allocate(p, reference))
-        return false;
+    if (p->bounds->y_worst == NULL) {
+        if (!allocate(p, reference))
+            return false;
+        start_with_source(p);
+    }
     folded_see(&p->folded, plain, rows);
     const struct reference_head *head = &p->folded.head;
     query_errors(p, head, rows, c);
@@ -460,7 +581,7 @@ static void finish(struct propagation *p, const struct reference *reference)
     const struct layer *layer = p->layer;
     const size_t d_out = (size_t)layer->d_out, count = p->in->batch * reference->y_rows.count * d_out;
     const size_t length = merge_length(layer);
-    const double worst = merge_gamma(p), root = sqrt((double)length), denormal = (double)(length + 1) * OMEGA;
+    const double worst = merge_gamma(p), root = sqrt((double)length), denormal = (double)(length + 1) * p->omega;
     const float *b_o = inputs_floats(p->in, TENSOR_B_O);
     for (size_t at = 0; at < count; at++) {
         const double bias = b_o != NULL ? fabs(b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
@@ -470,19 +591,35 @@ static void finish(struct propagation *p, const struct reference *reference)
             *y_worst += worst * bias + denormal;
             *y_drawn += LAMBDA * U * (size + root * fabs(reference->y[at])) + denormal;
         }
-        if (!(size <= FLT_MAX))
-            *y_worst = *y_drawn = INFINITY;
+        if (!(size + *y_worst <= FLT_MAX))
+            p->bounds->y_open[at] = 1;
+        if (p->bounds->y_open[at] != 0)
+            *y_drawn = INFINITY;
     }
+}
+
+/* Whether the calling thread computes with FTZ, or FZ on Arm. */
+static bool flushes_to_zero(void)
+{
+    volatile float least = FLT_MIN, half;
+    half = least / 2;
+    return half == 0;
 }
 
 bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                     const struct inputs *in, struct folds folds, bool sample, struct diag *diag)
 {
-    struct propagation p = {.plain = layer, .folds = folds, .in = in, .bounds = bounds};
+    const bool flushes = flushes_to_zero();
+    struct propagation p = {.plain = layer, .folds = folds, .in = in, .bounds = bounds,
+                            .omega = flushes ? 3 * (double)FLT_MIN : 0x1p-149, .phi = flushes ? FLT_MIN : 0};
+    fenv_t callers;
     *bounds = (struct bounds){0};
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV); /* the reference keeps subnormals and rounds to nearest, whatever kernels do */
     bool good = reference_compute(reference, layer, in, sample, observe, &p, diag);
     if (good && bounds->y_worst != NULL) /* an empty batch has no head */
         finish(&p, reference);
+    fesetenv(&callers);
     free_all(&p);
     if (!good)
         bounds_free(bounds);
@@ -491,7 +628,8 @@ bool bounds_compute(struct reference *reference, struct bounds *bounds, const st
 
 void bounds_free(struct bounds *bounds)
 {
-    double *arrays[] = {bounds->y_worst, bounds->attn_worst, bounds->y_drawn, bounds->attn_drawn};
+    double *arrays[] = {bounds->y_worst, bounds->attn_worst, bounds->y_drawn,
+                        bounds->attn_drawn, bounds->y_open, bounds->attn_open};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     *bounds = (struct bounds){0};

@@ -15,7 +15,9 @@ struct call {
     struct tensors file;
     struct inputs inputs;
     float *y, *attn;      /* what was computed; attn is empty without scores */
+    size_t y_bytes, attn_bytes;
     struct kernel kernel; /* none until compile_kernel() */
+    char why[80];         /* what became of a kernel that is CALL_BROKEN */
 };
 
 /* The spec with its overrides, the tensors of file `in` and, where its path is not NULL, of the file of weights, and
@@ -23,8 +25,10 @@ struct call {
 bool call_read(struct call *call, const char *spec, const struct compile_options *compile, const char *in,
                const struct weights_choice *weights, struct diag *diag);
 
-#define CALL_LACKS (-1) /* this machine does not have the instruction set */
-/* Packs and runs by *isa, 0 for the best, which becomes the one that ran or CALL_LACKS. `in` is named in messages. */
+#define CALL_LACKS (-1)  /* this machine does not have the instruction set */
+#define CALL_BROKEN (-2) /* the kernel crashed or did not end */
+/* Packs and runs by *isa, 0 for the best, which becomes the one that ran, CALL_LACKS or CALL_BROKEN; in a process of its
+ * own. `in` is named in messages. */
 bool call_run(struct call *call, int *isa, const char *in, struct diag *diag);
 /* What to say where no instruction set could be run. */
 void call_report_no_isa(const char *spec, struct diag *diag);

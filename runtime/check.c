@@ -2,8 +2,8 @@
 /* attnrun check: every kernel of a layer against the reference, and its promises. */
 
 #include "../gen/isa.h"
+#include "apart.h"
 #include "commands.h"
-#include "verify.h"
 
 #define ONE_SEQUENCE_FROM 5e8 /* multiply-adds; larger layers are checked with batch 1 */
 
@@ -52,8 +52,9 @@ static void print_repeat(const struct check *c, const char *isa)
 {
     printf("  repeat: ");
     compile_print_variables(stdout);
-    printf("attnrun check %s --seed %llu --batch %zu --n %zu", c->spec, (unsigned long long)c->draw.seed,
-           c->draw.batch, c->draw.n);
+    printf("attnrun check ");
+    compile_print_word(c->spec, stdout);
+    printf(" --seed %llu --batch %zu --n %zu", (unsigned long long)c->draw.seed, c->draw.batch, c->draw.n);
     if (c->layer->cross)
         printf(" --m %zu", c->draw.m);
     printf(" --init %s --isa %s", c->draw.init == INIT_NORMAL ? "normal" : "xavier", isa);
@@ -86,6 +87,8 @@ static void report(const struct check *c, const struct findings *f, const char *
         printf("FAILED  %s %s\n", c->layer->name, isa);
     else if (f->verdict == VERDICT_FAILED || !c->options->quiet)
         print_line(f->verdict == VERDICT_GOOD ? "ok" : "FAILED", c, isa, f);
+    compare_print_unbounded(&f->y, TENSOR_Y, stdout);
+    compare_print_unbounded(&f->attn, TENSOR_ATTN, stdout);
     print_miss(&f->y);
     print_miss(&f->attn);
     if (f->why[0] != '\0')
@@ -103,7 +106,7 @@ static void skip(const struct check *c, const char *isa, struct tally *tally)
 
 static void check_isa(struct check *c, int isa, const char *name, struct tally *tally)
 {
-    const struct findings f = subject_verify(&c->subject, isa, &c->diag);
+    const struct findings f = apart_verify(&c->subject, isa, &c->diag);
     switch (f.verdict) {
     case VERDICT_GOOD:
         tally->passed++;

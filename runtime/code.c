@@ -2,13 +2,12 @@
 /* See code.h. The library keeps its symbol table, which has static functions too; what the loader maps does not. */
 #include "code.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "process.h"
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 /* "keys_avx2", "pass_avx2.constprop.0" */
 static bool is_of_isa(const char *name, const char *isa)
@@ -67,13 +66,14 @@ static size_t of_file(const char *bytes, size_t size, const char *isa)
 
 size_t code_bytes(const struct kernel *kernel, const char *isa)
 {
-    struct diag ignored = {0};
-    Dl_info info;
-    size_t size = 0, found = 0;
-    char *bytes = dladdr(kernel->call, &info) != 0 ? file_read(info.dli_fname, &size, &ignored) : NULL;
-    if (bytes != NULL)
-        found = of_file(bytes, size, isa);
-    free(bytes);
-    diag_free(&ignored);
+    struct stat status;
+    if (kernel->file < 0 || fstat(kernel->file, &status) != 0 || status.st_size <= 0)
+        return 0;
+    const size_t size = (size_t)status.st_size;
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, kernel->file, 0);
+    if (bytes == MAP_FAILED)
+        return 0;
+    const size_t found = of_file(bytes, size, isa);
+    munmap(bytes, size);
     return found;
 }

@@ -27,11 +27,20 @@ static double larger(double a, double b)
     return a > b || isnan(a) ? a : b;
 }
 
-/* One element whose reference is finite. NaN as a bound means that nothing is promised. */
-static bool within(struct comparison *c, double expected, double actual, double worst, double drawn, unsigned gates)
+/* The bounds of one element. */
+struct bound {
+    double worst, drawn;
+    bool open;
+};
+
+/* One element whose reference is finite. */
+static bool within(struct comparison *c, double expected, double actual, struct bound bound, unsigned gates)
 {
-    if (isnan(worst) || isinf(worst))
+    const double worst = bound.worst, drawn = bound.drawn;
+    if (!isfinite(worst) || (bound.open && !isfinite(actual))) {
+        c->unbounded++;
         return true;
+    }
     const double error = fabs(actual - expected), worst_ratio = ratio_of(error, worst);
     const double drawn_ratio = ratio_of(error, fmin(worst, drawn)); /* of a few roundings the worst case is nearer */
     c->largest = larger(c->largest, fabs(expected));
@@ -49,23 +58,23 @@ void compare_y(struct comparison *c, const struct layer *layer, const struct inp
                const struct reference *reference, const struct bounds *bounds, const float *y, unsigned gates)
 {
     const size_t d_out = (size_t)layer->d_out, rows = reference->y_rows.count;
-    for (size_t b = 0; b < in->batch; b++)
+    for (size_t b = 0; rows > 0 && b < in->batch; b++)
         for (size_t r = 0; r < rows; r++)
             for (size_t column = 0; column < d_out; column++) {
                 const size_t t = reference->y_rows.row[r], at = (b * rows + r) * d_out + column;
                 const double expected = reference->y[at], actual = y[(b * in->n + t) * d_out + column];
                 const size_t index[4] = {b, t, column};
+                const struct bound bound = {bounds->y_worst[at], bounds->y_drawn[at], bounds->y_open[at] != 0};
                 c->elements++;
-                if (isfinite(expected) ? !within(c, expected, actual, bounds->y_worst[at], bounds->y_drawn[at], gates)
-                                       : isfinite(actual))
+                if (isfinite(expected) ? !within(c, expected, actual, bound, gates) : isfinite(actual))
                     miss(c, TENSOR_Y, index, expected, actual);
             }
 }
 
-/* One row of attn. Where the reference's row is non-finite, so must be some element of the kernel's; hidden
- * elements are then 0 or non-finite, and the others free. */
-static void compare_weights(struct comparison *c, const double *expected, const float *actual, const double *worst,
-                            const double *drawn, size_t m, size_t index[4], unsigned gates)
+/* One row of attn, whose bounds begin at `at`. Where the reference's row is non-finite, so must be some element of the
+ * kernel's; hidden elements are then 0 or non-finite, and the others free. */
+static void compare_weights(struct comparison *c, const double *expected, const float *actual,
+                            const struct bounds *bounds, size_t at, size_t m, size_t index[4], unsigned gates)
 {
     bool finite = true, actual_finite = true;
     for (size_t j = 0; j < m; j++) {
@@ -73,8 +82,10 @@ static void compare_weights(struct comparison *c, const double *expected, const 
         actual_finite = actual_finite && isfinite(actual[j]);
     }
     for (size_t j = 0; j < m; j++) {
-        const bool hidden = expected[j] == 0 && worst[j] == 0;
-        bool good = finite ? within(c, expected[j], actual[j], worst[j], drawn[j], gates)
+        const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_drawn[at + j],
+                                    bounds->attn_open[at + j] != 0};
+        const bool hidden = expected[j] == 0 && bound.worst == 0;
+        bool good = finite ? within(c, expected[j], actual[j], bound, gates)
                            : !hidden || actual[j] == 0 || !isfinite(actual[j]);
         c->elements++;
         index[3] = j;
@@ -87,13 +98,19 @@ void compare_attn(struct comparison *c, const struct layer *layer, const struct 
                   const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates)
 {
     const size_t m = in->m, rows = reference->z_rows.count, heads = in->batch * (size_t)layer->h;
-    for (size_t head = 0; head < heads; head++)
+    for (size_t head = 0; rows > 0 && head < heads; head++)
         for (size_t r = 0; r < rows; r++) {
             const size_t t = reference->z_rows.row[r], at = (head * rows + r) * m;
             size_t index[4] = {head / (size_t)layer->h, head % (size_t)layer->h, t, 0};
-            compare_weights(c, reference->attn + at, attn + (head * in->n + t) * m, bounds->attn_worst + at,
-                            bounds->attn_drawn + at, m, index, gates);
+            compare_weights(c, reference->attn + at, attn + (head * in->n + t) * m, bounds, at, m, index, gates);
         }
+}
+
+void compare_print_unbounded(const struct comparison *c, enum layer_tensor tensor, FILE *out)
+{
+    if (c->unbounded > 0)
+        fprintf(out, "  %zu of %zu elements of %s have no bound, as f32 overflows on their way, and were not "
+                     "compared\n", c->unbounded, c->elements, layer_tensor_name(tensor));
 }
 
 double compare_shown_error(const struct comparison *c)

@@ -6,10 +6,13 @@
 #ifndef ATTNRUN_COMPARE_H
 #define ATTNRUN_COMPARE_H
 
+#include <stdio.h>
+
 #include "bound.h"
 
 struct comparison {
     size_t elements, misses;    /* misses of the gates that were asked for */
+    size_t unbounded;           /* elements that no bound holds, as f32 overflowed on their way: not compared */
     double error;               /* largest |kernel - expected| among finite ones; NaN where the kernel has one more */
     size_t gated;               /* elements with a statistical gate */
     double gated_error;         /* largest |kernel - expected| among those */
@@ -29,6 +32,8 @@ void compare_y(struct comparison *comparison, const struct layer *layer, const s
                const struct reference *reference, const struct bounds *bounds, const float *y, unsigned gates);
 void compare_attn(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                   const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates);
+/* "3 of 6 elements of y have no bound, as f32 overflows on their way, and were not compared", or nothing. */
+void compare_print_unbounded(const struct comparison *comparison, enum layer_tensor tensor, FILE *out);
 /* What to print: the largest error where there is a statistical gate, as one row that the worst case alone bounds
  * says nothing of the others; without any such element, the largest of all. */
 double compare_shown_error(const struct comparison *comparison);

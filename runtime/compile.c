@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From a spec to a loaded kernel. The sources live in a temporary folder that is gone afterwards, whatever happens;
- * the compiled library lives in the cache under a hash of everything that it was made of. Entries are written under
- * another name and renamed, so that several programs may share a cache; one that cannot be loaded is made again.
+ * the compiled library lives in the cache under a hash of everything that it was made of; one that cannot be loaded is
+ * made again.
  */
 #include "compile.h"
 
@@ -15,11 +15,13 @@
 #include <unistd.h>
 
 #include "../gen/isa.h"
+#include "cache.h"
 #include "process.h"
 #include "sha256.h"
 #include "timing.h"
+#include "world.h"
 
-static const char fixed_flags[] = "-std=c11 -O2 -fPIC -shared";
+static const char fixed_flags[] = "-O2 -fPIC -shared"; /* in the compiler's own dialect, as users do */
 
 /* Says how a child ended, unless it ended well. */
 static bool ended_well(const struct process_result *result, const char *program, const char *what, struct diag *diag)
@@ -28,7 +30,8 @@ static bool ended_well(const struct process_result *result, const char *program,
     if (result->exit_code == 0)
         return true;
     if (result->signal != 0)
-        diag_environment(diag, program, "was killed by signal %d while it %s\n%s", result->signal, what, output);
+        diag_environment(diag, program, "was killed by signal %d (%s) while it %s\n%s", result->signal,
+                         strsignal(result->signal), what, output);
     else
         diag_environment(diag, program, "failed (exit code %d) while it %s\n%s", result->exit_code, what, output);
     return false;
@@ -190,109 +193,39 @@ static bool hash_compiler(struct sha256 *hash, const char *compiler, struct diag
 
 /* The files of one compilation. */
 struct files {
-    char *folder, *shim, *source, *header, *cache;
-    char *library, *temporary; /* CACHE/KEY.so, and where it is written first */
+    char *folder, *shim, *source, *header, *library;
+    char key[CACHE_KEY + 1];
+    struct cache cache;
 };
 
 static void files_free(struct files *files)
 {
-    char *paths[] = {files->shim, files->source, files->header, files->cache, files->library, files->temporary};
+    char *paths[] = {files->shim, files->source, files->header, files->library};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         free(paths[i]);
     if (files->folder != NULL)
         folder_remove(files->folder);
     free(files->folder);
+    cache_close(&files->cache);
 }
 
-static char *cache_folder(const struct compile_options *options)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char resolved[PATH_MAX];
-    if (options->cache != NULL) /* dlopen wants a slash in the name; an absolute path is always right */
-        return options->cache[0] == '/' ? strdup(options->cache)
-               : getcwd(resolved, sizeof resolved) != NULL ? path_join(resolved, options->cache) : NULL;
-    if (xdg != NULL && xdg[0] == '/')
-        return path_join(xdg, "attngen");
-    return home != NULL && home[0] == '/' ? path_join(home, ".cache/attngen") : strdup("/tmp/attngen-cache");
-}
-
-static bool name_library(struct files *files, const char *compiler, const char *flags, struct diag *diag)
+static bool make_key(struct files *files, const char *compiler, const char *flags, struct diag *diag)
 {
     struct sha256 hash;
-    char key[65], name[100];
     sha256_start(&hash);
     sha256_add(&hash, flags, strlen(flags) + 1);
     sha256_add(&hash, compiler, strlen(compiler) + 1);
     if (!hash_compiler(&hash, compiler, diag) || !hash_file(&hash, files->shim, diag) ||
         !hash_file(&hash, files->source, diag) || !hash_file(&hash, files->header, diag))
         return false;
-    sha256_end(&hash, key);
-    snprintf(name, sizeof name, "%s.so", key);
-    files->library = path_join(files->cache, name);
-    snprintf(name, sizeof name, "%s.%ld", key, (long)getpid());
-    files->temporary = path_join(files->cache, name);
-    return files->library != NULL && files->temporary != NULL;
+    sha256_end(&hash, files->key);
+    return true;
 }
 
 /* ---- compiling ------------------------------------------------------------------------------------------------- */
 
-/* Behind a library in the cache stand the µs that its compilation took, in digits, and the hash of everything before:
- * loading a damaged library could crash, not fail. */
-#define TIME 16
-#define SEAL 64
-
-static void hash_bytes(const char *bytes, size_t size, char seal[SEAL + 1])
-{
-    struct sha256 hash;
-    sha256_start(&hash);
-    sha256_add(&hash, bytes, size);
-    sha256_end(&hash, seal);
-}
-
-/* The µs behind a sealed library; -1 if it is damaged or not there. */
-static double sealed_time(const char *path)
-{
-    struct diag ignored = {0};
-    char seal[SEAL + 1], digits[TIME + 1] = "";
-    size_t size = 0;
-    char *bytes = file_read(path, &size, &ignored);
-    bool intact = bytes != NULL && size > TIME + SEAL;
-    if (intact) {
-        size -= SEAL;
-        hash_bytes(bytes, size, seal);
-        memcpy(digits, bytes + size - TIME, TIME);
-        intact = memcmp(seal, bytes + size, SEAL) == 0 && strspn(digits, "0123456789") == TIME;
-    }
-    free(bytes);
-    diag_free(&ignored);
-    return intact ? strtod(digits, NULL) : -1;
-}
-
-static bool append(const char *path, const char *text, struct diag *diag)
-{
-    FILE *file = fopen(path, "abe");
-    bool good = file != NULL && fputs(text, file) >= 0;
-    if (file != NULL && fclose(file) != 0)
-        good = false;
-    if (!good)
-        diag_environment(diag, path, "cannot be written: %s", strerror(errno));
-    return good;
-}
-
-static bool add_seal(const char *path, double us, struct diag *diag)
-{
-    char seal[SEAL + 1], digits[TIME + 1];
-    size_t size;
-    snprintf(digits, sizeof digits, "%0*.0f", TIME, us);
-    char *bytes = append(path, digits, diag) ? file_read(path, &size, diag) : NULL;
-    if (bytes == NULL)
-        return false;
-    hash_bytes(bytes, size, seal);
-    free(bytes);
-    return append(path, seal, diag);
-}
-
-static bool compile(const struct files *files, const char *compiler, const char *flags, double *us, struct diag *diag)
+static bool compile(const struct files *files, const char *compiler, const char *flags, double *us, bool *refused,
+                    struct diag *diag)
 {
     const double start = now_us();
     struct words words = {0};
@@ -300,19 +233,13 @@ static bool compile(const struct files *files, const char *compiler, const char 
     words_add_split(&words, compiler);
     words_add_split(&words, flags);
     words_add(&words, "-o");
-    words_add(&words, files->temporary);
+    words_add(&words, files->library);
     words_add(&words, files->shim);
     words_add(&words, files->source);
-    bool good = !words.failed && process_run(&result, words.word, files->folder, diag) &&
-                ended_well(&result, words.word[0], "compiled the emitted file", diag);
+    bool good = !words.failed && process_run(&result, words.word, files->folder, diag);
+    *refused = good && result.exit_code > 0 && !world_words(result.output);
+    good = good && ended_well(&result, words.word[0], "compiled the emitted file", diag);
     *us = now_us() - start;
-    good = good && add_seal(files->temporary, *us, diag);
-    if (good && rename(files->temporary, files->library) != 0) {
-        diag_environment(diag, files->library, "cannot be written: %s", strerror(errno));
-        good = false;
-    }
-    if (!good)
-        unlink(files->temporary);
     free(result.output);
     words_free(&words);
     return good;
@@ -328,7 +255,7 @@ static bool write_shim(const struct files *files, const char *name, struct diag 
     return good;
 }
 
-static bool name_files(struct files *files, const char *name, const struct compile_options *options, struct diag *diag)
+static bool name_files(struct files *files, const char *name, struct diag *diag)
 {
     size_t size = strlen(name) + 3;
     char *file = malloc(size);
@@ -338,32 +265,69 @@ static bool name_files(struct files *files, const char *name, const struct compi
         return false;
     }
     files->shim = path_join(files->folder, "attnrun-shim.c"); /* the dash keeps it apart from any layer's name */
+    files->library = path_join(files->folder, "attnrun-kernel.so");
     snprintf(file, size, "%s.c", name);
     files->source = path_join(files->folder, file);
     snprintf(file, size, "%s.h", name);
     files->header = path_join(files->folder, file);
-    files->cache = cache_folder(options);
     free(file);
-    if (files->shim == NULL || files->source == NULL || files->header == NULL || files->cache == NULL) {
+    if (files->shim == NULL || files->source == NULL || files->header == NULL || files->library == NULL) {
         diag_environment(diag, NULL, "out of memory");
         return false;
     }
-    if (folder_make_all(files->cache, diag))
-        return true;
-    diag_environment(diag, NULL, "compiled kernels are kept there; name another folder with --cache DIR");
-    return false;
+    return true;
 }
 
-/* From the cache if it can be loaded, else compiled. */
+/* From the cache, if that has it and it can be loaded. */
+static bool load_kept(struct kernel *kernel, const struct files *files, double *us)
+{
+    struct diag ignored = {0};
+    const int file = cache_find(&files->cache, files->key, us);
+    char *name = file >= 0 ? cache_name(&files->cache, files->key) : NULL;
+    const bool good = name != NULL && kernel_load(kernel, name, &ignored);
+    kernel->crashed = false; /* a kept one's crash is no verdict: it is compiled anew */
+    diag_free(&ignored);
+    free(name);
+    if (file >= 0)
+        close(file);
+    return good;
+}
+
+/* What would be right where a library that was compiled cannot be loaded. */
+static void advise(const char *flags, struct diag *diag)
+{
+    if (strstr(flags, "-fsanitize=") != NULL)
+        diag_environment(diag, NULL, "a sanitizer's library has to be there before all others: compile the program that "
+                         "attnrun selftest writes with these flags; or, for gcc's AddressSanitizer, set "
+                         "LD_PRELOAD=$(gcc -print-file-name=libasan.so) and ASAN_OPTIONS=detect_leaks=0 for attnrun");
+    else
+        diag_environment(diag, NULL, "$CC must compile for this machine; for others there is attnrun selftest");
+}
+
+/* The kernel is there whether or not it can be kept. */
+static void keep(const struct files *files, double us)
+{
+    struct diag diag = {0};
+    if (!cache_add(&files->cache, files->key, files->library, us, &diag) && diag.errors > 0)
+        fprintf(stderr, "attnrun: warning: the compiled kernel is not kept: %s\n", diag_first(&diag));
+    diag_free(&diag);
+}
+
 static bool load_or_compile(struct kernel *kernel, const struct files *files, const char *compiler, const char *flags,
                             struct diag *diag)
 {
-    struct diag ignored = {0};
-    double us = access(files->library, R_OK) == 0 ? sealed_time(files->library) : -1;
-    bool good = us >= 0 && kernel_load(kernel, files->library, &ignored);
-    diag_free(&ignored);
-    good = good || (compile(files, compiler, flags, &us, diag) && kernel_load(kernel, files->library, diag));
+    double us = 0;
+    bool refused = false;
+    bool good = load_kept(kernel, files, &us);
+    if (!good && compile(files, compiler, flags, &us, &refused, diag)) {
+        good = kernel_load(kernel, files->library, diag);
+        if (!good)
+            advise(flags, diag);
+        if (good)
+            keep(files, us);
+    }
     kernel->compile_us = us;
+    kernel->refused = refused;
     return good;
 }
 
@@ -482,15 +446,15 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
 {
     const char *compiler = compile_command();
     char *flags = flags_of(name, options);
-    struct files files = {0};
+    struct files files = {.cache = {.folder = -1}};
     sigset_t before;
     *kernel = (struct kernel){0};
     if (flags == NULL)
         diag_environment(diag, NULL, "out of memory");
     signals_hold(&before);
-    bool good = flags != NULL && name_files(&files, name, options, diag) &&
+    bool good = flags != NULL && name_files(&files, name, diag) && cache_open(&files.cache, options->cache, diag) &&
                 generate(files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
-                write_shim(&files, name, diag) && name_library(&files, compiler, flags, diag) &&
+                write_shim(&files, name, diag) && make_key(&files, compiler, flags, diag) &&
                 load_or_compile(kernel, &files, compiler, flags, diag);
     files_free(&files);
     free(flags);
@@ -500,20 +464,51 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
 
 /* ---- telling how ------------------------------------------------------------------------------------------------ */
 
+static void print_quoted(const char *text, FILE *out)
+{
+    putc('\'', out);
+    for (; *text != '\0'; text++)
+        if (*text == '\'')
+            fputs("'\\''", out);
+        else
+            putc(*text, out);
+    putc('\'', out);
+}
+
+void compile_print_word(const char *word, FILE *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+    if (word != NULL && (*word == '\0' || word[strspn(word, plain)] != '\0'))
+        print_quoted(word, out);
+    else if (word != NULL)
+        fputs(word, out);
+}
+
 void compile_print_variables(FILE *out)
 {
-    const char *const variables[] = {"CC", "CFLAGS"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        if (getenv(variables[i]) != NULL)
-            fprintf(out, "%s='%s' ", variables[i], getenv(variables[i]));
+    static const char *const variables[] = {"CC", "CFLAGS", "ATTNRUN_LIMIT"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = getenv(variables[i]);
+        if (value == NULL)
+            continue;
+        fprintf(out, "%s=", variables[i]);
+        print_quoted(value, out);
+        putc(' ', out);
+    }
+}
+
+static void print_option(const char *name, const char *value, FILE *out)
+{
+    if (value == NULL)
+        return;
+    fprintf(out, " --%s ", name);
+    print_quoted(value, out);
 }
 
 void compile_print_options(const struct compile_options *options, FILE *out)
 {
     for (size_t i = 0; i < options->set_count; i++)
-        fprintf(out, " --set '%s'", options->set[i]);
-    if (options->plan != NULL)
-        fprintf(out, " --plan '%s'", options->plan);
-    if (options->templates != NULL)
-        fprintf(out, " --templates '%s'", options->templates);
+        print_option("set", options->set[i], out);
+    print_option("plan", options->plan, out);
+    print_option("templates", options->templates, out);
 }

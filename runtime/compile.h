@@ -28,6 +28,8 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
 /* For a command that repeats something: the variables in front of it, each with a blank behind, and what of these
  * options changes the kernel, each with a blank before it; --isa is the caller's to print. */
 void compile_print_variables(FILE *out);
+/* A word as a shell reads it: in quotes where it must be. NULL: nothing. */
+void compile_print_word(const char *word, FILE *out);
 void compile_print_options(const struct compile_options *options, FILE *out);
 /* What $CC calls itself and, where they are set, $CFLAGS, as plan files name a compiler. False with the reason in
  * `diag`. */

@@ -36,12 +36,14 @@ struct draw {
     uint64_t seed;
 };
 
-/* Of 16 rows 1 is hidden, 8 are visible, the others so in eighths. */
+/* Of 16 rows 1 is hidden, 8 are visible, the others so in eighths; any byte but 0 is visible. */
 static inline void draw_mask_bool_row(unsigned char *row, size_t columns, uint64_t *state)
 {
     const uint64_t eighths = draw_bits(state) >> 60;
-    for (size_t j = 0; j < columns; j++)
-        row[j] = (draw_bits(state) >> 61) < eighths;
+    for (size_t j = 0; j < columns; j++) {
+        const uint64_t bits = draw_bits(state);
+        row[j] = (unsigned char)((bits >> 61) < eighths ? 1 + (bits & 127) : 0);
+    }
 }
 
 /* Of 16 rows 1 is hidden and 1 is -1e9; in the others 2 of 16 keys are hidden, 1 is -1e9, and the rest small. */

@@ -11,7 +11,7 @@
 /* A product of d terms in double is off by at most (d + 4) 2^-53 |a||b|, the factor c counted in; |a||b| is at most the
  * product of the norms. In units of 2^-24: */
 #define DOUBLE_ROUNDING 0x1p-29
-#define SMALLEST 0x1p-125 /* 2^-149 in that unit: the entry may be denormal in f32 */
+#define UNIT 0x1p-24
 
 static double *doubles(size_t count, bool *good)
 {
@@ -37,12 +37,12 @@ static size_t columns_of(const struct layer *layer)
     return (size_t)(layer->w_o == W_O_CONV ? layer->d_model / layer->h : layer->d_model);
 }
 
-bool folded_make(struct folded *f, const struct layer *layer, struct folds folds, size_t rows, size_t m)
+bool folded_make(struct folded *f, const struct layer *layer, struct folds folds, size_t rows, size_t m, double phi)
 {
     const size_t in_q = (size_t)layer->d_in_q, in_kv = (size_t)layer->d_in_kv;
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     bool good = true;
-    *f = (struct folded){.layer = *layer, .d_k = d_k, .d_v = d_v, .folds.scores = folds.scores,
+    *f = (struct folded){.layer = *layer, .d_k = d_k, .d_v = d_v, .phi = phi, .folds.scores = folds.scores,
                          .folds.values = folds.values && !layer->identity && layer->w_o != W_O_NONE};
     if (f->folds.scores) {
         f->layer.d_k = layer->d_in_kv;
@@ -50,6 +50,7 @@ bool folded_make(struct folded *f, const struct layer *layer, struct folds folds
         f->w_q_size = doubles((in_q + 1) * in_kv, &good);
         f->q = doubles(rows * in_kv, &good);
         f->scores = doubles(rows * m, &good);
+        f->dropped = doubles(rows, &good);
     }
     if (f->folds.values) {
         const size_t weights = (in_kv + 1) * taps_of(layer) * columns_of(layer);
@@ -70,7 +71,7 @@ bool folded_make(struct folded *f, const struct layer *layer, struct folds folds
 void folded_free(struct folded *f)
 {
     double *arrays[] = {f->w_q_size, f->w_o_size, f->g, f->q, f->scores, f->h, f->v, f->z, f->left, f->right,
-                        f->column};
+                        f->column,   f->dropped};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     *f = (struct folded){0};
@@ -86,15 +87,18 @@ static void multiply(struct folded *f, double *out, double *size, const double *
     for (size_t k = 0; k < inner; k++)
         for (size_t c = 0; c < columns; c++)
             f->column[c] += b[k * columns + c] * b[k * columns + c];
+    const double rounding = (double)(inner + 4) * DOUBLE_ROUNDING, operand = f->phi * sqrt((double)inner) / UNIT;
+    const double smallest = fmax(0x1p-149, f->phi) / UNIT; /* the entry may be denormal in f32 */
     for (size_t c = 0; c < columns; c++)
-        f->column[c] = (double)(inner + 4) * DOUBLE_ROUNDING * sqrt(f->column[c]);
+        f->column[c] = sqrt(f->column[c]);
     for (size_t r = 0; r < rows; r++) {
         double row = 0;
         for (size_t k = 0; k < inner; k++)
             row += a[r * inner + k] * a[r * inner + k];
         row = sqrt(row);
         for (size_t c = 0; c < columns; c++)
-            size[r * columns + c] = fabs(out[r * columns + c]) + row * f->column[c] + SMALLEST;
+            size[r * columns + c] = fabs(out[r * columns + c]) + rounding * row * f->column[c] +
+                                    operand * (row + f->column[c]) + smallest;
     }
 }
 
@@ -117,9 +121,12 @@ static void fold_scores(struct folded *f, const struct reference_head *plain, si
     memset(f->q, 0, rows * width * sizeof *f->q);
     product_add(f->q, width, plain->q, d_k, f->right, width, rows, d_k, width);
     for (size_t r = 0; r < rows; r++) {
-        double dropped = 0;
-        for (size_t d = 0; d < d_k; d++)
+        double dropped = 0, size = 0;
+        for (size_t d = 0; d < d_k; d++) {
             dropped += plain->q[r * d_k + d] * plain->b_k[d];
+            size += fabs(plain->q[r * d_k + d] * plain->b_k[d]);
+        }
+        f->dropped[r] = fabs(f->layer.scale) * size;
         for (size_t j = 0; j < keys; j++)
             f->scores[r * keys + j] = plain->scores[r * keys + j] - f->layer.scale * dropped;
     }

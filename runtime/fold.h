@@ -32,11 +32,15 @@ struct folded {
 
     bool indicator;  /* Z' and H have the additional last element */
     size_t d_k, d_v; /* the plain ones */
+    double phi;
+    double *dropped; /* [rows] |scale| sum |Q||b_K|: the size of what the reference's scores have and the folded lack */
     double *g, *q, *scores, *h, *v, *z, *left, *right, *column;
 };
 
-/* For heads with so many rows and at most m keys; false when out of memory. Freed even then. */
-bool folded_make(struct folded *folded, const struct layer *layer, struct folds folds, size_t rows, size_t m);
+/* For heads with so many rows and at most m keys; phi is what reading a denormal weight as 0 may add, 0 where it is
+ * read as it is. False when out of memory. Freed even then. */
+bool folded_make(struct folded *folded, const struct layer *layer, struct folds folds, size_t rows, size_t m,
+                 double phi);
 /* `head` from the plain layer's; W_K, W_V and their biases are NULL where they are folded. */
 void folded_see(struct folded *folded, const struct reference_head *plain, size_t rows);
 void folded_free(struct folded *folded);

@@ -25,7 +25,8 @@ bool gnuplot_run(const char *script, struct diag *diag)
     struct process_result result;
     bool good = process_run(&result, words, NULL, diag);
     if (good && result.signal != 0)
-        diag_environment(diag, "gnuplot", "was killed by signal %d\n%s", result.signal, result.output);
+        diag_environment(diag, "gnuplot", "was killed by signal %d (%s)\n%s", result.signal, strsignal(result.signal),
+                         result.output);
     else if (good && result.exit_code != 0)
         diag_environment(diag, "gnuplot", "failed (exit code %d)\n%s", result.exit_code, result.output);
     good = good && result.exit_code == 0;
@@ -33,23 +34,29 @@ bool gnuplot_run(const char *script, struct diag *diag)
     return good;
 }
 
-static void quote(FILE *out, const char *text, const char *doubled)
+/* Between double quotes, as gnuplot reads doubled single ones wrongly where several stand side by side. What means
+ * something there, a command between backquotes too, is written as its number. */
+static void quote(FILE *out, const char *text, bool is_format)
 {
-    putc('\'', out);
+    putc('"', out);
     for (; *text != '\0'; text++) {
-        if (strchr(doubled, *text) != NULL)
-            putc(*text, out);
-        putc((unsigned char)*text < ' ' ? ' ' : *text, out);
+        const unsigned char c = (unsigned char)*text;
+        if (strchr("\"\\`", c) != NULL)
+            fprintf(out, "\\%03o", c);
+        else if (c == '%' && is_format)
+            fputs("%%", out);
+        else
+            putc(c < ' ' ? ' ' : c, out);
     }
-    putc('\'', out);
+    putc('"', out);
 }
 
 void gnuplot_quote(FILE *out, const char *text)
 {
-    quote(out, text, "'");
+    quote(out, text, false);
 }
 
 void gnuplot_quote_tic(FILE *out, const char *text)
 {
-    quote(out, text, "'%");
+    quote(out, text, true);
 }

@@ -29,8 +29,10 @@ void guarded_fill(struct guarded *memory)
 {
     unsigned char *data = memory->data;
     memset(memory->block, OUTSIDE, memory->block_bytes);
-    for (size_t i = 0; i < memory->bytes; i++)
-        data[i] = inside[i % 4];
+    for (size_t i = 0; i < memory->bytes && i < sizeof inside; i++)
+        data[i] = inside[i];
+    for (size_t done = sizeof inside; done < memory->bytes; done *= 2) /* what is done so far, once more */
+        memcpy(data + done, data, done < memory->bytes - done ? done : memory->bytes - done);
 }
 
 bool guarded_zones_intact(const struct guarded *memory)

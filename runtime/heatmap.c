@@ -276,7 +276,9 @@ static bool run_kernel(struct heatmap *map)
     }
     if (map->isa == CALL_LACKS)
         call_report_no_isa(o->specs[0], &map->diag);
-    return map->isa != CALL_LACKS;
+    else if (map->isa == CALL_BROKEN)
+        diag_environment(&map->diag, o->specs[0], "%s; see attnrun check", map->call.why);
+    return map->isa != CALL_LACKS && map->isa != CALL_BROKEN;
 }
 
 /* The largest weight that is visible in a block, HIDDEN if none is, NaN if one is not finite. */

@@ -14,6 +14,11 @@ static bool is_mask(enum layer_tensor tensor)
     return tensor == TENSOR_MASK_BOOL || tensor == TENSOR_MASK_ADD;
 }
 
+static bool is_weight(enum layer_tensor tensor)
+{
+    return tensor >= TENSOR_W_Q && tensor <= TENSOR_B_O;
+}
+
 size_t inputs_element_size(enum layer_tensor tensor)
 {
     return tensor == TENSOR_MASK_BOOL ? 1 : 4;
@@ -65,7 +70,8 @@ static bool allocate(struct inputs *in, const struct layer *layer, enum layer_te
 void inputs_free(struct inputs *in)
 {
     for (int t = 0; t < TENSOR_COUNT; t++) {
-        free(in->tensor[t]);
+        if (!(in->borrows_weights && is_weight(t)))
+            free(in->tensor[t]);
         in->tensor[t] = NULL;
     }
 }
@@ -109,6 +115,7 @@ bool inputs_set_lengths(struct inputs *in, const struct layer *layer, const char
 bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inputs *from, struct diag *diag)
 {
     *in = *from;
+    in->borrows_weights = false;
     if (!inputs_allocate(in, layer, diag))
         return false;
     for (int t = 0; t < TENSOR_COUNT; t++)
@@ -169,6 +176,25 @@ static void draw_weight(struct random *random, const struct layer *layer, struct
         out[i] = (float)(limit * (2 * random_uniform(random) - 1));
 }
 
+/* Past it scores of drawn numbers might not fit in f32, nor W_Q W_K^T in what packing takes. */
+#define LARGE_SCALE 0x1p90
+
+double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor)
+{
+    const double scale = fabs(layer->scale), factor = scale > LARGE_SCALE ? LARGE_SCALE / scale : 1;
+    if (tensor != TENSOR_W_Q && tensor != TENSOR_B_Q)
+        return 1;
+    return layer->tied ? sqrt(factor) : factor; /* tied: they make the keys as well */
+}
+
+static void shrink_queries(const struct layer *layer, struct inputs *in, enum layer_tensor tensor)
+{
+    const double factor = inputs_query_factor(layer, tensor);
+    float *out = in->tensor[tensor];
+    for (size_t i = 0; factor < 1 && i < inputs_count(layer, in, tensor); i++)
+        out[i] = (float)(out[i] * factor);
+}
+
 /* 0, m and anything between. */
 static void draw_lengths(struct random *random, struct inputs *in, bool full)
 {
@@ -183,13 +209,14 @@ static void draw_lengths(struct random *random, struct inputs *in, bool full)
     }
 }
 
-/* Most pairs visible; now and then a whole row hidden. */
+/* Most pairs visible, by any byte but 0; now and then a whole row hidden. */
 static void draw_mask_bool(struct random *random, unsigned char *mask, size_t rows, size_t m, bool full)
 {
+    static const unsigned char visible[] = {1, 1, 2, 255};
     for (size_t r = 0; r < rows; r++) {
         double p = full ? 1 : chance(random, 0.1) ? 0 : chance(random, 0.2) ? 1 : random_uniform(random);
         for (size_t j = 0; j < m; j++)
-            mask[r * m + j] = chance(random, p);
+            mask[r * m + j] = chance(random, p) ? visible[random_bits(random) % 4] : 0;
     }
 }
 
@@ -220,17 +247,26 @@ static void draw_tensor(struct random *random, const struct layer *layer, struct
         draw_mask_add(random, in->tensor[tensor], rows, in->m, draw->full_lengths);
     else
         draw_weight(random, layer, in, tensor, draw->init);
+    shrink_queries(layer, in, tensor);
 }
 
-bool inputs_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag)
+/* NULL: the weights are drawn too. */
+static bool draw_tensors(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
+                         const struct inputs *weights, struct diag *diag)
 {
-    *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = layer->cross ? draw->m : draw->n};
+    *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = layer->cross ? draw->m : draw->n,
+                          .borrows_weights = weights != NULL};
     for (int t = 0; t < TENSOR_COUNT; t++) {
         struct random random = {draw->seed * TENSOR_COUNT + (uint64_t)t}; /* each tensor a stream of its own */
         random_bits(&random);
         if (is_mask(t)) {
-            in->mask_batch[t] = chance(&random, 0.5) ? 1 : in->batch;
-            in->mask_h[t] = chance(&random, 0.5) ? 1 : (size_t)layer->h;
+            const bool one = chance(&random, 0.5), alike = chance(&random, 0.5), drawn = draw->mask_form == 0;
+            in->mask_batch[t] = (drawn ? one && !draw->whole_masks : draw->mask_form & 1) ? 1 : in->batch;
+            in->mask_h[t] = (drawn ? alike && !draw->whole_masks : draw->mask_form & 2) ? 1 : (size_t)layer->h;
+        }
+        if (weights != NULL && is_weight(t)) {
+            in->tensor[t] = weights->tensor[t];
+            continue;
         }
         if (!allocate(in, layer, t, diag)) {
             inputs_free(in);
@@ -240,6 +276,17 @@ bool inputs_draw(struct inputs *in, const struct layer *layer, const struct inpu
             draw_tensor(&random, layer, in, t, draw);
     }
     return true;
+}
+
+bool inputs_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag)
+{
+    return draw_tensors(in, layer, draw, NULL, diag);
+}
+
+bool inputs_draw_call(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
+                      const struct inputs *weights, struct diag *diag)
+{
+    return draw_tensors(in, layer, draw, weights, diag);
 }
 
 /* ---- from a file ----------------------------------------------------------------------------------------------- */

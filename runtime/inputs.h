@@ -18,6 +18,7 @@ struct inputs {
     size_t batch, n, m;         /* self-attention: m = n */
     void *tensor[TENSOR_COUNT]; /* by enum layer_tensor; NULL where the layer has none; y and attn stay NULL */
     size_t mask_batch[TENSOR_COUNT], mask_h[TENSOR_COUNT]; /* extents of mask_bool and mask_add: 1 or the full one */
+    bool borrows_weights;       /* they are another's, which outlives this one */
 };
 
 enum inputs_init { INIT_XAVIER, INIT_NORMAL };
@@ -27,6 +28,8 @@ struct inputs_draw {
     enum inputs_init init;
     size_t batch, n, m;
     bool full_lengths; /* lengths[b] = m, masks hide nothing: for timing */
+    bool whole_masks;  /* each sequence and head has a mask of its own; else as drawn */
+    unsigned mask_form; /* 0: drawn; else 4, plus 1: the batch's extent is 1, plus 2: that of heads is */
 };
 
 /* Shape of any tensor of the contract for this call; returns the rank, 0 for one that the layer does not have. */
@@ -36,6 +39,11 @@ size_t inputs_count(const struct layer *layer, const struct inputs *inputs, enum
 size_t inputs_element_size(enum layer_tensor tensor);
 
 bool inputs_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag);
+/* What drawn weights of this tensor are multiplied by: below 1 for those of queries where the scale is very large. */
+double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor);
+/* The same call on weights that stand elsewhere: they are borrowed. */
+bool inputs_draw_call(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
+                      const struct inputs *weights, struct diag *diag);
 /* Copies and checks; y and attn may stand in the file. */
 bool inputs_from_tensors(struct inputs *inputs, const struct layer *layer, const struct tensors *tensors,
                          const char *place, struct diag *diag);

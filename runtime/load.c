@@ -4,11 +4,16 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../gen/isa.h"
+#include "process.h"
+
+#define LOADING 60 /* seconds that it may take */
 
 /* @n is the layer's name, @N the same in capitals. No name here can be one of the pair's: those are NAME_ and a suffix
  * that none of these ends in. */
@@ -31,6 +36,7 @@ static const char shim_text[] =
     "static const char *shim_phase_of(size_t f) { return @n_phase_name(f); }\n"
     "#endif\n"
     "static int shim_isa_of(const void *p) { return (int)@n_isa(p); }\n"
+    "static int shim_open_of(const void *b, size_t s, const void **p) { return @n_open(b, s, p); }\n"
     "static const char *shim_name_of(int i) { return @n_isa_name((@n_isa_id)i); }\n"
     "static const char *shim_text_of(int e) { return @n_strerror(e); }\n"
     "struct shim_table {\n"
@@ -43,6 +49,7 @@ static const char shim_text[] =
     "    int (*run)(const void *, const void *, void *, size_t, size_t, size_t);\n"
     "    const char *(*phase)(size_t);\n"
     "    int (*isa)(const void *);\n"
+    "    int (*open)(const void *, size_t, const void **);\n"
     "    const char *(*name)(int);\n"
     "    const char *(*text)(int);\n"
     "    int scores, values;\n"
@@ -51,7 +58,7 @@ static const char shim_text[] =
     "const struct shim_table attnrun_shim_table = {\n"
     "    @N_INTERFACE_VERSION, @N_PACKED_BYTES, @N_SCRATCH_BYTES, sizeof(@n_weights), sizeof(@n_args),\n"
     "    shim_scratch_of, shim_pack_of, shim_forward_of, shim_phases_of, shim_parts_of, shim_run_of, shim_phase_of,\n"
-    "    shim_isa_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES\n"
+    "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES\n"
     "};\n";
 
 char *kernel_shim(const char *name)
@@ -77,15 +84,43 @@ char *kernel_shim(const char *name)
     return text;
 }
 
+/* In a process of its own: what a library does when it is loaded can end it, as AddressSanitizer does. */
+static void try_library(void *path, FILE *answer)
+{
+    process_limit(LOADING);
+    if (dlopen(path, RTLD_NOW | RTLD_LOCAL) == NULL)
+        fputs(dlerror(), answer);
+    else
+        putc('\n', answer);
+}
+
+/* Whether loading it ends well. */
+static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
+{
+    struct process_result result;
+    char text[80];
+    if (!process_call(&result, try_library, (void *)path, NULL, diag))
+        return false;
+    const char *why = process_unanswered(&result, result.size > 0 ? result.size : 1, text);
+    const bool good = why == NULL && result.output[0] == '\n';
+    *crashed = result.signal != 0 && !process_stopped(&result);
+    if (!good)
+        diag_environment(diag, path, "cannot be loaded: %s", why != NULL ? why : result.output);
+    free(result.output);
+    return good;
+}
+
 bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
 {
     *kernel = (struct kernel){0};
+    if (!can_be_loaded(path, &kernel->crashed, diag))
+        return false;
     kernel->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (kernel->library == NULL) {
-        diag_environment(diag, path, "cannot be loaded: %s; $CC must compile for this machine (for others: attnrun "
-                         "selftest)", dlerror());
+        diag_environment(diag, path, "cannot be loaded: %s", dlerror());
         return false;
     }
+    kernel->file = open(path, O_RDONLY | O_CLOEXEC);
     kernel->call = dlsym(kernel->library, "attnrun_shim_table");
     if (kernel->call == NULL || kernel->call->version != KERNEL_INTERFACE_VERSION ||
         kernel->call->weights_size != sizeof(struct kernel_weights) ||
@@ -99,8 +134,11 @@ bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
 
 void kernel_unload(struct kernel *kernel)
 {
-    if (kernel->library != NULL)
+    if (kernel->library != NULL) {
         dlclose(kernel->library);
+        if (kernel->file >= 0)
+            close(kernel->file);
+    }
     *kernel = (struct kernel){0};
 }
 

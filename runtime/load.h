@@ -41,11 +41,12 @@ struct kernel_args {
     size_t batch, n, m;
 };
 
-/* A packed block is this and then floats. */
+/* A packed block is two of these and then floats: the emitted struct packed_header. */
 struct kernel_header {
     uint32_t magic, isa;
-    uint64_t layer;
+    uint64_t layer, next, zero;
 };
+#define KERNEL_HEADERS 2
 
 /* What the shim exports. */
 struct kernel_table {
@@ -59,6 +60,7 @@ struct kernel_table {
     int (*run)(const void *packed, const void *args, void *scratch, size_t phase, size_t part, size_t worker);
     const char *(*phase_name)(size_t phase);
     int (*isa)(const void *packed);
+    int (*open)(const void *blocks, size_t bytes, const void **packed);
     const char *(*isa_name)(int isa);
     const char *(*strerror)(int error);
     /* of a pair that was compiled to pack only, the functions from forward to phase_name are NULL */
@@ -67,8 +69,11 @@ struct kernel_table {
 
 struct kernel {
     void *library;
+    int file; /* the library's, open, as its path may lead nowhere by now; -1: it is not there */
     const struct kernel_table *call;
     double compile_us; /* what its compilation took; 0 if not known */
+    bool crashed;      /* there is none, as it ended the process that tried to load it */
+    bool refused;      /* there is none, as the compiler ended by itself without making it */
 };
 
 /* The shim's source for a layer of this name, malloc'd. */

@@ -18,15 +18,30 @@
 struct merge {
     struct records records;    /* one a point */
     const char *first;         /* the file of the first record */
-    const char **path;         /* [points + 1]: the file of each point's result; NULL: none yet */
+    struct taken {
+        const char *path;      /* the file of a point's result; NULL: none yet */
+        size_t record;         /* where it stands */
+    } *taken;                  /* [points + 1] */
     size_t points;             /* of the whole sweep */
 };
+
+/* How the points were shared out, as a result says it; false where it does not. */
+static bool shard_of(const struct record *record, size_t *shard, size_t *shards)
+{
+    struct diag ignored = {0};
+    const bool good = shard_parse(record_get_text(record, "shard"), shard, shards, &ignored);
+    diag_free(&ignored);
+    return good;
+}
 
 /* The number of a result's point; 0 for what is no result of a sweep. */
 static size_t point_of(const struct record *record)
 {
     const double point = record_get_number(record, "point"), points = record_get_number(record, "points");
     const bool good = point >= 1 && point <= points && points <= POINTS_MOST && point == floor(point);
+    size_t shard, shards;
+    if (record_get(record, "shard") != NULL && !shard_of(record, &shard, &shards))
+        return 0;
     return good && *record_get_text(record, "sweep") != '\0' ? (size_t)point : 0;
 }
 
@@ -41,8 +56,8 @@ static bool belongs(struct merge *m, const struct record *record, const char *pa
     if (m->records.count == 0) {
         m->first = path;
         m->points = (size_t)record_get_number(record, "points");
-        m->path = calloc(m->points + 1, sizeof *m->path);
-        if (m->path == NULL)
+        m->taken = calloc(m->points + 1, sizeof *m->taken);
+        if (m->taken == NULL)
             diag_environment(diag, NULL, "out of memory");
     }
     if (strcmp(record_get_text(record, "version"), record_get_text(first, "version")) != 0)
@@ -54,14 +69,6 @@ static bool belongs(struct merge *m, const struct record *record, const char *pa
     else if (point_of(record) > m->points)
         diag_error(diag, path, "has point %zu of a sweep of %zu", point_of(record), m->points);
     return diag->errors == 0;
-}
-
-static const struct record *find_point(const struct merge *m, size_t point)
-{
-    for (size_t i = 0; i < m->records.count; i++)
-        if (point_of(&m->records.record[i]) == point)
-            return &m->records.record[i];
-    return NULL;
 }
 
 static bool is_same(const struct record *a, const struct record *b)
@@ -78,12 +85,13 @@ static bool take(struct merge *m, struct record *record, const char *path, struc
 {
     bool good = belongs(m, record, path, diag);
     const size_t point = good ? point_of(record) : 0;
-    if (good && m->path[point] != NULL) {
-        good = is_same(record, find_point(m, point));
+    if (good && m->taken[point].path != NULL) {
+        good = is_same(record, &m->records.record[m->taken[point].record]);
         if (!good)
-            diag_error(diag, path, "has another result for point %zu than %s; keep one of them", point, m->path[point]);
+            diag_error(diag, path, "has another result for point %zu than %s; keep one of them", point,
+                       m->taken[point].path);
     } else if (good) {
-        m->path[point] = path;
+        m->taken[point] = (struct taken){path, m->records.count};
         good = records_add(&m->records, record);
         if (!good)
             diag_environment(diag, NULL, "out of memory");
@@ -112,9 +120,9 @@ static void print_missing(const struct merge *m)
     fprintf(stderr, "attnrun merge: %zu of %zu points are missing:", m->points - m->records.count, m->points);
     for (size_t point = 1; point <= m->points; point++) {
         size_t end = point;
-        if (m->path[point] != NULL)
+        if (m->taken[point].path != NULL)
             continue;
-        while (end < m->points && m->path[end + 1] == NULL)
+        while (end < m->points && m->taken[end + 1].path == NULL)
             end++;
         fprintf(stderr, end > point ? "%s%zu to %zu" : "%s%zu", gap, point, end);
         gap = ", ";
@@ -123,26 +131,44 @@ static void print_missing(const struct merge *m)
     fprintf(stderr, "\n");
 }
 
+#define SHARDS_SHOWN 20
+
+/* Of which shards nothing is there, [shards + 1]: those that missing points belong to and no result does. `shard` is
+ * that of each point. */
+static bool *find_missing_shards(const struct merge *m, const size_t *shard, size_t shards)
+{
+    bool *missing = calloc(shards + 1, sizeof *missing);
+    if (missing == NULL)
+        return NULL;
+    for (size_t point = 1; point <= m->points; point++)
+        missing[shard[point - 1]] |= m->taken[point].path == NULL;
+    for (size_t i = 0; i < m->records.count; i++) {
+        size_t own, of;
+        if (shard_of(&m->records.record[i], &own, &of) && of == shards)
+            missing[own] = false;
+    }
+    return missing;
+}
+
 /* Shards are named by the results that are there: "2/4" says that there are four. */
 static void print_missing_shards(const struct merge *m)
 {
-    unsigned long shard, shards = 0;
-    const char *gap = "";
-    if (sscanf(record_get_text(&m->records.record[0], "shard"), "%lu/%lu", &shard, &shards) != 2 || shards < 2)
+    size_t own, shards, count = 0;
+    if (!shard_of(&m->records.record[0], &own, &shards) || shards < 2)
         return;
-    for (shard = 1; shard <= shards; shard++) {
-        char name[50];
-        bool found = false;
-        snprintf(name, sizeof name, "%lu/%lu", shard, shards);
-        for (size_t i = 0; !found && i < m->records.count; i++)
-            found = strcmp(record_get_text(&m->records.record[i], "shard"), name) == 0;
-        if (!found) {
-            fprintf(stderr, "%s%s", *gap != '\0' ? gap : "attnrun merge: nothing is there of shard ", name);
-            gap = ", ";
-        }
+    size_t *shard = shard_deal(m->points, shards);
+    bool *missing = shard != NULL ? find_missing_shards(m, shard, shards) : NULL;
+    for (size_t s = 1; missing != NULL && s <= shards; s++) {
+        if (!missing[s] || ++count > SHARDS_SHOWN)
+            continue;
+        fprintf(stderr, "%s%zu/%zu", count > 1 ? ", " : "attnrun merge: nothing is there of shard ", s, shards);
     }
-    if (*gap != '\0')
-        fprintf(stderr, "\n");
+    if (count > SHARDS_SHOWN)
+        fprintf(stderr, " and %zu more", count - SHARDS_SHOWN);
+    if (count > 0)
+        fputc('\n', stderr);
+    free(missing);
+    free(shard);
 }
 
 static bool any_failed(const struct merge *m)
@@ -176,7 +202,7 @@ int command_merge(const struct options *options)
     if (code == EXIT_GOOD && (!complete || any_failed(&m)))
         code = EXIT_CHECK_FAILED;
     records_free(&m.records);
-    free(m.path);
+    free(m.taken);
     diag_free(&diag);
     return code;
 }

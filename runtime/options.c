@@ -11,7 +11,7 @@
 
 #include "../gen/isa.h"
 
-enum kind { TEXT, ISAS, ISA, COUNT, COUNTS, SEED, SECONDS, FLAG, INIT, SET, VARY };
+enum kind { TEXT, ISAS, COUNT, COUNTS, SEED, SECONDS, FLAG, INIT, SET, VARY };
 
 /* groups of commands that share options */
 #define COMPILING \
@@ -36,7 +36,8 @@ static const struct entry {
      "joined by commas; what attngen emits if not given", 0},
     {"isa", "LIST", ISAS, FIELD(isa), COMMAND_RUN | COMMAND_HEATMAP | COMMAND_SWEEP | COMMAND_TUNE,
      "joined by commas; the best of what attngen emits if not given", 0},
-    {"isa", "NAME", ISA, FIELD(isa), COMMAND_PACK, "what the block is packed for", COMMAND_PACK},
+    {"isa", "LIST", ISAS, FIELD(isa), COMMAND_PACK,
+     "joined by commas: a block for each; auto: those that programs for this kind of machine choose among", COMMAND_PACK},
     {"set", "KEY=VALUE", SET, 0, GENERATING, "overrides a key of the spec", 0},
     {"in", "FILE", TEXT, FIELD(in), COMMAND_RUN | COMMAND_HEATMAP, "safetensors with the layer's tensors",
      COMMAND_RUN | COMMAND_HEATMAP},
@@ -46,7 +47,8 @@ static const struct entry {
     {"out", "FILE", TEXT, FIELD(out), COMMAND_PACK, "ends in .c, .S or .bin; NAME_packed.c here if not given", 0},
     {"out", "FILE", TEXT, FIELD(out), COMMAND_TUNE, "the plan file", COMMAND_TUNE},
     {"plan", "FILE", TEXT, FIELD(compile.plan), PLANNED, "kernels are built as this plan file of attnrun tune says", 0},
-    {"budget", "SECONDS", SECONDS, FIELD(budget), COMMAND_TUNE, "for an instruction set, about; 60 if not given", 0},
+    {"budget", "SECONDS", SECONDS, FIELD(budget), COMMAND_TUNE,
+     "for an instruction set, all in all; 60 if not given; 0: for one other plan, however long", 0},
     {"head", "I", COUNT, FIELD(head), COMMAND_HEATMAP, "this head alone, from 0 on; all if not given", 0},
     {"sequence", "I", COUNT, FIELD(sequence), COMMAND_HEATMAP, "of the file's batch, from 0 on; 0 if not given", 0},
     {"scale", "NAME", TEXT, FIELD(scale), COMMAND_HEATMAP,
@@ -58,9 +60,12 @@ static const struct entry {
      "c: an array; blob: FILE.bin, and FILE.S that takes it in; both with a header; if not given, as FILE ends", 0},
     {"symbol", "NAME", TEXT, FIELD(symbol), COMMAND_PACK,
      "of the block; NAME_packed of the layer's name if not given", 0},
-    {"weights", "FILE", TEXT, FIELD(weights.path), OF_WEIGHTS,
+    {"weights", "FILE", TEXT, FIELD(weights.path), COMMAND_PACK,
      "safetensors with the weights, alone or among a model's, under attngen's, torch's or Hugging Face's names",
      COMMAND_PACK},
+    {"weights", "FILE", TEXT, FIELD(weights.path), COMMAND_RUN | COMMAND_HEATMAP,
+     "safetensors with the weights, taken in place of any in the file of --in: alone or among a model's, under "
+     "attngen's, torch's or Hugging Face's names", 0},
     {"prefix", "TEXT", TEXT, FIELD(weights.prefix), OF_WEIGHTS,
      "how the layer's names begin in the file of weights, as h.0.attn.", 0},
     {"zero-bias", NULL, FLAG, FIELD(weights.zero_bias), OF_WEIGHTS,
@@ -74,7 +79,7 @@ static const struct entry {
     {"csv", "FILE", TEXT, FIELD(csv), TABLES, "the table with every column, as CSV; -: to the standard output", 0},
     {"json", "FILE", TEXT, FIELD(json_lines), TABLES,
      "JSON lines, one a point; sweep writes each as soon as its point is done; -: to the standard output", 0},
-    {"html", "FILE", TEXT, FIELD(html), TABLES, "one self-contained page with the table and plots; needs gnuplot", 0},
+    {"html", "FILE", TEXT, FIELD(html), TABLES, "one self-contained page with the table and plots", 0},
     {"resume", NULL, FLAG, FIELD(resume), COMMAND_SWEEP, "goes on where the file of --json ends", 0},
     {"shard", "I/N", TEXT, FIELD(shard), COMMAND_SWEEP, "only the I-th of N parts of the points; see attnrun merge", 0},
     {"seed", "S", SEED, FIELD(seed), DRAWING, "of the drawn inputs; 1 if not given", 0},
@@ -92,7 +97,7 @@ static const struct entry {
     {"json", NULL, FLAG, FIELD(json), COMMAND_BENCH | COMMAND_TUNE, "one JSON object a line", 0},
     {"quiet", NULL, FLAG, FIELD(quiet), COMMAND_CHECK, "only what fails, and the last line", 0},
     {"cache", "DIR", TEXT, FIELD(compile.cache), COMPILING,
-     "compiled kernels; $XDG_CACHE_HOME/attngen if not given", 0},
+     "compiled kernels, in a folder of yours alone; $XDG_CACHE_HOME/attngen if not given", 0},
     {"templates", "DIR", TEXT, FIELD(compile.templates), GENERATING, "the generator's templates, read from disk", 0},
     {"attngen", "PATH", TEXT, FIELD(compile.attngen), GENERATING,
      "the generator; $ATTNGEN or the one beside attnrun", 0},
@@ -147,8 +152,7 @@ void options_help(FILE *out, unsigned command)
         if (entries[i].kind == ISAS)
             snprintf(text, sizeof text, "all, or some of %s, %s", names, entries[i].help);
         else
-            snprintf(text, sizeof text, "%s%s%s", entries[i].help, entries[i].kind == ISA ? ": one of " : "",
-                     entries[i].kind == ISA ? names : "");
+            snprintf(text, sizeof text, "%s", entries[i].help);
         print_help(out, left, text);
     }
 }
@@ -187,7 +191,6 @@ static bool store(struct options *options, const struct entry *entry, const char
     switch (entry->kind) {
     case TEXT:
     case ISAS:
-    case ISA:
         *(const char **)field = text;
         break;
     case FLAG:
@@ -298,7 +301,7 @@ bool options_parse(struct options *options, int argc, char **argv, unsigned comm
     options->compile.set = options->set;
     options->each_isa = options->isa != NULL;
     options->compile.isa = options->isa;
-    if (options->isa != NULL && strcmp(options->isa, "all") == 0 && command != COMMAND_PACK) /* which takes one */
+    if (options->isa != NULL && strcmp(options->isa, "all") == 0 && command != COMMAND_PACK) /* which reads it itself */
         options->isa = NULL;
     check_arguments(options, argv[0], command, diag);
     check_needed(options, argv[0], command, diag);
@@ -312,13 +315,18 @@ void options_free(struct options *options)
     options->set = options->vary = NULL;
 }
 
-bool options_name_isa(const struct options *options, const char *name)
+bool options_lists(const char *list, const char *name)
 {
     const size_t length = strlen(name);
-    for (const char *at = options->isa; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL)
+    for (const char *at = list; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL)
         if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
             return true;
     return false;
+}
+
+bool options_name_isa(const struct options *options, const char *name)
+{
+    return options_lists(options->isa, name);
 }
 
 bool options_want_isa(const struct options *options, const char *name)

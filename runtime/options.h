@@ -54,5 +54,7 @@ void options_help(FILE *out, unsigned command);
 bool options_want_isa(const struct options *options, const char *name);
 /* Whether it stands there by its own name: that it is left out has to be said. */
 bool options_name_isa(const struct options *options, const char *name);
+/* Whether `name` stands in a list joined by commas; NULL is an empty one. */
+bool options_lists(const char *list, const char *name);
 
 #endif

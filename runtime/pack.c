@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun pack: weights of a file, packed for one instruction set, as something that a compiler or an assembler takes.
+/* attnrun pack: weights of a file, packed for one or several instruction sets, as something that a compiler or an
+ * assembler takes: a block for each, one behind the other, in the order of isa_table.
  *
  * The emitted pair itself packs, compiled to do nothing else (NAME_PACK_ONLY): this file knows of a block only that it
- * begins with a header of two 32-bit numbers and a 64-bit one, and that floats follow.
+ * begins with two headers, that floats follow, and that the first header says how far away the next block is.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -20,7 +21,9 @@ enum format { FORMAT_C, FORMAT_BLOB };
 struct job {
     const struct options *options;
     struct layer *layer;
-    const struct isa *isa;
+    unsigned isas;      /* a block for each of these rows of isa_table */
+    size_t blocks;
+    char isa_names[200]; /* joined by commas */
     enum format format;
     char *stem;         /* of the files: DIR/NAME_packed */
     char *symbol;       /* NAME_packed */
@@ -28,22 +31,37 @@ struct job {
     char *name;         /* the layer's, in capitals */
     struct tensors weights;
     struct kernel kernel;
-    unsigned char *block;
-    size_t bytes;
+    unsigned char *block; /* the first; the others follow */
+    size_t bytes;         /* of one */
     struct diag diag;
 };
 
 /* ---- what is asked for ----------------------------------------------------------------------------------------- */
 
-static bool choose_isa(struct job *job)
+/* Of programs for the kind of machine that this is: the sets that attngen emits by itself and that not every such machine
+ * has, and the last resort where there is one. */
+#if defined(__x86_64__)
+#define ISAS_HERE "scalar,avx2,avx512"
+#elif defined(__aarch64__)
+#define ISAS_HERE "neon"
+#else
+#define ISAS_HERE "scalar"
+#endif
+
+static bool choose_isas(struct job *job)
 {
-    char known[200];
-    isa_list_names(known, sizeof known, isa_all(), ", ");
-    job->isa = isa_find(job->options->isa);
-    if (job->isa == NULL)
-        diag_error(&job->diag, "--isa", "\"%s\" is no instruction set, and a block is for one; write one of %s",
-                   job->options->isa, known);
-    return job->isa != NULL;
+    const char *given = job->options->isa, *text = strcmp(given, "auto") == 0 ? ISAS_HERE : given;
+    const bool all = strcmp(text, "all") == 0;
+    const unsigned rows = isa_parse_list(text, &job->diag); /* scalar is in, asked for or not */
+    if (job->diag.errors > 0)
+        return false;
+    for (size_t row = 0; row < isa_count; row++)
+        if ((rows >> row & 1u) != 0 && (all || options_lists(text, isa_table[row].name))) {
+            job->isas |= 1u << row;
+            job->blocks++;
+        }
+    isa_list_names(job->isa_names, sizeof job->isa_names, job->isas, ",");
+    return true;
 }
 
 /* `length` characters of text, and suffix, malloc'd; says so when there is no memory. */
@@ -150,6 +168,15 @@ static const float *floats(const struct job *job, enum layer_tensor tensor)
     return found != NULL ? found->data : NULL;
 }
 
+/* Writes into a block how far away the next one is. */
+static void chain(unsigned char *block, size_t next)
+{
+    struct kernel_header header;
+    memcpy(&header, block, sizeof header);
+    header.next = next;
+    memcpy(block, &header, sizeof header);
+}
+
 static bool pack(struct job *job)
 {
     const struct kernel_weights weights = {
@@ -157,19 +184,27 @@ static bool pack(struct job *job)
         .b_k = floats(job, TENSOR_B_K), .w_v = floats(job, TENSOR_W_V), .b_v = floats(job, TENSOR_B_V),
         .w_o = floats(job, TENSOR_W_O), .b_o = floats(job, TENSOR_B_O),
     };
-    job->bytes = job->kernel.call->packed_bytes;
-    job->block = aligned_alloc(KERNEL_ALIGNMENT,
-                               (job->bytes + KERNEL_ALIGNMENT - 1) / KERNEL_ALIGNMENT * KERNEL_ALIGNMENT);
+    const struct kernel_table *kernel = job->kernel.call;
+    job->bytes = (kernel->packed_bytes + KERNEL_ALIGNMENT - 1) / KERNEL_ALIGNMENT * KERNEL_ALIGNMENT;
+    job->block = job->bytes <= SIZE_MAX / job->blocks ? aligned_alloc(KERNEL_ALIGNMENT, job->blocks * job->bytes) : NULL;
     if (job->block == NULL) {
         diag_environment(&job->diag, NULL, "out of memory");
         return false;
     }
-    memset(job->block, 0, job->bytes); /* gaps too are the same in every run */
-    const int error = job->kernel.call->pack(job->block, &weights, job->isa->id);
-    if (error != KERNEL_OK)
-        diag_error(&job->diag, job->options->weights.path, "the weights are refused: %s",
-                   job->kernel.call->strerror(error));
-    return error == KERNEL_OK;
+    memset(job->block, 0, job->blocks * job->bytes); /* gaps too are the same in every run */
+    unsigned char *block = job->block;
+    for (size_t row = 0, packed = 0; row < isa_count; row++) {
+        if ((job->isas >> row & 1u) == 0)
+            continue;
+        const int error = kernel->pack(block, &weights, isa_table[row].id);
+        if (error != KERNEL_OK) {
+            diag_error(&job->diag, job->options->weights.path, "the weights are refused: %s", kernel->strerror(error));
+            return false;
+        }
+        chain(block, ++packed < job->blocks ? job->bytes : 0);
+        block += job->bytes;
+    }
+    return true;
 }
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
@@ -180,47 +215,67 @@ static bool pack(struct job *job)
 static void write_banner(const struct job *job, FILE *out, const char *ending, const char *what)
 {
     fprintf(out, "/* %s%s - the weights of %s, packed for %s by attnrun %s%s. Do not edit.\n *\n * %s\n */\n",
-            base_name(job->stem), ending, job->layer->name, job->isa->name, ATTNGEN_VERSION, what, LICENCE);
+            base_name(job->stem), ending, job->layer->name, job->isa_names, ATTNGEN_VERSION, what, LICENCE);
+}
+
+static size_t numbers_of(const struct job *job)
+{
+    return (job->bytes - KERNEL_HEADERS * sizeof(struct kernel_header)) / sizeof(float);
 }
 
 static void write_header(const struct job *job, FILE *out)
 {
     const char *symbol = job->symbol, *name = job->layer->name;
     fprintf(out, "/* %s.h - the weights of %s, packed for %s by attnrun %s. Do not edit.\n *\n"
-            " * On a machine that has %s, programs call\n *     %s_forward(%s, &args, scratch)\n"
-            " * without packing first. The block is constant and may lie in read-only memory.\n *\n * %s\n */\n",
-            base_name(job->stem), name, job->isa->name, ATTNGEN_VERSION, job->isa->name, name, symbol, LICENCE);
+            " * A program opens them once, which asks the machine what it has and copies nothing:\n"
+            " *     const void *packed;\n"
+            " *     int error = %s_open(%s, sizeof %s, &packed);\n"
+            " * and then calls %s_forward(packed, &args, scratch). On a machine that has none of these instruction sets\n"
+            " * error is %s_ERROR_ISA. The blocks are constant and may lie in read-only memory.\n *\n * %s\n */\n",
+            base_name(job->stem), name, job->isa_names, ATTNGEN_VERSION, name, symbol, symbol, name, job->name, LICENCE);
     fprintf(out, "#ifndef %s_INTERFACE_H\n#define %s_INTERFACE_H\n\n#include <stdint.h>\n\n", job->capitals,
             job->capitals);
-    fprintf(out, "#if defined(%s_PACKED_BYTES) && %s_PACKED_BYTES < %zu\n"
-            "#error \"%s.h: its block is larger than %s.h allows\"\n#endif\n\n", job->name, job->name, job->bytes,
-            base_name(job->stem), name);
+    if (job->blocks == 1) /* of several the pair may lack the largest */
+        fprintf(out, "#if defined(%s_PACKED_BYTES) && %s_PACKED_BYTES < %zu\n"
+                "#error \"%s.h: its block is larger than %s.h allows\"\n#endif\n\n", job->name, job->name, job->bytes,
+                base_name(job->stem), name);
     fprintf(out, "#ifdef __cplusplus\nextern \"C\" {\n#define %s_ALIGNED alignas(64)\n#else\n"
             "#define %s_ALIGNED _Alignas(64)\n#endif\n\n", job->capitals, job->capitals);
-    fprintf(out, "struct %s_block {\n    uint32_t magic, isa;\n"
-            "    uint64_t layer; /* tells it from the blocks of other layers, plans and versions */\n"
-            "    float numbers[%zu];\n};\n"
-            "/* an array, so that its name is a pointer */\n%s_ALIGNED extern const struct %s_block %s[1];\n\n", symbol,
-            (job->bytes - sizeof(struct kernel_header)) / sizeof(float), job->capitals, symbol, symbol);
+    fprintf(out, "struct %s_block {\n    struct {\n        uint32_t magic, isa;\n"
+            "        uint64_t layer; /* tells it from the blocks of other layers, plans and versions */\n"
+            "        uint64_t next;  /* bytes to the next block; 0: this is the last */\n"
+            "        uint64_t zero;\n    } header[%d];\n    float numbers[%zu];\n};\n"
+            "%s_ALIGNED extern const struct %s_block %s[%zu];\n\n", symbol, KERNEL_HEADERS, numbers_of(job),
+            job->capitals, symbol, symbol, job->blocks);
     fprintf(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+}
+
+static void write_block(const struct job *job, const unsigned char *block, FILE *out)
+{
+    enum { ROW = 6 };
+    struct kernel_header header[KERNEL_HEADERS];
+    memcpy(header, block, sizeof header);
+    const float *numbers = (const float *)(const void *)(block + sizeof header);
+    const size_t count = numbers_of(job);
+    fprintf(out, "    {{");
+    for (int i = 0; i < KERNEL_HEADERS; i++)
+        fprintf(out, "%s{0x%08" PRIx32 "u, %" PRIu32 "u, 0x%016" PRIx64 "u, %" PRIu64 "u, 0}", i > 0 ? ",\n      " : "",
+                header[i].magic, header[i].isa, header[i].layer, header[i].next);
+    fprintf(out, "}, {\n");
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s%af,%s", i % ROW == 0 ? "        " : " ", (double)numbers[i],
+                i % ROW == ROW - 1 || i == count - 1 ? "\n" : "");
+    fprintf(out, "    }},\n");
 }
 
 static void write_c(const struct job *job, FILE *out)
 {
-    enum { ROW = 6 };
-    struct kernel_header header;
-    memcpy(&header, job->block, sizeof header);
-    const float *numbers = (const float *)(const void *)job->block + sizeof header / sizeof(float);
-    const size_t count = (job->bytes - sizeof header) / sizeof(float);
     write_banner(job, out, ".c", "");
     fprintf(out, "#include \"%s.h\"\n\n", base_name(job->stem));
-    fprintf(out, "_Alignas(64) const struct %s_block %s[1] = {{\n"
-            "    0x%08" PRIx32 "u, %" PRIu32 "u, 0x%016" PRIx64 "u, {\n",
-            job->symbol, job->symbol, header.magic, header.isa, header.layer);
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%af,%s", i % ROW == 0 ? "        " : " ", (double)numbers[i],
-                i % ROW == ROW - 1 || i == count - 1 ? "\n" : "");
-    fprintf(out, "    }\n}};\n");
+    fprintf(out, "_Alignas(64) const struct %s_block %s[%zu] = {\n", job->symbol, job->symbol, job->blocks);
+    for (size_t i = 0; i < job->blocks; i++)
+        write_block(job, job->block + i * job->bytes, out);
+    fprintf(out, "};\n");
 }
 
 /* Sections, alignment and symbols as ELF, Mach-O and COFF want them; '%progbits' since '@' begins a comment on Arm. */
@@ -239,7 +294,7 @@ static void write_stub(const struct job *job, FILE *out)
             "#elif defined(_WIN32) || defined(__CYGWIN__)\n    .section .rdata,\"dr\"\n"
             "#else\n    .section .rodata.%s,\"a\",%%progbits\n    .type %s_LABEL, %%object\n"
             "    .size %s_LABEL, %zu\n#endif\n",
-            symbol, job->capitals, job->capitals, job->bytes);
+            symbol, job->capitals, job->capitals, job->blocks * job->bytes);
     fprintf(out, "    .globl %s_LABEL\n    .p2align 6 /* 64 bytes */\n%s_LABEL:\n    .incbin %s_FILE\n", job->capitals,
             job->capitals, job->capitals);
     fprintf(out, "#if defined(__ELF__)\n    .section .note.GNU-stack,\"\",%%progbits /* needs no executable stack */\n"
@@ -248,7 +303,7 @@ static void write_stub(const struct job *job, FILE *out)
 
 static void write_blob(const struct job *job, FILE *out)
 {
-    fwrite(job->block, 1, job->bytes, out);
+    fwrite(job->block, 1, job->blocks * job->bytes, out);
 }
 
 /* Made in memory, then written whole or not at all; what is longest comes first, since that is what may not fit. */
@@ -283,14 +338,16 @@ int command_pack(const struct options *options)
     struct job job = {.options = options};
     struct compile_options compile = options->compile;
     compile.pack_only = true;
+    compile.isa = job.isa_names;
     job.layer = layer_read(options->specs[0], options->compile.set, options->compile.set_count, &job.diag);
-    bool good = job.layer != NULL && choose_isa(&job) && choose_files(&job) && choose_symbol(&job) &&
+    bool good = job.layer != NULL && choose_isas(&job) && choose_files(&job) && choose_symbol(&job) &&
                 weights_read(&job.weights, job.layer, &options->weights, &job.diag) &&
                 compile_kernel(&job.kernel, options->specs[0], job.layer->name, &compile, &job.diag) && pack(&job) &&
                 write_files(&job);
     if (good)
-        printf("packed for %s: %s.%s, %zu bytes as %s\n", job.isa->name, job.stem,
-               job.format == FORMAT_BLOB ? "bin, .S and .h" : "c and .h", job.bytes, job.symbol);
+        printf("packed for %s: %s.%s, %zu bytes as %s%s\n", job.isa_names, job.stem,
+               job.format == FORMAT_BLOB ? "bin, .S and .h" : "c and .h", job.blocks * job.bytes, job.symbol,
+               job.blocks > 1 ? ", a block for each" : "");
     fflush(stdout);
     const int code = diag_report(&job.diag, stderr);
     diag_free(&job.diag);

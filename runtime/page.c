@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See page.h. What never changes of the page lies in runtime/page/. */
+/* See page.h. What never changes of the page lies in runtime/page/: its looks, and what draws and sorts. */
 #include "page.h"
 
 #include <math.h>
@@ -7,28 +7,63 @@
 #include <string.h>
 
 #include "../gen/embedded.h"
-#include "plots.h"
+#include "quiet.h"
+#include "report.h"
 
-void print_html_text(FILE *out, const char *text)
+#define STICKY_MOST 20 /* characters of the columns that stay where a narrow screen scrolls */
+
+static bool is_measured(const struct record *record)
 {
-    for (; *text != '\0'; text++)
-        switch (*text) {
-        case '&': fputs("&amp;", out); break;
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '"': fputs("&quot;", out); break;
-        case '\'': fputs("&#39;", out); break;
-        default: putc((unsigned char)*text < ' ' && *text != '\n' ? ' ' : *text, out);
-        }
+    return record_get(record, FIELD_US) != NULL;
+}
+
+static bool is_above_peak(const struct record *record)
+{
+    return record_get_number(record, "share") > 1;
+}
+
+static size_t count_of(const struct records *records, bool (*is)(const struct record *))
+{
+    size_t count = 0;
+    for (size_t i = 0; i < records->count; i++)
+        count += is(&records->record[i]);
+    return count;
+}
+
+static size_t count_status(const struct records *records, const char *status)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < records->count; i++)
+        count += strcmp(record_get_text(&records->record[i], "status"), status) == 0;
+    return count;
 }
 
 /* The first of the records that was measured; the first of all where none was. */
 static const struct record *measured(const struct records *records)
 {
     for (size_t i = 0; i < records->count; i++)
-        if (record_get(&records->record[i], "us") != NULL)
+        if (is_measured(&records->record[i]))
             return &records->record[i];
     return &records->record[0];
+}
+
+/* What no result has is no column: results of an older attngen have fewer fields. */
+static void drop_empty(struct columns *columns, const struct records *records)
+{
+    for (size_t c = columns->first_varied + columns->varied; c < columns->count; c++) {
+        bool found = false;
+        for (size_t i = 0; !found && i < records->count; i++)
+            found = *record_get_text(&records->record[i], columns->column[c].name) != '\0';
+        if (!found)
+            columns->column[c].head = NULL;
+    }
+}
+
+/* The plots' x axis is one of these: what was varied, and the machine where several took part. */
+static bool is_axis(const struct columns *columns, size_t c)
+{
+    return (c >= columns->first_varied && c < columns->first_varied + columns->varied) ||
+           is_of_machine(columns->column[c].name);
 }
 
 static void print_file(FILE *out, const char *name)
@@ -48,12 +83,20 @@ static void print_title(FILE *out, const struct records *records, const struct c
     }
 }
 
-static size_t count_status(const struct records *records, const char *status)
+/* The point and the first keys stay while the other columns scroll. */
+static void print_sticky(FILE *out, const struct records *records, const struct columns *columns)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < records->count; i++)
-        count += strcmp(record_get_text(&records->record[i], "status"), status) == 0;
-    return count;
+    int left = 0;
+    size_t c = 0;
+    for (; c < columns->first_varied + columns->varied; c++) {
+        const int width = 1 + column_width(&columns->column[c], records);
+        if (left + width > STICKY_MOST)
+            break;
+        fprintf(out, "tr > :nth-child(%zu) { position: sticky; z-index: 1; left: calc(%dch + %zurem); "
+                "min-width: calc(%dch + 1rem); max-width: calc(%dch + 1rem); }\n", c + 1, left, c, width, width);
+        left += width;
+    }
+    fprintf(out, "tr > :nth-child(%zu) { border-right: 1px solid var(--line); }\n", c);
 }
 
 static void print_head(FILE *out, const struct records *records, const struct columns *columns)
@@ -64,79 +107,147 @@ static void print_head(FILE *out, const struct records *records, const struct co
     print_title(out, records, columns);
     fputs("</title>\n<style>\n", out);
     print_file(out, "page.css");
+    print_sticky(out, records, columns);
     fputs("</style>\n</head>\n<body>\n<h1>", out);
     print_title(out, records, columns);
-    fprintf(out, "</h1>\n<p class=\"soft\">%zu of %s points, %zu measured", records->count,
-            record_get_text(&records->record[0], "points"), count_status(records, "ok"));
+    fprintf(out, "</h1>\n<p class=\"soft\">%zu of ", records->count);
+    print_html_text(out, record_get_text(&records->record[0], "points"));
+    fprintf(out, " points, %zu measured", count_status(records, "ok"));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (count_status(records, names[i]) > 0)
             fprintf(out, ", %zu %s", count_status(records, names[i]), names[i]);
-    fputs(".</p>\n<nav><a href=\"#table\">Table</a>", out);
+    if (count_of(records, is_disturbed) > 0)
+        fprintf(out, ", %zu disturbed", count_of(records, is_disturbed));
+    fputs(".</p>\n<nav>", out);
+    if (count_of(records, is_measured) > 1)
+        fputs("<a href=\"#plots\">Plots</a>", out);
+    fputs("<a href=\"#table\">Table</a>", out);
     if (count_status(records, "ok") < records->count)
         fputs("<a href=\"#reasons\">Points without numbers</a>", out);
     fputs("<a href=\"#how\">How it was measured</a></nav>\n", out);
 }
 
-static void print_plot(FILE *out, const struct plot *plot, bool spread)
+/* What a reader must know before the numbers. */
+static void print_notes(FILE *out, const struct records *records)
 {
-    fprintf(out, "<figure>\n<h3>%s</h3>\n%s", plot->title, plot->svg);
-    if (spread)
-        fputs("<figcaption>Medians; boxes: quartiles; whiskers: the rest but outliers; ×: the largest outlier.",
-              out);
-    if (plot->beyond > 0)
-        fprintf(out, " Samples of %zu point%s lie above.", plot->beyond, plot->beyond == 1 ? "" : "s");
-    fputs(spread ? "</figcaption>\n</figure>\n" : "</figure>\n", out);
+    if (count_of(records, is_above_peak) > 0)
+        fputs("<p>A share of peak above 100 % is no mistake where weights are folded: folding saves multiply-adds, but the "
+              "share counts those of the plain layer.</p>\n", out);
+    if (count_of(records, is_disturbed) > 0)
+        fprintf(out, "<p>*: a disturbed machine: the median is above %g times the least, or the CPU ran something else, "
+                "although samples were taken again. The least is nearer to the truth; measure again when it is quiet.</p>\n",
+                QUIET_RATIO);
 }
 
-static bool print_plots(FILE *out, const struct records *records, const struct columns *columns, struct diag *diag)
+/* Drawn by plots.js from the table; it takes the sentence away. */
+static void print_plots(FILE *out, const struct records *records)
 {
-    struct plots plots;
-    const bool good = plots_make(&plots, records, columns, diag);
-    if (good && plots.cut != NULL)
-        fprintf(out, "<p>The plots show the first %d values of %s; the table has all.</p>\n", PLOTS_SERIES_MOST,
-                plots.cut);
-    for (size_t g = 0; good && g < plots.count; g++) {
-        fputs("<section>\n<h2>", out);
-        print_html_text(out, plots.group[g].title[0] != '\0' ? plots.group[g].title : "Plots");
-        fputs("</h2>\n<div class=\"plots\">\n", out);
-        for (size_t i = 0; i < plots.group[g].count; i++)
-            print_plot(out, &plots.group[g].plot[i], strcmp(plots.group[g].plot[i].title, "Time") == 0);
-        fputs("</div>\n</section>\n", out);
+    if (count_of(records, is_measured) > 1)
+        fputs("<section id=\"plots\">\n<h2>Plots</h2>\n"
+              "<p>JavaScript draws the plots; the table has all of their numbers.</p>\n"
+              "</section>\n", out);
+}
+
+/* What a head means, where it does not say so. */
+static const char *explain(const char *field)
+{
+    static const struct {
+        const char *field, *text;
+    } texts[] = {
+        {"parameters", "weights and biases"},
+        {"parameters_q", "parameters of the queries' projection"},
+        {"parameters_k", "parameters of the keys' projection"},
+        {"parameters_v", "parameters of the values' projection"},
+        {"parameters_o", "parameters of the output's projection"},
+        {"multiply_adds", "multiply-adds of a call of the plain layer"},
+        {"packed_bytes", "bytes of the packed weights"},
+        {"scratch_bytes", "bytes of one worker's scratch"},
+        {"code_bytes", "bytes of machine code"},
+        {FIELD_FOLDED, "which weights are multiplied with each other when they are packed"},
+        {FIELD_US, "microseconds of a call, the median"},
+        {FIELD_US_MIN, "microseconds of the fastest call"},
+        {"us_max", "microseconds of the slowest call"},
+        {"outliers", "samples far outside the quartiles"},
+        {"gflops", "two operations a multiply-add"},
+        {"share", "share of the core's multiply-add peak"},
+        {"error_of_gate", "largest error as a share of the statistical gate"},
+        {"error_of_bound", "largest error as a share of the worst-case bound"},
+        {"compile_s", "time of the compiler"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(texts[i].field, field) == 0)
+            return texts[i].text;
+    return NULL;
+}
+
+static void print_column_head(FILE *out, const struct records *records, const struct columns *columns, size_t c)
+{
+    const struct column *column = &columns->column[c];
+    const char *text = explain(column->name);
+    fprintf(out, "<th scope=\"col\"%s aria-sort=\"none\" data-name=\"",
+            column_is_text(column, records) ? " class=\"text\"" : "");
+    print_html_text(out, column->name);
+    fprintf(out, "\"%s", is_axis(columns, c) ? " data-axis=\"\"" : "");
+    if (text != NULL) {
+        fputs(" title=\"", out);
+        print_html_text(out, text);
+        putc('"', out);
     }
-    plots_free(&plots);
-    return good;
+    fputs("><button type=\"button\">", out);
+    print_html_text(out, column->head);
+    fputs("</button></th>", out);
 }
 
-static void print_cell(FILE *out, const struct column *column, const struct record *record)
+/* The first cell names its row. What a disturbance changes is marked. */
+static void print_cell(FILE *out, const struct columns *columns, size_t c, const struct record *record)
 {
+    static const char *const moved[] = {FIELD_US, "gflops", "share"};
+    const struct column *column = &columns->column[c];
     char text[80];
+    bool marked = false;
+    for (size_t i = 0; is_disturbed(record) && i < sizeof moved / sizeof *moved; i++)
+        marked |= strcmp(column->name, moved[i]) == 0;
     column_show(column, record, text, sizeof text);
-    fprintf(out, "<td%s data-value=\"", isnan(record_get_number(record, column->name)) ? " class=\"text\"" : "");
+    fprintf(out, "<%s%s data-value=\"", c == 0 ? "th scope=\"row\"" : "td",
+            isnan(record_get_number(record, column->name)) ? " class=\"text\"" : "");
     print_html_text(out, record_get_text(record, column->name));
     fputs("\">", out);
-    print_html_text(out, text);
-    fputs("</td>", out);
+    print_html_text(out, column->kind == COLUMN_TEXT ? record_get_text(record, column->name) : text);
+    fputs(marked ? " <abbr title=\"disturbed\">*</abbr>" : "", out);
+    fputs(c == 0 ? "</th>" : "</td>", out);
+}
+
+/* A point; what is drawn of it but has no column is the row's own. */
+static void print_row(FILE *out, const struct columns *columns, const struct record *record)
+{
+    static const char *const drawn[] = {"us_q3", "peak_gflops", FIELD_DISTURBED};
+    fputs("<tr class=\"", out);
+    print_html_text(out, record_get_text(record, "status"));
+    putc('"', out);
+    for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++)
+        if (record_get(record, drawn[i]) != NULL) {
+            fprintf(out, " data-%s=\"", drawn[i]);
+            print_html_text(out, record_get_text(record, drawn[i]));
+            putc('"', out);
+        }
+    putc('>', out);
+    for (size_t c = 0; c < columns->count; c++)
+        if (columns->column[c].head != NULL)
+            print_cell(out, columns, c, record);
+    fputs("</tr>\n", out);
 }
 
 static void print_table(FILE *out, const struct records *records, const struct columns *columns)
 {
-    fputs("<section id=\"table\">\n<h2>Table</h2>\n<div class=\"table\" tabindex=\"0\">\n<table>\n<thead><tr>", out);
+    fputs("<section id=\"table\">\n<h2 id=\"points\">Table</h2>\n"
+          "<div class=\"table\" role=\"region\" aria-labelledby=\"points\" tabindex=\"0\">\n<table>\n"
+          "<caption><span>A row a point; a click on a head sorts.</span></caption>\n<thead><tr>", out);
     for (size_t c = 0; c < columns->count; c++)
-        if (columns->column[c].head != NULL) {
-            fputs("<th scope=\"col\" aria-sort=\"none\"><button type=\"button\">", out);
-            print_html_text(out, columns->column[c].head);
-            fputs("</button></th>", out);
-        }
+        if (columns->column[c].head != NULL)
+            print_column_head(out, records, columns, c);
     fputs("</tr></thead>\n<tbody>\n", out);
-    for (size_t i = 0; i < records->count; i++) {
-        fprintf(out, "<tr class=\"");
-        print_html_text(out, record_get_text(&records->record[i], "status"));
-        fputs("\">", out);
-        for (size_t c = 0; c < columns->count; c++)
-            if (columns->column[c].head != NULL)
-                print_cell(out, &columns->column[c], &records->record[i]);
-        fputs("</tr>\n", out);
-    }
+    for (size_t i = 0; i < records->count; i++)
+        print_row(out, columns, &records->record[i]);
     fputs("</tbody>\n</table>\n</div>\n</section>\n", out);
 }
 
@@ -181,7 +292,7 @@ static void print_circumstances(FILE *out, const struct records *records, const 
           "time each point of a group once, so that a disturbance meets all of them; a sample follows an untimed call "
           "on the same buffers, with the core's multiply-add peak measured right before and behind it. Times are of "
           "one call: median, least and most of the rounds. Outliers lie past the quartiles by more than 1.5 times "
-          "their distance. Operations are those of the plain layer, so folding may give more than 100 % of the peak. "
+          "their distance. Operations are those of the plain layer. "
           "Errors are shares of the statistical gate and of the worst-case bound.</p>\n<dl>\n", out);
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         bool shown = false;
@@ -196,19 +307,30 @@ static void print_circumstances(FILE *out, const struct records *records, const 
     fputs("</dl>\n</section>\n", out);
 }
 
+/* As well-formed as XML, which ends a script at the first "<" that is not hidden from it. */
+static void print_scripts(FILE *out)
+{
+    fputs("<script>/*<![CDATA[*/\n", out);
+    print_file(out, "plots.js");
+    print_file(out, "page.js");
+    fputs("/*]]>*/</script>\n", out);
+}
+
 bool page_write(FILE *out, const struct records *records, struct diag *diag)
 {
+    (void)diag; /* no memory is all that can be missing */
     struct columns columns;
-    bool good = columns_make(&columns, records);
+    const bool good = columns_make(&columns, records);
     if (good && records->count > 0) {
+        drop_empty(&columns, records);
         print_head(out, records, &columns);
-        good = print_plots(out, records, &columns, diag);
+        print_notes(out, records);
+        print_plots(out, records);
         print_table(out, records, &columns);
         print_reasons(out, records, &columns);
         print_circumstances(out, records, &columns);
-        fputs("<script>\n", out);
-        print_file(out, "page.js");
-        fputs("</script>\n</body>\n</html>\n", out);
+        print_scripts(out);
+        fputs("</body>\n</html>\n", out);
     }
     columns_free(&columns);
     return good;

@@ -13,17 +13,28 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../gen/system.h"
 #include "clock.h"
 
+static bool is_ignored(int signal)
+{
+    struct sigaction action;
+    return sigaction(signal, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) && action.sa_handler == SIG_IGN;
+}
+
+/* Those that our parent had ignored stay ignored, as SIGHUP under nohup: one that is held would be seen though. */
 static void held_signals(sigset_t *set)
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGHUP);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!is_ignored(signals[i]))
+            sigaddset(set, signals[i]);
 }
 
 void signals_hold(sigset_t *before)
@@ -144,6 +155,9 @@ static int spawn(pid_t *child, char *const argv[], const char *temporary, int ou
 
 #define TICK_MS 1000
 #define PATIENCE_MS 2000 /* for what SIGTERM has not ended yet */
+#define GLANCE_MS 20     /* between two looks at a child that has closed the pipe, where nothing tells of its end */
+#define GRACE_MS 1000    /* for what others still write to the pipe of a child that has ended */
+#define KEEP (32 << 10)  /* bytes of a program's output that are kept from its beginning, and as many from its end */
 
 /* To a child, and to its own children if it leads a group. */
 static void send_signal(pid_t child, int signal)
@@ -152,78 +166,164 @@ static void send_signal(pid_t child, int signal)
         kill(child, signal);
 }
 
-/* Collects what comes until the pipe closes: until nobody is left who could write, to it or into a temporary folder.
- * A held signal ends the child and is left pending; what it has not ended after a while is killed. */
-static bool collect(struct process_result *result, int output, pid_t child, void (*tick)(void *), void *context)
+/* A child and what is heard of it. */
+struct watch {
+    pid_t child;
+    int output;   /* its end of the pipe; -1 when nobody is left who could write */
+    int signals;  /* held signals; -1 when one has come */
+    int ending;   /* readable when the child has ended; -1: the kernel does not offer it, or it has been read */
+    bool ended;
+    double until; /* when to stop waiting, in now_us(); 0: not known */
+    bool whole;   /* all of the output is kept */
+    size_t room, left_out;
+};
+
+/* Room for more output; of a program's that grows without end the middle is left out. */
+static bool make_room(struct process_result *result, struct watch *w)
+{
+    if (w->room - result->size >= 4096)
+        return true;
+    if (!w->whole && w->room >= 4 * KEEP) {
+        const size_t left_out = result->size - 2 * KEEP;
+        memmove(result->output + KEEP, result->output + KEEP + left_out, KEEP);
+        w->left_out += left_out;
+        result->size = 2 * KEEP;
+        return true;
+    }
+    char *grown = realloc(result->output, w->room = 2 * w->room + 8192);
+    if (grown != NULL)
+        result->output = grown;
+    return grown != NULL;
+}
+
+/* Says in the output how much was left out of its middle. */
+static bool mark_gap(struct process_result *result, struct watch *w)
+{
+    char *marked;
+    if (w->left_out == 0)
+        return true;
+    const int size = asprintf(&marked, "%.*s\n[… %zu bytes are left out …]\n%s", KEEP, result->output, w->left_out,
+                              result->output + KEEP);
+    if (size < 0)
+        return false;
+    free(result->output);
+    result->output = marked;
+    result->size = (size_t)size;
+    return true;
+}
+
+/* False without memory. */
+static bool take_output(struct process_result *result, struct watch *w)
+{
+    if (!make_room(result, w))
+        return false;
+    const ssize_t got = read(w->output, result->output + result->size, w->room - result->size - 1);
+    if (got > 0)
+        result->size += (size_t)got;
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
+        w->output = -1;
+    return true;
+}
+
+/* A held signal ends the child and is left pending. */
+static void interrupt(struct process_result *result, struct watch *w)
+{
+    result->interrupted = true;
+    w->until = now_us() + 1000.0 * PATIENCE_MS;
+    send_signal(w->child, SIGTERM);
+    send_signal(w->child, SIGCONT); /* one that is stopped would not hear of it */
+    close(w->signals);
+    w->signals = -1;
+}
+
+/* Without reaping it: its number stays that of its group. */
+static void look_for_end(struct watch *w)
+{
+    siginfo_t info = {.si_pid = 0};
+    if (w->ended || (waitid(P_PID, (id_t)w->child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0))
+        return;
+    const double until = now_us() + 1000.0 * GRACE_MS;
+    w->ended = true;
+    w->until = w->until > 0 && w->until < until ? w->until : until;
+}
+
+static int patience_ms(const struct watch *w, bool ticks)
+{
+    const double left = (w->until - now_us()) / 1000;
+    if (w->until > 0)
+        return left < 0 ? 0 : (int)left + 1;
+    if (w->ending < 0 && w->output < 0)
+        return GLANCE_MS;
+    return ticks || w->ending < 0 ? TICK_MS : -1;
+}
+
+static int open_ending(pid_t child)
+{
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, child, 0);
+#else
+    (void)child;
+    return -1;
+#endif
+}
+
+/* Collects what comes until the child has ended and the pipe is empty. Others may hold that open, such as a daemon that
+ * a compiler started: they are given a moment. What a signal has not ended after a while is killed, and with every
+ * program what it left behind in its group: it could still write into a temporary folder. */
+static bool collect(struct process_result *result, struct watch *w, void (*tick)(void *), void *context)
 {
     sigset_t set;
     held_signals(&set);
-    int signals = signalfd(-1, &set, SFD_CLOEXEC);
-    size_t size = 0, room = 0;
-    double deadline = 0;
-    for (bool open = true; open;) {
-        struct pollfd polls[2] = {{output, POLLIN, 0}, {signals, POLLIN, 0}}; /* a negative one is ignored */
-        const double left = (deadline - now_us()) / 1000;
-        if (result->interrupted && left <= 0) {
-            send_signal(child, SIGKILL);
-            break;
-        }
-        const int ready = poll(polls, 2, result->interrupted ? (int)left + 1 : tick != NULL ? TICK_MS : -1);
+    w->signals = signalfd(-1, &set, SFD_CLOEXEC);
+    const int ending = open_ending(w->child);
+    bool good = make_room(result, w);
+    while (good && !(w->ended && w->output < 0)) {
+        w->ending = w->ended ? -1 : ending;
+        struct pollfd polls[3] = {{w->output, POLLIN, 0}, {w->signals, POLLIN, 0}, {w->ending, POLLIN, 0}};
+        const int ready = poll(polls, 3, patience_ms(w, tick != NULL)); /* a negative file is ignored */
         if (ready < 0 && errno != EINTR)
             break;
         if (tick != NULL)
             tick(context);
-        if (ready <= 0)
-            continue;
-        if (polls[1].revents != 0) {
-            result->interrupted = true;
-            deadline = now_us() + 1000.0 * PATIENCE_MS;
-            send_signal(child, SIGTERM);
-            send_signal(child, SIGCONT); /* one that is stopped would not hear of it */
-            close(signals);
-            signals = -1;
-            continue;
-        }
-        if (polls[0].revents == 0)
-            continue;
-        if (room - size < 4096) {
-            char *grown = realloc(result->output, room = 2 * room + 8192);
-            if (grown == NULL) {
-                send_signal(child, SIGKILL);
-                break;
-            }
-            result->output = grown;
-        }
-        ssize_t got = read(output, result->output + size, room - size - 1);
-        if (got > 0)
-            size += (size_t)got;
-        open = got > 0 || (got < 0 && errno == EINTR);
+        if (ready > 0 && polls[1].revents != 0)
+            interrupt(result, w);
+        if (ready > 0 && polls[0].revents != 0)
+            good = take_output(result, w);
+        if (w->until > 0 && now_us() >= w->until)
+            break;
+        look_for_end(w);
     }
-    if (signals >= 0)
-        close(signals);
+    if (!w->ended || !w->whole)
+        send_signal(w->child, SIGKILL);
+    if (w->signals >= 0)
+        close(w->signals);
+    if (ending >= 0)
+        close(ending);
     if (result->output != NULL)
-        result->output[size] = '\0';
-    result->size = size;
-    return result->output != NULL;
+        result->output[result->size] = '\0';
+    return good && mark_gap(result, w);
 }
 
-/* Follows a child to its end. */
-static bool follow(struct process_result *result, const char *name, int output, pid_t child, void (*tick)(void *),
-                   void *context, struct diag *diag)
+/* Follows a child to its end; `whole`: its output is an answer, of which every byte is kept. */
+static bool follow(struct process_result *result, const char *name, int output, pid_t child, bool whole,
+                   void (*tick)(void *), void *context, struct diag *diag)
 {
+    struct watch watch = {.child = child, .output = output, .whole = whole};
     result->started = true;
-    const bool collected = collect(result, output, child, tick, context);
+    const bool collected = collect(result, &watch, tick, context);
     close(output);
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+    pid_t reaped;
+    while ((reaped = waitpid(child, &status, 0)) < 0 && errno == EINTR)
         ;
-    if (WIFEXITED(status))
+    if (reaped == child && WIFEXITED(status))
         result->exit_code = WEXITSTATUS(status);
     else
-        result->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (collected && !result->interrupted)
+        result->signal = reaped == child && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (collected && !result->interrupted && reaped == child)
         return true;
-    diag_environment(diag, name, result->interrupted ? "interrupted" : "out of memory");
+    diag_environment(diag, name, "%s", result->interrupted ? "interrupted" :
+                     collected ? "how it ended cannot be told" : "out of memory");
     free(result->output);
     result->output = NULL;
     return false;
@@ -245,7 +345,7 @@ bool process_run(struct process_result *result, char *const argv[], const char *
         diag_environment(diag, argv[0], "cannot be started: %s", strerror(error));
         return false;
     }
-    return follow(result, argv[0], ends[0], child, NULL, NULL, diag);
+    return follow(result, argv[0], ends[0], child, false, NULL, NULL, diag);
 }
 
 /* The child's side: it ends when the parent does, and a signal ends it at once. */
@@ -253,7 +353,8 @@ static _Noreturn void answer_and_leave(int output, pid_t parent, void (*work)(vo
 {
     sigset_t none;
     FILE *answer = fdopen(output, "wb");
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, is_ignored(SIGTERM) ? SIGKILL : SIGTERM);
+    signal(SIGALRM, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (answer == NULL || getppid() != parent)
@@ -284,15 +385,34 @@ bool process_call(struct process_result *result, void (*work)(void *context, FIL
         return false;
     }
     close(ends[1]);
-    return follow(result, "attnrun", ends[0], child, tick, context, diag);
+    return follow(result, "attnrun", ends[0], child, true, tick, context, diag);
+}
+
+void process_limit(double seconds)
+{
+    const double whole = seconds < 1e9 ? seconds : 1e9;
+    const struct itimerval timer = {.it_value = {.tv_sec = (time_t)whole + (whole > (double)(time_t)whole)}};
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+bool process_stopped(const struct process_result *result)
+{
+    /* a kernel that is wrong ends by one of these, the last if it does not end by itself; others are sent */
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGALRM};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (result->signal == faults[i])
+            return false;
+    return result->signal != 0 || result->exit_code == EXIT_ENVIRONMENT;
 }
 
 const char *process_unanswered(const struct process_result *result, size_t wanted, char text[80])
 {
     if (result->signal == 0 && result->exit_code == 0 && result->size == wanted)
         return NULL;
-    if (result->signal != 0)
-        snprintf(text, 80, "the kernel was killed by signal %d", result->signal);
+    if (result->signal == SIGALRM)
+        snprintf(text, 80, "the kernel did not end within its time limit (ATTNRUN_LIMIT)");
+    else if (result->signal != 0)
+        snprintf(text, 80, "the kernel was killed by signal %d (%.40s)", result->signal, strsignal(result->signal));
     else
         snprintf(text, 80, "the process of the kernel ended with code %d", result->exit_code);
     return text;
@@ -321,6 +441,23 @@ char *folder_make(struct diag *diag)
     return folder;
 }
 
+int folder_make_all(const char *path)
+{
+    char *copy = strdup(path);
+    int error = copy == NULL ? ENOMEM : 0;
+    for (char *at = copy; error == 0 && at != NULL;) {
+        at = strchr(at + 1, '/');
+        if (at != NULL)
+            *at = '\0';
+        if (mkdir(copy, at != NULL ? 0777 : 0700) != 0 && errno != EEXIST)
+            error = errno;
+        if (at != NULL)
+            *at = '/';
+    }
+    free(copy);
+    return error;
+}
+
 void folder_remove(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -330,24 +467,6 @@ void folder_remove(const char *folder)
     if (dir != NULL)
         closedir(dir);
     rmdir(folder);
-}
-
-bool folder_make_all(const char *path, struct diag *diag)
-{
-    char *copy = strdup(path);
-    bool good = copy != NULL;
-    for (char *at = copy; good && at != NULL;) {
-        at = strchr(at + 1, '/');
-        if (at != NULL)
-            *at = '\0';
-        good = mkdir(copy, 0777) == 0 || errno == EEXIST;
-        if (at != NULL)
-            *at = '/';
-    }
-    if (!good)
-        diag_environment(diag, path, "cannot be made: %s", strerror(errno));
-    free(copy);
-    return good;
 }
 
 char *file_read(const char *path, size_t *size, struct diag *diag)
@@ -407,66 +526,94 @@ static bool write_all(int file, const struct piece *piece)
     return true;
 }
 
-/* The pieces into an open file, which is closed; a new one lasts and has an ordinary file's mode. 0 or the errno. */
-static int fill(int file, const struct piece *pieces, size_t count, bool is_new)
+/* 0 or the errno. */
+static int write_pieces(int file, const struct piece *pieces, size_t count)
 {
-    const mode_t mask = umask(0);
-    umask(mask);
     bool good = true;
     errno = 0;
     for (size_t i = 0; good && i < count; i++)
         good = write_all(file, &pieces[i]);
-    good = good && (!is_new || (fsync(file) == 0 && fchmod(file, 0666 & ~mask) == 0));
-    int error = good ? 0 : errno != 0 ? errno : EIO;
-    if (close(file) != 0 && error == 0)
+    return good ? 0 : errno != 0 ? errno : EIO;
+}
+
+int pieces_write(int file, const struct piece *pieces, size_t count)
+{
+    const int error = write_pieces(file, pieces, count);
+    return close(file) != 0 && error == 0 ? errno : error;
+}
+
+/* The same for a new file: it lasts, and has an ordinary file's mode. */
+static int fill(int file, const struct piece *pieces, size_t count)
+{
+    const mode_t mask = umask(0);
+    umask(mask);
+    int error = write_pieces(file, pieces, count);
+    if (error == 0 && (fsync(file) != 0 || fchmod(file, 0666 & ~mask) != 0))
         error = errno;
+    return close(file) != 0 && error == 0 ? errno : error;
+}
+
+/* Through a new file beside it. 0 or the errno. */
+static int replace(const char *path, const struct piece *pieces, size_t count)
+{
+    char *temporary = NULL;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+        return ENOMEM;
+    const int file = mkostemp(temporary, O_CLOEXEC);
+    int error = file < 0 ? errno : fill(file, pieces, count);
+    if (error == 0 && rename(temporary, path) != 0)
+        error = errno;
+    if (error != 0 && file >= 0)
+        unlink(temporary);
+    free(temporary);
     return error;
 }
 
-/* A device, a pipe: written as it is; else through a new file beside it. 0 or the errno. */
-static int replace(const char *path, char *temporary, const struct piece *pieces, size_t count)
+/* A device, a pipe. */
+static bool is_written_as_it_is(const char *path)
 {
     struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        const int file = open(path, O_WRONLY | O_CLOEXEC);
-        return file < 0 ? errno : fill(file, pieces, count, false);
-    }
-    const int file = mkstemp(temporary);
-    if (file < 0)
-        return errno;
-    int error = fill(file, pieces, count, true);
-    if (error == 0 && rename(temporary, path) != 0)
-        error = errno;
-    if (error != 0)
-        unlink(temporary);
-    return error;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
 }
 
 bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag)
 {
-    char *temporary = NULL;
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
-        diag_environment(diag, path, "out of memory");
-        return false;
+    int error;
+    if (is_written_as_it_is(path)) {
+        const int file = open(path, O_WRONLY | O_CLOEXEC);
+        error = file < 0 ? errno : pieces_write(file, pieces, count);
+    } else {
+        char *target = system_target(path);
+        error = target == NULL ? errno : replace(target, pieces, count);
+        free(target);
     }
-    const int error = replace(path, temporary, pieces, count);
     if (error != 0)
         diag_environment(diag, path, "cannot be written: %s", strerror(error));
-    free(temporary);
     return error == 0;
+}
+
+/* 0 or the errno. */
+static int replace_possible(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    const int error = folder == NULL ? ENOMEM : access(folder, W_OK | X_OK) != 0 ? errno : 0;
+    free(folder);
+    return error;
 }
 
 bool file_possible(const char *path, struct diag *diag)
 {
     struct stat status;
-    const bool there = stat(path, &status) == 0, beside = !there || S_ISREG(status.st_mode);
-    const char *slash = strrchr(path, '/');
-    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    int error = folder == NULL ? ENOMEM : there && S_ISDIR(status.st_mode) ? EISDIR : 0;
-    if (error == 0 && access(beside ? folder : path, beside ? W_OK | X_OK : W_OK) != 0)
-        error = errno;
+    int error = stat(path, &status) == 0 && S_ISDIR(status.st_mode) ? EISDIR : 0;
+    if (error == 0 && is_written_as_it_is(path)) {
+        error = access(path, W_OK) != 0 ? errno : 0;
+    } else if (error == 0) {
+        char *target = system_target(path);
+        error = target == NULL ? errno : replace_possible(target);
+        free(target);
+    }
     if (error != 0)
         diag_environment(diag, path, "cannot be written: %s", strerror(error));
-    free(folder);
     return error == 0;
 }

@@ -152,8 +152,10 @@ char *record_json(const struct record *record)
     FILE *out = record->failed ? NULL : open_memstream(&text, &length);
     if (out == NULL)
         return NULL;
+    putc('{', out);
     for (size_t i = 0; i < record->count; i++) {
-        putc(i == 0 ? '{' : ',', out);
+        if (i > 0)
+            putc(',', out);
         print_json_text(out, record->field[i].name);
         putc(':', out);
         if (record->field[i].number)
@@ -341,4 +343,17 @@ void records_free(struct records *records)
         record_free(&records->record[i]);
     free(records->record);
     *records = (struct records){0};
+}
+
+void print_html_text(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++)
+        switch (*text) {
+        case '&': fputs("&amp;", out); break;
+        case '<': fputs("&lt;", out); break;
+        case '>': fputs("&gt;", out); break;
+        case '"': fputs("&quot;", out); break;
+        case '\'': fputs("&#39;", out); break;
+        default: putc((unsigned char)*text < ' ' && *text != '\n' ? ' ' : *text, out);
+        }
 }

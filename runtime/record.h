@@ -13,6 +13,15 @@
 
 #include "../gen/diag.h"
 
+/* Fields that several files read by name. Of a measured point: */
+#define FIELD_US "us"                   /* µs of a call, the median */
+#define FIELD_US_MIN "us_min"           /* the least */
+#define FIELD_CPU_SHARE "cpu_share"     /* CPU time over wall time of the samples that were kept; none if not known */
+#define FIELD_SWITCHES "switches"       /* involuntary context switches during them */
+#define FIELD_DISTURBED "disturbed"     /* 1 or 0: the figures are of a disturbed machine although it was tried again */
+/* Of a point that was compiled: */
+#define FIELD_FOLDED "folded"           /* none, scores, values, both: which weights are multiplied when packed */
+
 struct field {
     char *name, *value;
     bool number; /* written without quotes */
@@ -55,8 +64,9 @@ bool records_parse(struct records *records, const char *text, size_t length, siz
                    struct diag *diag);
 void records_free(struct records *records);
 
-/* A text as JSON (with its quotes) and as a CSV field (RFC 4180: quoted where needed). */
+/* A text as JSON (with its quotes), as a CSV field (RFC 4180: quoted where needed), and in HTML, attributes included. */
 void print_json_text(FILE *out, const char *text);
 void print_csv_text(FILE *out, const char *text);
+void print_html_text(FILE *out, const char *text);
 
 #endif

@@ -377,7 +377,7 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
                        reference_observer *observer, void *context, struct diag *diag)
 {
-    const size_t h = (size_t)layer->h;
+    const size_t h = (size_t)layer->h, batch = in->n > 0 ? in->batch : 0; /* sequences that have a query */
     struct reference_head head = {0};
     *reference = (struct reference){0};
     bool good = choose_rows(reference, layer, in, sample) &&
@@ -388,7 +388,7 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
         reference->attn = doubles(in->batch * h * reference->z_rows.count * in->m, &good);
     if (good)
         start_with_bias(reference, layer, in);
-    for (head.b = 0; good && head.b < in->batch; head.b++)
+    for (head.b = 0; good && head.b < batch; head.b++)
         for (head.i = 0; good && head.i < h; head.i++)
             good = compute_head(reference, &head, layer, in, observer, context);
     head_free(&head);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gnuplot.h"
 #include "page.h"
 #include "process.h"
 
@@ -28,8 +27,9 @@ static const struct column fixed[] = {
     {"packed_bytes", "packed", COLUMN_BYTES},
     {"scratch_bytes", "scratch", COLUMN_BYTES},
     {"code_bytes", "code", COLUMN_BYTES},
-    {"us", "µs", COLUMN_US},
-    {"us_min", "min", COLUMN_US},
+    {FIELD_FOLDED, "folded", COLUMN_TEXT},
+    {FIELD_US, "µs", COLUMN_US},
+    {FIELD_US_MIN, "min", COLUMN_US},
     {"us_low", NULL, COLUMN_US},
     {"us_q1", NULL, COLUMN_US},
     {"us_q3", NULL, COLUMN_US},
@@ -37,6 +37,9 @@ static const struct column fixed[] = {
     {"us_max", "max", COLUMN_US},
     {"samples", NULL, COLUMN_TEXT},
     {"outliers", "outliers", COLUMN_TEXT},
+    {FIELD_CPU_SHARE, NULL, COLUMN_SHARE},
+    {FIELD_SWITCHES, NULL, COLUMN_COUNT},
+    {FIELD_DISTURBED, NULL, COLUMN_TEXT},
     {"gflops", "GFLOP/s", COLUMN_RATE},
     {"peak_gflops", NULL, COLUMN_RATE},
     {"share", "of peak", COLUMN_SHARE},
@@ -85,14 +88,19 @@ static bool is_varied(const struct columns *columns, const char *name)
     return false;
 }
 
-/* The machine is a column for people only where several took part. */
-static const char *head_of(const struct records *records, const struct column *column)
+bool is_of_machine(const char *name)
 {
     static const char *const machine[] = {"cpu", "compiler", "flags"};
     for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
-        if (strcmp(column->name, machine[i]) == 0 && differs(records, machine[i]))
-            return machine[i];
-    return column->head;
+        if (strcmp(name, machine[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The machine is a column for people only where several took part. */
+static const char *head_of(const struct records *records, const struct column *column)
+{
+    return is_of_machine(column->name) && differs(records, column->name) ? column->name : column->head;
 }
 
 bool columns_make(struct columns *columns, const struct records *records)
@@ -148,6 +156,11 @@ static void show_bytes(double value, char *text, size_t size)
     snprintf(text, size, "%.*f %s", unit == 0 || value >= 99.95 ? 0 : 1, value, units[unit]);
 }
 
+bool is_disturbed(const struct record *record)
+{
+    return record_get_number(record, FIELD_DISTURBED) == 1;
+}
+
 void column_show(const struct column *column, const struct record *record, char *text, size_t size)
 {
     const double number = record_get_number(record, column->name);
@@ -180,13 +193,29 @@ static int width_of(const char *text)
     return width;
 }
 
+static bool any_disturbed(const struct records *records)
+{
+    for (size_t i = 0; i < records->count; i++)
+        if (is_disturbed(&records->record[i]))
+            return true;
+    return false;
+}
+
+/* A field in the table: disturbed medians have a star, and all others the room of one. */
+static void show_cell(const struct column *column, const struct record *record, bool stars, char *text, size_t size)
+{
+    column_show(column, record, text, size);
+    if (stars && strcmp(column->name, FIELD_US) == 0 && strlen(text) + 1 < size)
+        strcat(text, is_disturbed(record) ? "*" : " ");
+}
+
 /* How a column stands in the table. */
 struct look {
     int width;
     bool left; /* texts are aligned left, numbers right */
 };
 
-static bool is_text(const struct column *column, const struct records *records)
+bool column_is_text(const struct column *column, const struct records *records)
 {
     for (size_t i = 0; column->kind == COLUMN_TEXT && i < records->count; i++)
         if (record_get(&records->record[i], column->name) != NULL &&
@@ -195,15 +224,21 @@ static bool is_text(const struct column *column, const struct records *records)
     return false;
 }
 
-static struct look look_of(const struct column *column, const struct records *records)
+int column_width(const struct column *column, const struct records *records)
 {
     char cell[CELL];
+    const bool stars = any_disturbed(records);
     int width = width_of(column->head);
     for (size_t i = 0; i < records->count; i++) {
-        column_show(column, &records->record[i], cell, sizeof cell);
+        show_cell(column, &records->record[i], stars, cell, sizeof cell);
         width = width_of(cell) > width ? width_of(cell) : width;
     }
-    return (struct look){width, is_text(column, records)};
+    return width;
+}
+
+static struct look look_of(const struct column *column, const struct records *records)
+{
+    return (struct look){column_width(column, records), column_is_text(column, records)};
 }
 
 static void print_cell(FILE *out, const char *text, struct look look)
@@ -216,7 +251,8 @@ static void print_cell(FILE *out, const char *text, struct look look)
 }
 
 /* One column after the other as cells of a row; `record` NULL: the heads. */
-static void print_row(FILE *out, const struct columns *columns, const struct record *record, const struct look *looks)
+static void print_row(FILE *out, const struct columns *columns, const struct record *record, const struct look *looks,
+                      bool stars)
 {
     const char *gap = "";
     for (size_t c = 0; c < columns->count; c++) {
@@ -227,7 +263,7 @@ static void print_row(FILE *out, const struct columns *columns, const struct rec
         if (record == NULL)
             snprintf(cell, sizeof cell, "%s", column->head);
         else
-            column_show(column, record, cell, sizeof cell);
+            show_cell(column, record, stars, cell, sizeof cell);
         fputs(gap, out);
         print_cell(out, cell, looks[c]);
         gap = "  ";
@@ -243,9 +279,10 @@ static bool print_rows(FILE *out, const struct columns *columns, const struct re
     for (size_t c = 0; c < columns->count; c++)
         if (columns->column[c].head != NULL)
             looks[c] = look_of(&columns->column[c], records);
-    print_row(out, columns, NULL, looks);
+    const bool stars = any_disturbed(records);
+    print_row(out, columns, NULL, looks, stars);
     for (size_t i = 0; i < records->count; i++)
-        print_row(out, columns, &records->record[i], looks);
+        print_row(out, columns, &records->record[i], looks, stars);
     free(looks);
     return true;
 }
@@ -277,6 +314,10 @@ static void print_circumstances(FILE *out, const struct records *records)
             measured = &records->record[i];
     if (measured == NULL)
         return;
+    if (any_disturbed(records))
+        fputs("*: a disturbed machine: the median is above 1.3 times the least, or the CPU ran something else,\n"
+              "although samples were taken again; the least is nearer to the truth. Measure again when it is quiet.\n",
+              out);
     fputs("One core; caches warm: the same buffers at every call. µs of one call: median, least and most of rounds\n"
           "that time every point of a group in turn; outliers: samples past the quartiles by more than 1.5 times their\n"
           "distance.\n", out);
@@ -383,8 +424,6 @@ bool report_possible(const struct options *options, struct diag *diag)
         if (paths[i] != NULL && !is_stdout(paths[i]))
             file_possible(paths[i], diag);
     }
-    if (options->html != NULL)
-        gnuplot_find("--html", diag);
     return diag->errors == errors;
 }
 

@@ -28,10 +28,19 @@ struct columns {
 };
 bool columns_make(struct columns *columns, const struct records *records);
 void columns_free(struct columns *columns);
+/* Whether a field tells of the machine: processor, compiler, flags. */
+bool is_of_machine(const char *name);
 /* A field as people read it, into `text`; "" if the record has none. */
 void column_show(const struct column *column, const struct record *record, char *text, size_t size);
+/* Whether a field is words, which are aligned left. */
+bool column_is_text(const struct column *column, const struct records *records);
+/* The characters of its widest field, or of its head. */
+int column_width(const struct column *column, const struct records *records);
 
-/* Whether what --html needs is here. */
+/* Whether the figures of this point are those of a disturbed machine. */
+bool is_disturbed(const struct record *record);
+
+/* Whether the files can be written. */
 bool report_possible(const struct options *options, struct diag *diag);
 /* What a command writes besides CSV and the table. */
 enum report { REPORT_JSON = 1, REPORT_PAGE = 2 };

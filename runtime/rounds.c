@@ -4,31 +4,7 @@
 
 #include <stdlib.h>
 
-#include "peak.h"
-
 #define PEAK_US 50 /* of one peak_measure(), about */
-
-/* One kernel's samples, [rounds] each. */
-struct samples {
-    double *us, *peak, *share;
-};
-
-static double operations(const struct timed *t)
-{
-    const struct layer_cost cost = layer_multiply_adds(t->layer, (int64_t)t->inputs.n, (int64_t)t->inputs.m);
-    return 2 * cost.total * (double)t->inputs.batch;
-}
-
-static void take_sample(const struct samples *s, size_t round, const struct timed *t)
-{
-    t->call->forward(t->packed, &t->args, t->scratch);
-    const double before = peak_measure(t->isa);
-    const double us = timed_sample(t);
-    const double peak = (before + peak_measure(t->isa)) / 2;
-    s->us[round] = us;
-    s->peak[round] = peak;
-    s->share[round] = peak > 0 && us > 0 ? operations(t) / (1e3 * us) / peak : 0;
-}
 
 static void count_outliers(struct timing *t, const double *sorted)
 {
@@ -43,22 +19,103 @@ static void count_outliers(struct timing *t, const double *sorted)
     t->outliers = low + (t->samples - 1 - high);
 }
 
-static struct timing sum_up(const struct samples *s, size_t rounds, const struct timed *t)
+/* `room` is for three values a round. */
+static struct timing sum_up(const struct sample *samples, size_t rounds, double operations, double *room)
 {
     struct timing timing = {.samples = rounds};
-    sort_ascending(s->us, rounds);
-    sort_ascending(s->peak, rounds);
-    sort_ascending(s->share, rounds);
-    timing.us = quantile(s->us, rounds, 0.5);
-    timing.us_min = s->us[0];
-    timing.us_q1 = quantile(s->us, rounds, 0.25);
-    timing.us_q3 = quantile(s->us, rounds, 0.75);
-    timing.us_max = s->us[rounds - 1];
-    count_outliers(&timing, s->us);
-    timing.gflops = timing.us > 0 ? operations(t) / (1e3 * timing.us) : 0;
-    timing.peak = quantile(s->peak, rounds, 0.5);
-    timing.share = quantile(s->share, rounds, 0.5);
+    double *us = room, *peak = us + rounds, *share = peak + rounds;
+    for (size_t r = 0; r < rounds; r++) {
+        us[r] = samples[r].us;
+        peak[r] = samples[r].peak;
+        share[r] = peak[r] > 0 && us[r] > 0 ? operations / (1e3 * us[r]) / peak[r] : 0;
+    }
+    sort_ascending(us, rounds);
+    sort_ascending(peak, rounds);
+    sort_ascending(share, rounds);
+    timing.us = quantile(us, rounds, 0.5);
+    timing.us_min = us[0];
+    timing.us_q1 = quantile(us, rounds, 0.25);
+    timing.us_q3 = quantile(us, rounds, 0.75);
+    timing.us_max = us[rounds - 1];
+    count_outliers(&timing, us);
+    timing.gflops = timing.us > 0 ? operations / (1e3 * timing.us) : 0;
+    timing.peak = quantile(peak, rounds, 0.5);
+    timing.share = quantile(share, rounds, 0.5);
+    timing.quiet = quiet_of(samples, rounds, timing.us, timing.us_min);
     return timing;
+}
+
+/* What sample_quietly() calls. */
+struct taker {
+    struct sample (*take)(void *context, size_t kernel);
+    void *context;
+    size_t kernel;
+};
+
+static struct sample take_one(void *context)
+{
+    const struct taker *taker = context;
+    return taker->take(taker->context, taker->kernel);
+}
+
+/* One kernel being measured. */
+struct course {
+    struct sample *samples; /* [rounds] */
+    size_t again;           /* of them may be taken again yet: as many as there are rounds */
+    bool wanted;
+};
+
+/* All rounds of those kernels that are wanted. */
+static void take_rounds(struct course *courses, size_t count, size_t rounds, struct taker *taker)
+{
+    for (size_t i = 0; i < count; i++)
+        courses[i].again = rounds;
+    for (size_t r = 0; r < rounds; r++)
+        for (taker->kernel = 0; taker->kernel < count; taker->kernel++) {
+            struct course *c = &courses[taker->kernel];
+            if (c->wanted)
+                c->samples[r] = sample_quietly(take_one, taker, &c->again);
+        }
+}
+
+bool rounds_take(struct timing *timings, size_t count, size_t rounds, const double *operations,
+                 struct sample (*take)(void *context, size_t kernel), void *context)
+{
+    struct taker taker = {take, context, 0};
+    struct sample *samples = calloc(count * rounds, sizeof *samples);
+    double *room = calloc(3 * rounds, sizeof *room);
+    struct course *courses = calloc(count, sizeof *courses);
+    const bool good = samples != NULL && room != NULL && courses != NULL;
+    for (size_t i = 0; good && i < count; i++)
+        courses[i] = (struct course){samples + i * rounds, 0, true};
+    for (int turn = 0; good && turn <= ROUNDS_AGAIN; turn++) {
+        take_rounds(courses, count, rounds, &taker);
+        for (size_t i = 0; i < count; i++) {
+            if (!courses[i].wanted)
+                continue;
+            const struct timing new = sum_up(courses[i].samples, rounds, operations[i], room);
+            if (turn == 0 || !new.quiet.disturbed || new.us < timings[i].us)
+                timings[i] = new;
+            courses[i].wanted = new.quiet.disturbed;
+        }
+    }
+    free(samples);
+    free(room);
+    free(courses);
+    return good;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------------------------- */
+
+static double operations_of(const struct timed *t)
+{
+    const struct layer_cost cost = layer_multiply_adds(t->layer, (int64_t)t->inputs.n, (int64_t)t->inputs.m);
+    return 2 * cost.total * (double)t->inputs.batch;
+}
+
+static struct sample take_kernel(void *context, size_t kernel)
+{
+    return timed_sample_with_peak((const struct timed *)context + kernel);
 }
 
 /* From first calls: how many rounds fit the time. */
@@ -79,26 +136,16 @@ bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, d
         return true;
     const int core = pin_to_this_core();
     const size_t rounds = plan_rounds(timed, count, seconds, least);
-    double *values = calloc(3 * count * rounds, sizeof *values);
-    struct samples *samples = calloc(count, sizeof *samples);
-    if (values == NULL || samples == NULL) {
-        diag_environment(diag, NULL, "out of memory");
-        free(values);
-        free(samples);
-        return false;
-    }
-    for (size_t i = 0; i < count; i++)
-        samples[i] = (struct samples){values + 3 * i * rounds, values + (3 * i + 1) * rounds,
-                                      values + (3 * i + 2) * rounds};
+    double *operations = calloc(count, sizeof *operations);
+    bool good = operations != NULL;
+    for (size_t i = 0; good && i < count; i++)
+        operations[i] = operations_of(&timed[i]);
     settle_clock(timed[0].isa);
-    for (size_t r = 0; r < rounds; r++)
-        for (size_t i = 0; i < count; i++)
-            take_sample(&samples[i], r, &timed[i]);
-    for (size_t i = 0; i < count; i++) {
-        timings[i] = sum_up(&samples[i], rounds, &timed[i]);
+    good = good && rounds_take(timings, count, rounds, operations, take_kernel, timed);
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    for (size_t i = 0; good && i < count; i++)
         timings[i].core = core;
-    }
-    free(values);
-    free(samples);
-    return true;
+    free(operations);
+    return good;
 }

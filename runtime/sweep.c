@@ -9,7 +9,9 @@
  *   report_all      the table and the files
  *
  * A point's result is written when its group is timed. An interrupted group is examined and timed again; its kernels
- * are in the cache by then. Left out on purpose: more than one core.
+ * are in the cache by then. What is not the layer's own is no result: a point that the machine has no memory, space or
+ * process for, or whose compiler fails at other layers too, is lost. That is said, and --resume tries it again. Left out
+ * on purpose: more than one core.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "../gen/isa.h"
+#include "apart.h"
 #include "code.h"
 #include "commands.h"
 #include "journal.h"
@@ -27,14 +30,15 @@
 #include "rounds.h"
 #include "sha256.h"
 #include "vary.h"
-#include "verify.h"
 
 #define GROUP_POINTS 16                     /* lost at most by an interruption */
 #define GROUP_BYTES ((size_t)2 << 30)       /* of the layers of a group, and at most a quarter of the memory */
 #define REASON 2000
 #define ID 16                               /* hexadecimal digits of an identity */
+#define LOST_MOST 3                         /* points lost in a row: what they lack will not come back by itself */
 #define CHECK_PART 0.6                      /* of a point's time that it is generated, compiled and checked, about */
 #define PLAIN_PROGRESS_S 30                 /* between two lines of progress where there is no terminal */
+#define LONG_S 600                          /* whose first line comes at once */
 
 struct point {
     size_t number;     /* from 1 on */
@@ -60,7 +64,7 @@ struct sweep {
     size_t legal;        /* points of all shards */
     char id[ID + 1];   /* of everything that a sweep is, but the machine */
     struct journal journal;
-    size_t failed;
+    size_t failed, lost, lost_in_a_row;
     bool interrupted;
     struct {
         bool terminal;
@@ -147,6 +151,25 @@ static bool read_request(struct sweep *s, struct diag *diag)
 
 /* ---- the machine ----------------------------------------------------------------------------------------------- */
 
+/* A layer that compiles in no time, in a folder of its own; its path, malloc'd. */
+static char *make_probe(char **folder, struct diag *diag)
+{
+    *folder = folder_make(diag);
+    char *spec = *folder != NULL ? path_join(*folder, "probe.layer") : NULL;
+    if (spec != NULL && file_write(spec, "d_model = 33\nh = 11\nseq_len = 3\n", diag))
+        return spec;
+    free(spec);
+    return NULL;
+}
+
+static void remove_probe(char *folder, char *spec)
+{
+    if (folder != NULL)
+        folder_remove(folder);
+    free(folder);
+    free(spec);
+}
+
 /* Which instruction set an emitted file takes by itself; a tiny one is asked. */
 static void ask_best(struct sweep *s, const char *spec, struct diag *diag)
 {
@@ -166,13 +189,10 @@ static void ask_best(struct sweep *s, const char *spec, struct diag *diag)
 
 static void find_best(struct sweep *s, struct diag *diag)
 {
-    char *folder = folder_make(diag), *spec = folder != NULL ? path_join(folder, "probe.layer") : NULL;
-    if (spec != NULL && file_write(spec, "d_model = 33\nh = 11\nseq_len = 3\n", diag))
+    char *folder, *spec = make_probe(&folder, diag);
+    if (spec != NULL)
         ask_best(s, spec, diag);
-    if (folder != NULL)
-        folder_remove(folder);
-    free(folder);
-    free(spec);
+    remove_probe(folder, spec);
 }
 
 static bool ask_machine(struct sweep *s, struct diag *diag)
@@ -366,12 +386,18 @@ static bool make_points(struct sweep *s, struct diag *diag)
 
 /* ---- the journal ----------------------------------------------------------------------------------------------- */
 
+static int by_number(const void *key, const void *point)
+{
+    const double l = *(const double *)key, r = (double)((const struct point *)point)->number;
+    return (l > r) - (l < r);
+}
+
+/* Points stand in the order of their numbers. */
 static struct point *point_of(const struct sweep *s, const struct record *record)
 {
-    for (size_t i = 0; i < s->count; i++)
-        if (strcmp(s->point[i].id, record_get_text(record, "id")) == 0)
-            return &s->point[i];
-    return NULL;
+    const double number = record_get_number(record, "point");
+    struct point *p = bsearch(&number, s->point, s->count, sizeof *p, by_number);
+    return p != NULL && strcmp(p->id, record_get_text(record, "id")) == 0 ? p : NULL;
 }
 
 /* Marks what a result in the file stands for; false where it is not of this sweep. */
@@ -420,17 +446,19 @@ static bool begin_journal(struct sweep *s, struct diag *diag)
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-enum status { STATUS_OK, STATUS_FAILED, STATUS_ILLEGAL, STATUS_SKIPPED };
-static const char *const status_names[] = {"ok", "failed", "illegal", "skipped"};
+enum status { STATUS_OK, STATUS_FAILED, STATUS_ILLEGAL, STATUS_SKIPPED, STATUS_LOST };
+static const char *const status_names[] = {"ok", "failed", "illegal", "skipped"}; /* what is lost is not written */
 
 /* What the process that examines a point answers, as bytes. */
 struct examined {
     enum status status;
     char reason[REASON];
+    bool refused; /* by the compiler */
     size_t packed, scratch, code, bytes;
     double multiply_adds, compile_us;
     double error, gate, bound; /* the largest, and the largest shares of the bounds */
     struct layer_parameters parameters;
+    struct folds folds;
 };
 
 /* What is the same for every result of this sweep and point. */
@@ -462,6 +490,12 @@ static void add_call(struct record *r, const struct point *p)
     record_number(r, "batch", "%zu", p->batch);
 }
 
+static const char *folds_name(struct folds folds)
+{
+    static const char *const names[] = {"none", "scores", "values", "both"};
+    return names[folds.scores + 2 * folds.values];
+}
+
 static void add_examined(struct record *r, const struct examined *e)
 {
     const struct layer_parameters *p = &e->parameters;
@@ -476,6 +510,7 @@ static void add_examined(struct record *r, const struct examined *e)
     record_number(r, "packed_bytes", "%zu", e->packed);
     record_number(r, "scratch_bytes", "%zu", e->scratch);
     record_number(r, "code_bytes", "%zu", e->code);
+    record_text(r, FIELD_FOLDED, folds_name(e->folds));
     record_number(r, "compile_s", "%.3f", 1e-6 * e->compile_us);
     record_number(r, "error", "%.4g", e->error);
     record_number(r, "error_of_gate", "%.4g", e->gate);
@@ -484,8 +519,8 @@ static void add_examined(struct record *r, const struct examined *e)
 
 static void add_timing(struct record *r, const struct timing *t)
 {
-    record_number(r, "us", "%.6g", t->us);
-    record_number(r, "us_min", "%.6g", t->us_min);
+    record_number(r, FIELD_US, "%.6g", t->us);
+    record_number(r, FIELD_US_MIN, "%.6g", t->us_min);
     record_number(r, "us_low", "%.6g", t->us_low);
     record_number(r, "us_q1", "%.6g", t->us_q1);
     record_number(r, "us_q3", "%.6g", t->us_q3);
@@ -493,6 +528,10 @@ static void add_timing(struct record *r, const struct timing *t)
     record_number(r, "us_max", "%.6g", t->us_max);
     record_number(r, "samples", "%zu", t->samples);
     record_number(r, "outliers", "%zu", t->outliers);
+    if (!isnan(t->quiet.cpu_share))
+        record_number(r, FIELD_CPU_SHARE, "%.4g", t->quiet.cpu_share);
+    record_number(r, FIELD_SWITCHES, "%zu", t->quiet.switches);
+    record_number(r, FIELD_DISTURBED, "%d", t->quiet.disturbed);
     record_number(r, "gflops", "%.5g", t->gflops);
     record_number(r, "peak_gflops", "%.5g", t->peak);
     record_number(r, "share", "%.4g", t->share);
@@ -530,6 +569,7 @@ static bool add_result(struct sweep *s, struct point *p, enum status status, con
     add_circumstances(&record, s);
     record_text(&record, "reason", reason);
     p->done = true;
+    s->lost_in_a_row = 0;
     s->failed += status == STATUS_FAILED;
     s->progress.done += timing != NULL ? (1 - CHECK_PART) * p->weight : p->weight;
     return journal_add(&s->journal, &record, diag);
@@ -546,8 +586,8 @@ static void show_values(FILE *out, const struct sweep *s, const struct point *p)
 static void show_left(FILE *out, const struct sweep *s)
 {
     const double spent = 1e-6 * (now_us() - s->progress.start);
-    const double left = s->progress.done > 0 ? spent / s->progress.done * (s->progress.all - s->progress.done)
-                                             : s->progress.all;
+    const double weights = fmax(s->progress.all - s->progress.done, 0);
+    const double left = s->progress.done > 0 ? spent / s->progress.done * weights : s->progress.all;
     if (left < 100)
         fprintf(out, "about %.0f s left", left);
     else if (left < 6000)
@@ -584,6 +624,18 @@ static void clear_progress(const struct sweep *s)
 {
     if (s->progress.terminal)
         fputs("\r\033[K", stderr);
+}
+
+/* A point that the world has kept from being measured: no result. False when there were too many of them. */
+static bool lose(struct sweep *s, const struct point *p, const char *reason)
+{
+    clear_progress(s);
+    fprintf(stderr, "attnrun sweep: no result of");
+    show_values(stderr, s, p);
+    fprintf(stderr, ": %s\n", reason);
+    s->lost++;
+    s->progress.done += p->weight;
+    return ++s->lost_in_a_row < LOST_MOST;
 }
 
 /* ---- examining one point --------------------------------------------------------------------------------------- */
@@ -637,8 +689,11 @@ static void verify_point(struct examined *e, const struct sweep *s, const struct
     struct subject subject;
     const int isa = kernel_isa(kernel->call, p->isa);
     struct findings f = {.verdict = isa != 0 ? VERDICT_NONE : VERDICT_LACKING}; /* 0: of another architecture */
-    if (subject_make(&subject, layer, kernel, &draw, diag) && isa != 0)
+    if (subject_make(&subject, layer, kernel, &draw, diag) && isa != 0) {
+        process_limit(apart_verify_limit(&subject));
         f = subject_verify(&subject, isa, diag);
+        process_limit(0);
+    }
     e->bytes = timed_bytes(layer, kernel->call, &subject.inputs);
     e->error = fmax(compare_shown_error(&f.y), compare_shown_error(&f.attn));
     e->gate = fmax(f.y.drawn_ratio, f.attn.drawn_ratio);
@@ -667,10 +722,12 @@ static void examine(void *context, FILE *answer)
         e.scratch = kernel.call->scratch_bytes;
         e.code = code_bytes(&kernel, p->isa);
         e.compile_us = kernel.compile_us;
+        e.folds = kernel_folds(&kernel);
         verify_point(&e, s, p, layer, &kernel, &diag);
     }
     if (diag.errors > 0) { /* attngen knows more rules than the spec's: those of plan.* */
-        e.status = diag.environment ? STATUS_FAILED : STATUS_ILLEGAL;
+        e.status = kernel.crashed ? STATUS_FAILED : diag.environment ? STATUS_LOST : STATUS_ILLEGAL;
+        e.refused = kernel.refused;
         snprintf(e.reason, REASON, "%s", diag_first(&diag));
     }
     fwrite(&e, sizeof e, 1, answer);
@@ -692,12 +749,42 @@ static bool call_examine(struct examined *e, struct sweep *s, const struct point
     if (!process_call(&result, examine, &job, tick, diag))
         return false;
     const char *why = process_unanswered(&result, sizeof *e, text);
-    *e = (struct examined){.status = STATUS_FAILED};
+    *e = (struct examined){.status = process_stopped(&result) ? STATUS_LOST : STATUS_FAILED};
     if (why == NULL)
         memcpy(e, result.output, sizeof *e);
     else
         snprintf(e->reason, REASON, "%s while it was checked", why);
     free(result.output);
+    return true;
+}
+
+/* Whether the compiler makes another layer's kernel now, with a cache of its own. */
+static bool compiler_works(const struct sweep *s, const struct point *p)
+{
+    struct compile_options options = s->options->compile;
+    struct kernel kernel = {0};
+    struct diag diag = {0};
+    char *folder, *spec = make_probe(&folder, &diag), *cache = spec != NULL ? folder_make(&diag) : NULL;
+    options.set_count = 0;
+    options.isa = p->isa;
+    options.cache = cache;
+    const bool works = cache != NULL && compile_kernel(&kernel, spec, "probe", &options, &diag);
+    kernel_unload(&kernel);
+    remove_probe(cache, NULL);
+    remove_probe(folder, spec);
+    diag_free(&diag);
+    return works;
+}
+
+/* A layer that the compiler refuses is at fault only if it does so again, and not another one. */
+static bool examine_point(struct examined *e, struct sweep *s, const struct point *p, struct diag *diag)
+{
+    if (!call_examine(e, s, p, diag))
+        return false;
+    if (e->status == STATUS_LOST && e->refused && !call_examine(e, s, p, diag))
+        return false;
+    if (e->status == STATUS_LOST && e->refused && compiler_works(s, p))
+        e->status = STATUS_FAILED;
     return true;
 }
 
@@ -709,18 +796,33 @@ struct group {
     size_t count, bytes;
 };
 
+/* What the process that times a group answers for each point, as bytes. */
+struct timed_point {
+    enum status status;
+    char reason[REASON];
+    struct timing timing;
+};
+
 /* Half of the process that times a group: everything packed and ready. */
-static bool prepare_point(struct timed *timed, struct kernel *kernel, struct layer **layer, const struct sweep *s,
-                          const struct point *p, struct diag *diag)
+static bool prepare_point(struct timed *timed, bool *crashed, const struct sweep *s, const struct point *p,
+                          struct diag *diag)
 {
     const struct inputs_draw draw = draw_of(s, p, true);
-    *layer = point_layer(s, p->number, diag);
-    if (*layer == NULL || !compile_point(kernel, s, p, (*layer)->name, diag) ||
-        !timed_make(timed, *layer, kernel->call, &draw, diag) ||
-        !timed_pack(timed, kernel_isa(kernel->call, p->isa), diag))
-        return false;
-    timed_drop_weights(timed);
-    return true;
+    struct layer *layer = point_layer(s, p->number, diag);
+    struct kernel kernel = {0};
+    bool good = layer != NULL && compile_point(&kernel, s, p, layer->name, diag) &&
+                timed_make(timed, layer, kernel.call, &draw, diag);
+    *crashed = kernel.crashed;
+    if (good) {
+        process_limit(apart_limit(layer, &timed->inputs, 1));
+        good = timed_pack(timed, kernel_isa(kernel.call, p->isa), diag);
+        process_limit(0);
+    }
+    if (good)
+        timed_drop_weights(timed);
+    else
+        timed_free(timed);
+    return good;
 }
 
 /* In a process of its own: what it holds goes when it ends. */
@@ -728,40 +830,77 @@ static void time_points(void *context, FILE *answer)
 {
     const struct job *job = context;
     const struct options *o = job->sweep->options;
+    struct timed_point answers[GROUP_POINTS] = {{0}};
     struct timed timed[GROUP_POINTS] = {{0}};
-    struct timing timings[GROUP_POINTS] = {{0}};
+    struct timing timings[GROUP_POINTS];
+    size_t of[GROUP_POINTS], ready = 0; /* the points of `timed` */
     struct diag diag = {0};
-    bool good = true;
-    for (size_t i = 0; good && i < job->count; i++) {
-        struct kernel kernel = {0};
-        struct layer *layer;
-        good = prepare_point(&timed[i], &kernel, &layer, job->sweep, job->points[i], &diag);
+    for (size_t i = 0; i < job->count; i++) {
+        struct diag own = {0};
+        bool crashed = false;
+        if (prepare_point(&timed[ready], &crashed, job->sweep, job->points[i], &own)) {
+            of[ready++] = i;
+            continue;
+        }
+        answers[i].status = !crashed && (own.errors == 0 || own.environment) ? STATUS_LOST : STATUS_FAILED;
+        snprintf(answers[i].reason, REASON, "%s", diag_first(&own));
+        diag_free(&own);
     }
-    if (good && rounds_measure(timings, timed, job->count, o->seconds, o->rounds != UNSET ? o->rounds : DEFAULT_ROUNDS,
-                               &diag))
-        fwrite(timings, sizeof *timings, job->count, answer);
+    const bool good = rounds_measure(timings, timed, ready, o->seconds,
+                                     o->rounds != UNSET ? o->rounds : DEFAULT_ROUNDS, &diag);
+    for (size_t i = 0; i < ready; i++) {
+        answers[of[i]].status = good ? STATUS_OK : STATUS_LOST;
+        answers[of[i]].timing = timings[i];
+        snprintf(answers[of[i]].reason, REASON, "%s", diag_first(&diag));
+    }
+    fwrite(answers, sizeof *answers, job->count, answer);
 }
 
-/* Times a group and writes its results. False when interrupted or the results cannot be written. */
-static bool end_group(struct sweep *s, struct group *g, struct diag *diag)
+/* Times some points together. False when interrupted or when no process can be started. */
+static bool call_time(struct timed_point *answers, struct sweep *s, struct point *const *points, size_t count,
+                      struct diag *diag)
 {
-    struct job job = {s, (const struct point *const *)g->point, g->count};
+    struct job job = {s, (const struct point *const *)points, count};
     struct process_result result;
     char text[80];
+    if (!process_call(&result, time_points, &job, tick, diag))
+        return false;
+    const char *why = process_unanswered(&result, count * sizeof *answers, text);
+    for (size_t i = 0; why != NULL && i < count; i++) {
+        answers[i].status = process_stopped(&result) ? STATUS_LOST : STATUS_FAILED;
+        snprintf(answers[i].reason, REASON, "%s while it was timed", why);
+    }
+    if (why == NULL)
+        memcpy(answers, result.output, count * sizeof *answers);
+    free(result.output);
+    return true;
+}
+
+/* Writes what came of a point of a group; one that failed among others is timed again alone, as another one may have
+ * taken it along. */
+static bool end_point(struct sweep *s, const struct group *g, size_t i, struct timed_point *t, struct diag *diag)
+{
+    struct point *p = g->point[i];
+    if (t->status != STATUS_OK && g->count > 1 && !call_time(t, s, &p, 1, diag))
+        return false;
+    if (t->status == STATUS_LOST)
+        return lose(s, p, t->reason);
+    return add_result(s, p, t->status, t->reason, &g->examined[i], t->status == STATUS_OK ? &t->timing : NULL, diag);
+}
+
+/* Times a group and writes its results. False when interrupted, when the results cannot be written, or when the world
+ * does not let go on. */
+static bool end_group(struct sweep *s, struct group *g, struct diag *diag)
+{
+    struct timed_point answers[GROUP_POINTS];
     s->progress.now = NULL;
     s->progress.group = g->count;
     if (g->count == 0)
         return true;
     show_progress(s);
-    if (!process_call(&result, time_points, &job, tick, diag))
-        return false;
-    const char *why = process_unanswered(&result, g->count * sizeof(struct timing), text);
-    const struct timing *timings = (const void *)result.output;
-    bool good = true;
+    bool good = call_time(answers, s, g->point, g->count, diag);
     for (size_t i = 0; good && i < g->count; i++)
-        good = why == NULL ? add_result(s, g->point[i], STATUS_OK, "", &g->examined[i], &timings[i], diag)
-                           : add_result(s, g->point[i], STATUS_FAILED, why, &g->examined[i], NULL, diag);
-    free(result.output);
+        good = end_point(s, g, i, &answers[i], diag);
     *g = (struct group){0};
     s->progress.checked = 0;
     return good;
@@ -778,12 +917,15 @@ static size_t group_bytes(void)
 static bool take_point(struct sweep *s, struct group *g, struct point *p, struct diag *diag)
 {
     struct examined e;
-    if (!call_examine(&e, s, p, diag))
+    if (!examine_point(&e, s, p, diag))
         return false;
+    if (e.status == STATUS_LOST)
+        return lose(s, p, e.reason);
     if (e.status != STATUS_OK)
         return add_result(s, p, e.status, e.reason, &e, NULL, diag);
     if ((g->count == GROUP_POINTS || (g->count > 0 && g->bytes + e.bytes > group_bytes())) && !end_group(s, g, diag))
         return false;
+    s->lost_in_a_row = 0;
     s->progress.done += CHECK_PART * p->weight;
     s->progress.checked++;
     g->examined[g->count] = e;
@@ -798,6 +940,8 @@ static void begin_progress(struct sweep *s)
     s->progress.start = s->progress.shown = now_us();
     for (size_t i = 0; i < s->count; i++)
         s->progress.all += s->point[i].done ? 0 : s->point[i].weight;
+    if (s->progress.all > LONG_S)
+        s->progress.shown -= 1e6 * PLAIN_PROGRESS_S;
 }
 
 /* Everything that is not done yet. */
@@ -829,6 +973,17 @@ static void say_interrupted(const struct sweep *s)
             kept ? "; the same command with --resume goes on" : "");
 }
 
+/* What is lost is the environment's fault, and can be had yet. */
+static void report_lost(const struct sweep *s, struct diag *diag)
+{
+    const bool kept = s->journal.path != NULL && strcmp(s->journal.path, "-") != 0;
+    if (s->lost > 0)
+        diag_environment(diag, s->spec, "%zu point%s could not be measured, for reasons of the machine, see above%s%s",
+                         s->lost, s->lost == 1 ? "" : "s",
+                         s->lost_in_a_row >= LOST_MOST ? "; the sweep stopped, as they came one after the other" : "",
+                         kept ? "; the same command with --resume tries again" : "");
+}
+
 static void sweep_free(struct sweep *s)
 {
     for (size_t i = 0; i < s->count; i++)
@@ -852,6 +1007,7 @@ static void phases(struct sweep *s, struct diag *diag)
         diag_free(diag); /* its message says less than ours */
         say_interrupted(s);
     }
+    report_lost(s, diag);
     report_all(&s->journal.records, o, ended ? REPORT_PAGE : 0, diag);
     if (ended && s->legal == 0)
         diag_error(diag, s->spec, "no point is legal");

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../gen/filekind.h"
 #include "process.h"
 
 #define HEADER_LIMIT ((uint64_t)100 << 20) /* the format's own limit: 100 MB */
@@ -483,21 +484,23 @@ static bool scan_header(struct scanner *s, struct tensors *tensors, struct exten
     return s->at == s->end || fail(s, "something follows the header's object");
 }
 
-/* The header's length, from the first 8 bytes of a file of `size`. */
-static bool header_length(const unsigned char first[8], uint64_t size, uint64_t *length, const char *place,
+/* The header's length, from the beginning of a file of `size`: all of it, or FILE_HEAD bytes. */
+static bool header_length(const unsigned char *head, uint64_t size, uint64_t *length, const char *place,
                           struct diag *diag)
 {
     *length = 0;
     for (int i = 7; size >= 8 && i >= 0; i--)
-        *length = *length << 8 | first[i];
+        *length = *length << 8 | head[i];
+    if (size >= 8 && *length <= HEADER_LIMIT && *length <= size - 8)
+        return true;
+    if (file_is_other(place, head, size < FILE_HEAD ? (size_t)size : FILE_HEAD, FILE_TENSORS, diag))
+        return false;
     if (size < 8)
         diag_error(diag, place, "not a safetensors file: %llu bytes, and 8 are needed for the header's length",
                    (unsigned long long)size);
-    else if (*length > HEADER_LIMIT || *length > size - 8)
+    else
         diag_error(diag, place, "not a safetensors file: a header of %llu bytes in a file of %llu",
                    (unsigned long long)*length, (unsigned long long)size);
-    else
-        return true;
     return false;
 }
 
@@ -526,10 +529,10 @@ bool tensors_parse(struct tensors *tensors, const unsigned char *bytes, size_t s
 
 static bool read_open(struct tensors *tensors, const char *path, struct store *store, uint64_t size, struct diag *diag)
 {
-    unsigned char first[8];
+    unsigned char head[FILE_HEAD];
     uint64_t length;
-    bool good = read_at(store->file, 0, first, size < 8 ? (size_t)size : 8);
-    if (good && !header_length(first, size, &length, path, diag))
+    bool good = read_at(store->file, 0, head, size < sizeof head ? (size_t)size : sizeof head);
+    if (good && !header_length(head, size, &length, path, diag))
         return false;
     char *text = good ? malloc((size_t)length + 1) : NULL;
     if (good && text == NULL) {
@@ -551,17 +554,16 @@ static bool read_open(struct tensors *tensors, const char *path, struct store *s
 bool tensors_read_some(struct tensors *tensors, const char *path, bool (*wanted)(const char *name, const void *context),
                        const void *context, struct diag *diag)
 {
-    struct store store = {.file = open(path, O_RDONLY | O_CLOEXEC), .wanted = wanted, .context = context};
+    struct store store = {.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .wanted = wanted, .context = context};
     struct stat status;
     bool good = store.file >= 0 && fstat(store.file, &status) == 0;
     *tensors = (struct tensors){0};
-    if (good && !S_ISREG(status.st_mode)) {
-        good = false;
-        errno = EINVAL;
-    }
     if (!good)
         diag_environment(diag, path, "cannot be read: %s", strerror(errno));
-    good = good && read_open(tensors, path, &store, (uint64_t)status.st_size, diag);
+    else if (!S_ISREG(status.st_mode))
+        diag_environment(diag, path, "is %s; the path of a safetensors file is needed",
+                         S_ISDIR(status.st_mode) ? "a directory" : "no file that can be read at any place");
+    good = good && S_ISREG(status.st_mode) && read_open(tensors, path, &store, (uint64_t)status.st_size, diag);
     if (store.file >= 0)
         close(store.file);
     return good;
@@ -592,6 +594,19 @@ bool tensors_join(struct tensors *tensors, struct tensors *more)
     free(more->items);
     *more = (struct tensors){0};
     return true;
+}
+
+void tensors_remove(struct tensors *tensors, const char *name)
+{
+    size_t at = 0;
+    while (at < tensors->count && strcmp(tensors->items[at].name, name) != 0)
+        at++;
+    if (at == tensors->count)
+        return;
+    free(tensors->items[at].name);
+    free(tensors->items[at].data);
+    tensors->count--;
+    memmove(tensors->items + at, tensors->items + at + 1, (tensors->count - at) * sizeof *tensors->items);
 }
 
 void tensors_free(struct tensors *tensors)

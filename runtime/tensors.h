@@ -46,6 +46,8 @@ bool tensors_parse(struct tensors *tensors, const unsigned char *bytes, size_t s
 const struct tensor *tensors_find(const struct tensors *tensors, const char *name);
 /* Moves the tensors of `more` behind the others and leaves it empty; false, and nothing moved, without memory. */
 bool tensors_join(struct tensors *tensors, struct tensors *more);
+/* Nothing happens where there is none of this name. */
+void tensors_remove(struct tensors *tensors, const char *name);
 /* Writes the whole file or nothing: a temporary file in the same folder, renamed at the end. */
 bool tensors_write(const char *path, const struct tensor *items, size_t count, struct diag *diag);
 void tensors_free(struct tensors *tensors);

@@ -11,7 +11,6 @@
 #include "peak.h"
 
 #define LEAST_SAMPLE_US 50 /* the clock's own cost is below 0.1 % of this */
-#define SETTLE_US 2e4
 #define ROUND_LIMIT 1000
 
 void *large_pages(size_t bytes)
@@ -106,22 +105,37 @@ size_t timed_bytes(const struct layer *layer, const struct kernel_table *call, c
     return bytes;
 }
 
-double timed_sample(const struct timed *timed)
+struct sample timed_sample(const struct timed *timed)
 {
-    const double start = now_us();
+    const struct stopwatch watch = stopwatch_start();
     for (size_t r = 0; r < timed->repeats; r++)
         timed->call->forward(timed->packed, &timed->args, timed->scratch);
-    return (now_us() - start) / (double)timed->repeats;
+    return stopwatch_stop(&watch, timed->repeats);
+}
+
+struct sample timed_sample_warm(const struct timed *timed)
+{
+    timed->call->forward(timed->packed, &timed->args, timed->scratch);
+    return timed_sample(timed);
+}
+
+struct sample timed_sample_with_peak(const struct timed *timed)
+{
+    timed->call->forward(timed->packed, &timed->args, timed->scratch);
+    const double before = peak_measure(timed->isa);
+    struct sample sample = timed_sample(timed);
+    sample.peak = (before + peak_measure(timed->isa)) / 2;
+    return sample;
 }
 
 double timed_calibrate(struct timed *timed)
 {
     timed->repeats = 1;
     timed_sample(timed);
-    double us = timed_sample(timed);
+    double us = timed_sample(timed).us;
     while (us * (double)timed->repeats < LEAST_SAMPLE_US && timed->repeats < 100000) {
         timed->repeats = (size_t)(LEAST_SAMPLE_US / fmax(us, 0.01)) + 1;
-        us = timed_sample(timed);
+        us = timed_sample(timed).us;
         if (us * (double)timed->repeats >= LEAST_SAMPLE_US / 2.0)
             break;
     }

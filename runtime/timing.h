@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "inputs.h"
 #include "load.h"
+#include "quiet.h"
 
 #define DEFAULT_ROUNDS 15
 
@@ -20,7 +21,8 @@ void *large_pages(size_t bytes);
 /* Stays on the core that runs it now; returns that core's number, -1 where it is not known. */
 int pin_to_this_core(void);
 
-/* Runs multiply-adds until the clock has settled, some ms. */
+/* Runs multiply-adds until the clock has settled. */
+#define SETTLE_US 2e4
 void settle_clock(const char *isa);
 
 /* A layer with everything that a call of it needs. */
@@ -46,8 +48,11 @@ size_t timed_bytes(const struct layer *layer, const struct kernel_table *call, c
 void timed_drop_weights(struct timed *timed);
 /* Decides the repeats from a first call, which also warms up; returns the µs of one call, about. */
 double timed_calibrate(struct timed *timed);
-/* µs of one call, as one sample. */
-double timed_sample(const struct timed *timed);
+/* One sample; its first call finds what ran before in the caches. */
+struct sample timed_sample(const struct timed *timed);
+/* The same behind an untimed call, with warm caches, and between two measurements of the peak. */
+struct sample timed_sample_warm(const struct timed *timed);
+struct sample timed_sample_with_peak(const struct timed *timed);
 void timed_free(struct timed *timed);
 
 /* How many rounds to measure: as many as fit the time, but at least `least`, at most 1000. */

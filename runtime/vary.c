@@ -11,10 +11,16 @@
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
+/* Room is doubled; values that stand twice are found when all are there. */
 static bool add_value(struct axis *axis, const char *text, size_t length, const char *place, struct diag *diag)
 {
+    const bool full = (axis->count & (axis->count - 1)) == 0; /* 0, 1, 2, 4, … */
+    if (axis->count > POINTS_MOST) {
+        diag_error(diag, place, "more than %d values; give fewer", POINTS_MOST);
+        return false;
+    }
+    char **grown = full ? realloc(axis->value, (2 * axis->count + 1) * sizeof *grown) : axis->value;
     char *copy = strndup(text, length);
-    char **grown = realloc(axis->value, (axis->count + 1) * sizeof *grown);
     if (grown != NULL)
         axis->value = grown;
     if (copy == NULL || grown == NULL) {
@@ -22,14 +28,30 @@ static bool add_value(struct axis *axis, const char *text, size_t length, const 
         diag_environment(diag, place, "out of memory");
         return false;
     }
-    for (size_t i = 0; i < axis->count; i++)
-        if (strcmp(axis->value[i], copy) == 0) {
-            diag_error(diag, place, "the value %s stands twice; keep one", copy);
-            free(copy);
-            return false;
-        }
     axis->value[axis->count++] = copy;
     return true;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool all_differ(const struct axis *axis, const char *place, struct diag *diag)
+{
+    const size_t errors = diag->errors;
+    const char **sorted = malloc(axis->count * sizeof *sorted);
+    if (sorted == NULL) {
+        diag_environment(diag, place, "out of memory");
+        return false;
+    }
+    memcpy(sorted, axis->value, axis->count * sizeof *sorted);
+    qsort(sorted, axis->count, sizeof *sorted, by_text);
+    for (size_t i = 1; i < axis->count && diag->errors == errors; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            diag_error(diag, place, "the value %s stands twice; keep one", sorted[i]);
+    free(sorted);
+    return diag->errors == errors;
 }
 
 /* Reads a whole number up to `end`, where it must end. */
@@ -84,7 +106,7 @@ static bool parse_values(struct axis *axis, const char *text, const char *place,
         more = text[length] == ',';
         text += length + more;
     }
-    return true;
+    return all_differ(axis, place, diag);
 }
 
 /* ---- axes ------------------------------------------------------------------------------------------------------ */

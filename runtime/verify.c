@@ -2,6 +2,10 @@
 /* See verify.h. */
 #include "verify.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "guarded.h"
 #include "promises.h"
 
@@ -22,14 +26,17 @@ bool subject_make(struct subject *s, const struct layer *layer, const struct ker
         small.n = smaller(small.n, SMALL_RUN);
         small.m = smaller(small.m, SMALL_RUN + 20);
     }
-    return inputs_draw(&s->inputs, layer, draw, diag) && inputs_draw(&s->small, layer, &small, diag) &&
-           bounds_compute(&s->reference, &s->bounds, layer, &s->inputs, kernel_folds(kernel), true, diag);
+    return inputs_draw(&s->inputs, layer, draw, diag) &&
+           inputs_draw_call(&s->small, layer, &small, &s->inputs, diag) &&
+           bounds_compute(&s->reference, &s->bounds, layer, &s->inputs, kernel_folds(kernel), true, diag) &&
+           series_make(&s->series, layer, &s->inputs, draw, kernel_folds(kernel), diag);
 }
 
 void subject_free(struct subject *s)
 {
-    inputs_free(&s->inputs);
     inputs_free(&s->small);
+    series_free(&s->series);
+    inputs_free(&s->inputs);
     reference_free(&s->reference);
     bounds_free(&s->bounds);
 }
@@ -48,13 +55,20 @@ struct blocks {
     struct guarded packed, scratch, y, attn;
 };
 
+/* Fresh outputs for a call. */
+static bool make_outputs(struct blocks *b, const struct subject *s, const struct inputs *in)
+{
+    guarded_free(&b->y);
+    guarded_free(&b->attn);
+    return guarded_make(&b->y, inputs_count(s->layer, in, TENSOR_Y) * sizeof(float), 4) &&
+           guarded_make(&b->attn, inputs_count(s->layer, in, TENSOR_ATTN) * sizeof(float), 4);
+}
+
 static bool make_blocks(struct blocks *b, const struct subject *s)
 {
     const struct kernel_table *call = s->kernel->call;
     *b = (struct blocks){0};
-    return guarded_make(&b->packed, call->packed_bytes, 0) && guarded_make(&b->scratch, call->scratch_bytes, 0) &&
-           guarded_make(&b->y, inputs_count(s->layer, &s->inputs, TENSOR_Y) * sizeof(float), 4) &&
-           guarded_make(&b->attn, inputs_count(s->layer, &s->inputs, TENSOR_ATTN) * sizeof(float), 4);
+    return guarded_make(&b->packed, call->packed_bytes, 0) && guarded_make(&b->scratch, call->scratch_bytes, 0);
 }
 
 static void free_blocks(struct blocks *b)
@@ -65,11 +79,17 @@ static void free_blocks(struct blocks *b)
     guarded_free(&b->attn);
 }
 
-/* Runs once what is packed. */
-static bool run_once(const struct subject *s, struct blocks *b, struct findings *f)
+/* Runs a call once by what is packed. */
+static bool run_once(const struct subject *s, const struct inputs *in, struct blocks *b, struct findings *f,
+                     struct diag *diag)
 {
     const struct kernel_table *call = s->kernel->call;
-    const struct kernel_args args = kernel_args_of(s->layer, &s->inputs, b->y.data, b->attn.data);
+    if (!make_outputs(b, s, in)) {
+        diag_environment(diag, NULL, "out of memory");
+        return false;
+    }
+    guarded_fill(&b->scratch);
+    const struct kernel_args args = kernel_args_of(s->layer, in, b->y.data, b->attn.data);
     int error = call->forward(b->packed.data, &args, b->scratch.data);
     if (error != KERNEL_OK)
         snprintf(f->why, sizeof f->why, "forward returns \"%s\"", call->strerror(error));
@@ -79,18 +99,116 @@ static bool run_once(const struct subject *s, struct blocks *b, struct findings 
     return f->why[0] == '\0';
 }
 
-/* Accuracy, then promises. */
-static bool verify_packed(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
+/* Of the main call: with its statistics. */
+static bool compare_main(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
     const unsigned gates = GATE_WORST | GATE_DRAWN;
-    f->ran = run_once(s, b, f);
+    f->ran = run_once(s, &s->inputs, b, f, diag);
     if (!f->ran)
         return false;
     compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->y.data, gates);
     if (s->layer->scores)
         compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->attn.data, gates);
-    return f->y.misses == 0 && f->attn.misses == 0 &&
-           promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, f->why, diag);
+    return f->y.misses == 0 && f->attn.misses == 0;
+}
+
+/* The reference is finite in all of them; where it has no bound, the kernel is finite at least. */
+static bool all_finite(const float *values, size_t count)
+{
+    bool finite = true;
+    for (size_t i = 0; i < count; i++)
+        finite = finite && isfinite(values[i]);
+    return finite;
+}
+
+/* Puts "… on 7 sequences, n = 5, m = 5: " before why, and a miss behind it. */
+static bool broken_call(struct findings *f, const struct series_call *call, const char *what,
+                        const struct comparison *miss)
+{
+    char why[sizeof f->why] = "not every number is finite", *text = NULL;
+    size_t size;
+    FILE *out = miss->misses > 0 ? open_memstream(&text, &size) : NULL;
+    if (f->why[0] != '\0')
+        memcpy(why, f->why, sizeof why);
+    if (out != NULL) {
+        comparison_print_miss(miss, out);
+        fclose(out);
+        snprintf(why, sizeof why, "%s", text);
+        free(text);
+    }
+    snprintf(f->why, sizeof f->why, "%s, batch = %zu, n = %zu, m = %zu: %.180s", what, call->inputs.batch,
+             call->inputs.n, call->inputs.m, why);
+    return false;
+}
+
+/* The calls first … end-1 of the series, each within its bounds. */
+static bool compare_series(const struct subject *s, struct blocks *b, size_t first, size_t end, unsigned gates,
+                           const char *what, struct findings *f, struct diag *diag)
+{
+    for (size_t i = first; i < end; i++) {
+        const struct series_call *call = &s->series.call[i];
+        const struct inputs *in = &call->inputs;
+        struct comparison y = {0}, attn = {0};
+        if (!run_once(s, in, b, f, diag))
+            return f->why[0] != '\0' && broken_call(f, call, what, &y);
+        compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->y.data, gates);
+        if (s->layer->scores)
+            compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->attn.data, gates);
+        if (y.misses > 0 || attn.misses > 0 || !all_finite(b->y.data, inputs_count(s->layer, in, TENSOR_Y)) ||
+            !all_finite(b->attn.data, inputs_count(s->layer, in, TENSOR_ATTN)))
+            return broken_call(f, call, what, y.misses > 0 ? &y : &attn);
+    }
+    return true;
+}
+
+/* All calls of the series whose inputs end where readable memory does */
+static bool read_within(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
+{
+    const struct inputs **calls = malloc((s->series.sized + 1) * sizeof *calls);
+    if (calls == NULL) {
+        diag_environment(diag, NULL, "out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < s->series.sized; i++)
+        calls[i] = &s->series.call[i].inputs;
+    const bool good = promises_read_within(s->kernel, s->layer, calls, s->series.sized, b->packed.data, f->why, diag);
+    free(calls);
+    return good;
+}
+
+/* Calls of many sizes, by the weights of the main one; batches are cut in several ways. */
+static bool compare_sizes(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
+{
+    bool good = compare_series(s, b, 0, s->series.sized, GATE_WORST | GATE_DRAWN, "another call", f, diag) &&
+                read_within(s, b, f, diag);
+    for (size_t i = 0; good && i < s->series.batches; i++)
+        good = promises_hold(s->kernel, s->layer, &s->series.call[i].inputs, b->packed.data, s->seed,
+                             PROMISES_OF_VALUES, f->why, diag);
+    return good;
+}
+
+/* Scores of every size, by weights of their own: errors are not drawn ones any more. */
+static bool compare_extremes(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
+{
+    const struct series *series = &s->series;
+    const struct kernel_weights weights = kernel_weights_of(&series->extreme_weights);
+    const int error = s->kernel->call->pack(b->packed.data, &weights, isa);
+    if (error != KERNEL_OK) {
+        snprintf(f->why, sizeof f->why, "extreme scores: pack returns \"%s\"", s->kernel->call->strerror(error));
+        return false;
+    }
+    return compare_series(s, b, series->sized, series->count, GATE_WORST, "extreme scores", f, diag) &&
+           (series->count == series->sized ||
+            promises_hold(s->kernel, s->layer, &series->call[series->sized].inputs, b->packed.data, s->seed,
+                          PROMISES_OF_VALUES, f->why, diag));
+}
+
+/* Accuracy, then promises. */
+static bool verify_packed(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
+{
+    return compare_main(s, b, f, diag) && compare_sizes(s, b, f, diag) &&
+           promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
+           compare_extremes(s, b, isa, f, diag);
 }
 
 struct findings subject_verify(const struct subject *s, int isa, struct diag *diag)
@@ -111,7 +229,9 @@ struct findings subject_verify(const struct subject *s, int isa, struct diag *di
         snprintf(f.why, sizeof f.why, "pack returns \"%s\"", call->strerror(error));
         f.verdict = VERDICT_FAILED;
     } else {
-        f.verdict = verify_packed(s, &b, &f, diag) ? VERDICT_GOOD : VERDICT_FAILED;
+        const size_t errors = diag->errors;
+        const bool good = verify_packed(s, &b, isa, &f, diag);
+        f.verdict = good ? VERDICT_GOOD : diag->errors > errors ? VERDICT_NONE : VERDICT_FAILED;
     }
     free_blocks(&b);
     return f;

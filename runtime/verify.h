@@ -9,6 +9,7 @@
 
 #include "compare.h"
 #include "load.h"
+#include "series.h"
 
 /* What one layer is compared with: good for every instruction set of its kernel. */
 struct subject {
@@ -18,6 +19,7 @@ struct subject {
     struct inputs inputs, small; /* for accuracy; for the promises */
     struct reference reference;
     struct bounds bounds;
+    struct series series; /* other sizes, other scores */
 };
 
 enum verdict {
@@ -30,7 +32,7 @@ enum verdict {
 struct findings {
     enum verdict verdict;
     bool ran; /* y and attn were computed and compared */
-    struct comparison y, attn;
+    struct comparison y, attn; /* of the main call */
     char why[300]; /* what else went wrong; "": nothing */
 };
 

@@ -106,13 +106,8 @@ static inline simde__m512 emulated_shuffle_f32x4(simde__m512 x, simde__m512 y, i
 /* no function may be compiled for more than this machine has */
 #define target(features)
 
-static inline int emulated_cpuid(unsigned *a, unsigned *b, unsigned *c, unsigned *d)
-{
-    *a = *b = *c = *d = ~0u;
-    return 1;
-}
-#define __get_cpuid_count(leaf, sub, a, b, c, d) emulated_cpuid(a, b, c, d)
-#define __get_cpuid(leaf, a, b, c, d) emulated_cpuid(a, b, c, d)
+#undef __cpuid_count
+#define __cpuid_count(leaf, sub, a, b, c, d) ((a) = (b) = (c) = (d) = ~0u)
 #define _xgetbv(number) (~0ull)
 
 #endif

@@ -12,10 +12,12 @@ has_compiler() { command -v ${CC:-cc} >/dev/null; }
 has_libc()     { includes stdio.h; }
 has_cmocka()   { includes stdarg.h stddef.h setjmp.h stdint.h cmocka.h; }
 has_clang_omp() { echo 'int main(void) { return 0; }' | clang -fopenmp -o /dev/null -x c - 2>/dev/null; }
+has_fuzzer()   { echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -o /dev/null -x c - 2>/dev/null; }
 has_simde()    { includes simde/x86/avx512.h; }
 has_cxx()      { command -v ${CXX:-g++} >/dev/null; }
 has_arm_libc() { aarch64-linux-gnu-gcc -print-file-name=libc.so 2>/dev/null | grep -q /; }
 has_riscv_libc() { riscv64-linux-gnu-gcc -print-file-name=libc.so 2>/dev/null | grep -q /; }
+has_i686_libc() { i686-linux-gnu-gcc -print-file-name=libc.so 2>/dev/null | grep -q /; }
 has_wasi()     { echo '#include <stdio.h>' | clang-19 --target=wasm32-wasi -E - >/dev/null 2>&1; }
 has_wasi_rt()  { [ -e "$(clang-19 --target=wasm32-wasi -print-libgcc-file-name 2>/dev/null)" ]; }
 has_venv()     { ${PYTHON:-python3} -c 'import ensurepip, venv' 2>/dev/null; }
@@ -43,6 +45,7 @@ test   has_cmocka             libcmocka-dev              libcmocka-devel        
 test   clang                  clang                      clang                     clang                    clang                llvm
 test   has_cxx                g++                        gcc-c++                   gcc                      g++                  gcc
 extra  has_clang_omp          libomp-dev                 libomp-devel              openmp                   openmp-dev           libomp
+extra  has_fuzzer             libclang-rt-dev            compiler-rt               compiler-rt              compiler-rt          llvm
 extra  has_simde              libsimde-dev               simde-devel               simde                    simde-dev            simde
 extra  cmake                  cmake                      cmake                     cmake                    cmake                cmake
 extra  ninja                  ninja-build                ninja-build               ninja                    samurai              ninja
@@ -58,6 +61,11 @@ extra  riscv64-linux-gnu-gcc  gcc-riscv64-linux-gnu      gcc-riscv64-linux-gnu  
 extra  has_riscv_libc         libc6-dev-riscv64-cross    -                         riscv64-linux-gnu-glibc  -                    -
 extra  qemu-riscv64           qemu-user                  qemu-user                 qemu-user                qemu-riscv64         -
 extra  qemu-x86_64            qemu-user                  qemu-user                 qemu-user                qemu-x86_64          -
+extra  i686-linux-gnu-gcc     gcc-i686-linux-gnu         -                         -                        -                    -
+extra  has_i686_libc          libc6-dev-i386-cross       -                         -                        -                    -
+extra  x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64-win32 mingw64-gcc               mingw-w64-gcc            mingw-w64-gcc        mingw-w64
+extra  wine                   wine                       wine                      wine                     wine                 -
+extra  zig                    -                          zig                       zig                      zig                  zig
 extra  ld.lld-19              lld-19                     -                         -                        -                    -
 extra  node                   nodejs                     nodejs                    nodejs                   nodejs               node
 extra  has_wasi               wasi-libc                  wasi-libc-devel           wasi-libc                -                    -

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which instruction set a pair chooses on machines that nobody here has: the emitted file is included with CPUID and XCR0
- * replaced by those of a table. Left out on purpose: running the kernels; packing, which chooses, is plain C.
+ * replaced by those of a table. It chooses when it packs, and among blocks that were packed elsewhere. Left out on purpose:
+ * running the kernels; packing is plain C, and the calls here have nothing to compute.
  *
  * -DPAIR='"NAME.c"' -DNAME=name -DPREFIX=NAME: a pair of scalar, sse4, avx2 and avx512 that has only w_q, w_k, w_v, w_o.
  */
@@ -13,15 +14,18 @@ static struct fake {
     unsigned most_leaf, ecx_1, ebx_7, xcr0;
 } fake;
 static int faults; /* xgetbv where it is an illegal instruction */
+static int asked;  /* questions to the CPU */
 
-static int fake_cpuid(unsigned leaf, unsigned subleaf, unsigned *eax, unsigned *ebx, unsigned *ecx, unsigned *edx)
+static void fake_cpuid(unsigned leaf, unsigned subleaf, unsigned *eax, unsigned *ebx, unsigned *ecx, unsigned *edx)
 {
-    if (leaf > fake.most_leaf)
-        return 0;
-    *eax = *edx = 0xffffffffu; /* nothing that dispatch should look at */
-    *ebx = leaf == 7 && subleaf == 0 ? fake.ebx_7 : 0xffffffffu;
-    *ecx = leaf == 1 ? fake.ecx_1 : 0xffffffffu;
-    return 1;
+    asked++;
+    *eax = *ebx = *ecx = *edx = 0xffffffffu; /* nothing that dispatch should look at, nor at a leaf that is not there */
+    if (leaf == 0)
+        *eax = fake.most_leaf;
+    else if (leaf == 1 && leaf <= fake.most_leaf)
+        *ecx = fake.ecx_1;
+    else if (leaf == 7 && subleaf == 0 && leaf <= fake.most_leaf)
+        *ebx = fake.ebx_7;
 }
 
 static unsigned long long fake_xgetbv(unsigned which)
@@ -30,7 +34,8 @@ static unsigned long long fake_xgetbv(unsigned which)
     return fake.xcr0;
 }
 
-#define __get_cpuid_count fake_cpuid
+#undef __cpuid_count
+#define __cpuid_count(leaf, subleaf, a, b, c, d) fake_cpuid(leaf, subleaf, &(a), &(b), &(c), &(d))
 #undef _xgetbv
 #define _xgetbv(which) fake_xgetbv(which)
 #include PAIR
@@ -114,15 +119,75 @@ static const char *chosen(FUNCTION(isa_id) isa)
     return error == CONSTANT(OK) ? FUNCTION(isa_name)(FUNCTION(isa)(packed)) : error == CONSTANT(ERROR_ISA) ? "" : "error";
 }
 
+static const FUNCTION(isa_id) rising[] = {CONSTANT(ISA_SCALAR), CONSTANT(ISA_SSE4), CONSTANT(ISA_AVX2), CONSTANT(ISA_AVX512)};
+enum { SETS = sizeof rising / sizeof rising[0] };
+static _Alignas(64) unsigned char blocks[SETS][CONSTANT(PACKED_BYTES)]; /* as if packed elsewhere */
+static _Alignas(64) unsigned char scratch[CONSTANT(SCRATCH_BYTES)];
+
+/* One for each set, packed on a machine that has them all; on `chained` ones another follows. */
+static int make_blocks(int chained)
+{
+    fake = (struct fake){22, HASWELL, SKYLAKE_X, SAVED | ZMM};
+    for (size_t i = 0; i < SETS; i++) {
+        struct packed_header header[2];
+        if (strcmp(chosen(rising[i]), FUNCTION(isa_name)(rising[i])) != 0)
+            return 0;
+        memcpy(blocks[i], packed, sizeof packed);
+        memcpy(header, packed, sizeof header);
+        header[1] = header[0];
+        header[0].magic = ELSEWHERE_MAGIC;
+        header[0].next = chained && i + 1 < SETS ? sizeof blocks[i] : 0;
+        memcpy(blocks[i], header, sizeof header);
+    }
+    return 1;
+}
+
+/* Every call with blocks[first] … agrees on the set `best`, and an error where it is "". */
+static int calls_take(size_t first, const char *best)
+{
+    const FUNCTION(args) args = {0};
+    const void *opened = packed, *foreign = blocks[first];
+    const int wanted = *best ? CONSTANT(OK) : CONSTANT(ERROR_ISA);
+    const int none = *best ? CONSTANT(ERROR_PART) : CONSTANT(ERROR_ISA); /* there is no part 0 of nothing */
+    if (FUNCTION(open)(foreign, sizeof blocks - first * sizeof blocks[0], &opened) != wanted || (opened == NULL) == (*best != 0))
+        return 0;
+    if (FUNCTION(forward)(foreign, &args, scratch) != wanted || FUNCTION(run)(foreign, &args, scratch, 0, 0, 0) != none)
+        return 0;
+    if (!*best)
+        return FUNCTION(isa)(foreign) == CONSTANT(ISA_AUTO);
+    asked = 0;
+    return strcmp(FUNCTION(isa_name)(FUNCTION(isa)(opened)), best) == 0 &&
+           FUNCTION(forward)(opened, &args, scratch) == CONSTANT(OK) && asked == 0 && /* that is what opening is for */
+           strcmp(FUNCTION(isa_name)(FUNCTION(isa)(foreign)), best) == 0 && asked > 0;
+}
+
+/* Blocks that were packed elsewhere: each alone, where the machine has its set and where not, and all of them. */
+static int good_blocks(const struct fake *machine, const char *what, const char *best)
+{
+    int good = 1, there = 1;
+    for (int chained = 0; chained < 2; chained++) {
+        good = make_blocks(chained) && good;
+        fake = *machine;
+        for (size_t i = 0; i < SETS; i++) {
+            const char *name = FUNCTION(isa_name)(rising[i]);
+            const int takes = chained ? i > 0 || calls_take(0, best) : calls_take(i, there ? name : "");
+            if (!takes)
+                printf("FAILED: %s: calls with %s of %s\n", what, chained ? "all blocks" : "a block", name);
+            good = good && takes;
+            there = there && strcmp(name, best) != 0;
+        }
+    }
+    return good;
+}
+
 /* Each set asked for by itself: there up to the best one, refused from there on. */
 static int good_machine(const char *what, const char *best)
 {
-    static const FUNCTION(isa_id) rising[] = {CONSTANT(ISA_SCALAR), CONSTANT(ISA_SSE4), CONSTANT(ISA_AVX2), CONSTANT(ISA_AVX512)};
     const char *found = chosen(CONSTANT(ISA_AUTO));
     int good = strcmp(found, best) == 0, there = 1;
     if (!good)
         printf("FAILED: %s: chose '%s', not '%s'\n", what, found, best);
-    for (size_t i = 0; i < sizeof rising / sizeof rising[0]; i++) {
+    for (size_t i = 0; i < SETS; i++) {
         const char *name = FUNCTION(isa_name)(rising[i]);
         found = chosen(rising[i]);
         if (strcmp(found, there ? name : "") != 0) {
@@ -144,6 +209,7 @@ int main(void)
         if (faults > 0)
             printf("FAILED: %s: xgetbv was executed\n", machines[i].what);
         good = good && faults == 0;
+        good = good_blocks(&machines[i].machine, machines[i].what, machines[i].best) && good;
         passed += good;
         failed += !good;
     }

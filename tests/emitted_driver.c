@@ -2,14 +2,21 @@
 /* Any one emitted pair, driven without knowing its layer: which tensors it takes is found out by asking. For what only a
  * program of its own can look at: how deep the stack gets, and what memory checkers and small compilers make of the code.
  *
- *   cc -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"' [-DALONE] emitted_driver.c tiny.c
+ *   cc -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"' [-DALONE] [-DWORKERS=4] emitted_driver.c tiny.c
  *
  * For each instruction set of the machine: packs, runs, and prints its name, the bytes of stack that pack and forward touched
- * (ALONE: 0; it then needs no threads), and a checksum of y. The input makes a call go through every slow path: a row with NaN, and
+ * (ALONE: 0; it then needs no threads), and a checksum of y. With WORKERS, so many threads then do the same in parts, for
+ * ThreadSanitizer to watch, and must arrive at the same sum. The input makes a call go through every slow path: a row with NaN, and
  * rows whose scores outgrow their first reference. Left out on purpose: right and wrong numbers.
  */
-#ifndef ALONE
+#if !defined(ALONE) || defined(WORKERS)
 #include <pthread.h>
+#endif
+#ifdef WORKERS
+#include <stdatomic.h>
+#else
+#define WORKERS 1
+#define NO_WORKERS
 #endif
 #include <stdint.h>
 #include <stdio.h>
@@ -165,11 +172,54 @@ static long depth_of(void *(*function)(void *))
 }
 #endif
 
+#ifdef NO_WORKERS
+static int threads_agree(uint32_t sum)
+{
+    (void)sum;
+    return 1;
+}
+#else
+static struct {
+    size_t phase, parts;
+    atomic_size_t next;
+    atomic_int error;
+} crew;
+
+/* Parts of the phase under way, as long as there are some */
+static void *do_parts(void *worker)
+{
+    for (size_t part; (part = atomic_fetch_add(&crew.next, 1)) < crew.parts;) {
+        const int error = OF(_run)(call.packed, &call.args, call.scratch, crew.phase, part, (size_t)(uintptr_t)worker);
+        if (error)
+            crew.error = error;
+    }
+    return NULL;
+}
+
+static int threads_agree(uint32_t sum)
+{
+    const size_t phases = OF(_phases)(call.packed, &call.args);
+    memset(call.args.y, 0, (size_t)BATCH * N * THE(_D_OUT) * sizeof *call.args.y);
+    for (crew.phase = 0; crew.phase < phases; crew.phase++) {
+        pthread_t threads[WORKERS];
+        crew.parts = OF(_parts)(call.packed, &call.args, crew.phase);
+        crew.next = 0;
+        for (uintptr_t i = 0; i < WORKERS; i++)
+            if (pthread_create(&threads[i], NULL, do_parts, (void *)i))
+                return 0;
+        for (size_t i = 0; i < WORKERS; i++)
+            if (pthread_join(threads[i], NULL))
+                return 0;
+    }
+    return phases > 0 && !crew.error && checksum() == sum;
+}
+#endif
+
 int main(void)
 {
     int ran = 0;
     call.packed = room(THE(_PACKED_BYTES));
-    call.scratch = room(THE(_SCRATCH_BYTES));
+    call.scratch = room(THE(_SCRATCH_BYTES_FOR)(WORKERS));
     if (find_weights(draw(WEIGHTS, 0.1f)) || find_args()) {
         printf("the layer refuses its tensors: %s\n", OF(_strerror)(call.error));
         return 1;
@@ -189,7 +239,12 @@ int main(void)
             printf("%s: %s\n", OF(_isa_name)(call.isa), call.error ? OF(_strerror)(call.error) : "no painted stack");
             return 1;
         }
-        printf("%s %ld %08lx\n", OF(_isa_name)(OF(_isa)(call.packed)), deep - empty, (unsigned long)checksum());
+        const uint32_t sum = checksum();
+        printf("%s %ld %08lx\n", OF(_isa_name)(OF(_isa)(call.packed)), deep - empty, (unsigned long)sum);
+        if (!threads_agree(sum)) {
+            printf("%s: threads compute something else\n", OF(_isa_name)(call.isa));
+            return 1;
+        }
         ran++;
     }
     return ran > 0 ? 0 : 1;

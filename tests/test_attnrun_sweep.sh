@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# attnrun sweep and merge from outside: the table and the files, points without numbers, interruptions, shards.
+# attnrun sweep and merge from outside: the table and the files, points without numbers, interruptions, shards. The page:
+# test_page.sh.
 #
 # Layers are tiny, scalar and compiled with -O0; what they measure is of no interest here.
 set -u
@@ -60,11 +61,6 @@ done
 run 3 sweep small.layer --vary h=1 --attngen /none;           says "/none"
 run 3 sweep small.layer --vary h=1 --attngen /bin/true;       says "not attngen"
 CC=/none/cc run 3 sweep small.layer --vary h=1;               says "/none/cc"
-mkdir -p no-gnuplot
-for tool in cc gcc as ld; do ln -s "$(command -v $tool)" no-gnuplot/$tool; done
-PATH=$work/no-gnuplot run 3 sweep small.layer --vary h=1 --html page.html --json j.jsonl
-says "gnuplot is needed"
-check "nothing was begun" test ! -e j.jsonl
 run 2 sweep small.layer --vary h=3,5 "${quick[@]}" --json none.jsonl
 says "no point is legal"
 lines none.jsonl 2
@@ -72,7 +68,7 @@ lines none.jsonl 2
 # ---- a sweep with legal and illegal points: table, CSV, JSON lines ----
 
 run 0 sweep small.layer --vary h=1,2,3 --vary width=narrow,wide "${quick[@]}" --json a.jsonl --csv a.csv
-prints '^point +h +width +status +params +q +k +v +o +mult-adds +packed +scratch +code +µs +min +max .*compile$'
+prints '^point +h +width +status +params +q +k +v +o +mult-adds +packed +scratch +code +folded +µs +min +max .*compile$'
 prints '^ +1 +1 +narrow +ok +256 +64 +64 +64 +64 '
 prints '^ +4 +2 +wide +ok +512 +128 '
 prints '^ +6 +3 +wide +ok +768 +192 '
@@ -86,7 +82,8 @@ check "CSV has its head" grep -q '^point,h,width,status,isa,n,m,batch,parameters
 check "CSV quotes" grep -q ',"h = 3 does not divide d_model = 8, but' a.csv
 check "the legal points are good" test "$(grep -c '"status":"ok"' a.jsonl)" -eq 5
 line=$(grep '"point":4,' a.jsonl)
-for wanted in h=2 width=wide parameters=512 multiply_adds=23040 isa=scalar n=20 samples=3 cache=warm status=ok; do
+for wanted in h=2 width=wide parameters=512 multiply_adds=23040 isa=scalar n=20 samples=3 cache=warm status=ok \
+    folded=both; do
     check "$wanted" test "$(value "$line" "${wanted%=*}")" = "${wanted#*=}"
 done
 for key in packed_bytes scratch_bytes code_bytes compile_s us us_min us_q1 us_q3 us_max gflops peak_gflops share \
@@ -99,6 +96,15 @@ for order in "us_min us_low" "us_low us_q1" "us_q1 us" "us us_q3" "us_q3 us_high
     check "$less is at most $more" awk -v a="$(value "$line" "$less")" -v b="$(value "$line" "$more")" \
         'BEGIN { exit !(a <= b && b < 1e9) }'
 done
+check "folded=none" test "$(value "$(grep '"point":3,' a.jsonl)" folded)" = none
+check "switches are counted" grep -Eq '"switches":[0-9]+,' <<<"$line"
+check "disturbed or not" grep -Eq '"disturbed":[01],' <<<"$line"
+if grep -q '"cpu_share"' <<<"$line"; then
+    check "a share of the CPU" awk -v x="$(value "$line" cpu_share)" 'BEGIN { exit !(x > 0 && x <= 1) }'
+else
+    skip "the share of the CPU: this system counts it in ticks"
+fi
+check "CSV knows them" grep -q ',us_min,.*,cpu_share,switches,disturbed,' a.csv
 check "error within the gate" awk -v x="$(value "$line" error_of_gate)" 'BEGIN { exit !(x <= 1) }'
 for key in cpu compiler flags kernel version when sweep id settings; do
     check "$key is told" grep -q "\"$key\":\"[^\"]" <<<"$line"
@@ -163,19 +169,120 @@ prints '^ +3 +4 +failed'
 prints '^ +4 +8 +failed'
 prints 'failed: h=1: failed \(exit code 1\) while it compiled'
 prints 'failed: h=4: y\[[0-9]*\].* the reference has '
-prints 'failed: h=8: the kernel was killed by signal '
+prints 'failed: h=8: .*the kernel was killed by signal '
 lines f.jsonl 4
 check "the compiler's words are kept" grep -q 'no, \\"never\\"' f.jsonl
 CC=$work/cc run 1 sweep small.layer --vary h=1,2,4,8 "${quick[@]}" --json f.jsonl --cache "$work/cache" --resume
 lines f.jsonl 4
+
+# ---- what is not the layer's own is no result: said, not written, tried again; exit 3 ----
+
+# with the file STRANGE the compiler is kept from two heads: the word in it says by what
+cat >cc <<'CC'
+#!/bin/sh
+for last; do :; done
+case $last in *.c) ;; *) exec cc "$@" ;; esac
+word=$(cat "$STRANGE")
+grep -q '_H 2 ' "${last%.c}.h" || case $word in all* | when*) ;; *) word= ;; esac
+case $word in
+once) echo >"$STRANGE"; echo 'not today' >&2; exit 1 ;;
+always) echo 'not today' >&2; exit 1 ;;
+killed) kill -9 $$ ;;
+space | all-space) echo 'as: cannot write to a.o: No space left on device' >&2; exit 1 ;;
+file) ulimit -f 1 ;;
+all-broken) echo 'no licence' >&2; exit 1 ;;
+when-*) # the kernel ends when it is loaded once more than tried, after the last point's, so when they are timed
+    [ "$word" = when-crashed ] && how=SIGSEGV || how=SIGKILL
+    cat >>"$last" <<END
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((constructor)) static void arm(void)
+{
+#if SMALL_H == 4
+    fclose(fopen("$STRANGE.armed", "w"));
+#elif SMALL_H == 2
+    if (access("$STRANGE.armed", F_OK) == 0 && access("$STRANGE.tried", F_OK) == 0)
+        raise($how);
+    if (access("$STRANGE.armed", F_OK) == 0)
+        fclose(fopen("$STRANGE.tried", "w"));
+#endif
+}
+END
+esac
+exec cc "$@"
+CC
+export STRANGE=$work/strange
+strange() { # strange STATUS WORD: a sweep with that word
+    rm -f l.jsonl strange.armed strange.tried
+    rm -rf "$work/lost"
+    echo "$2" >strange
+    CC=$work/cc run "$1" sweep small.layer --vary h=1,2,4 "${quick[@]}" --json l.jsonl --cache "$work/lost"
+}
+strange 0 once
+lines l.jsonl 3
+strange 1 always
+lines l.jsonl 3
+prints 'failed: h=2: failed \(exit code 1\) while it compiled'
+for word in killed space file; do
+    strange 3 $word
+    lines l.jsonl 2
+    check "$word: none failed" test "$(grep -c '"status":"ok"' l.jsonl)" -eq 2
+    says "no result of h=2: "
+    says "1 point could not be measured, for reasons of the machine"
+    says "the same command with --resume tries again"
+    echo >strange
+    CC=$work/cc run 0 sweep small.layer --vary h=1,2,4 "${quick[@]}" --json l.jsonl --cache "$work/lost" --resume
+    check "$word: --resume tries again" test "$(grep -c '"status":"ok"' l.jsonl)" -eq 3
+done
+for word in all-space all-broken; do # every point would be lost: it stops
+    strange 3 $word
+    check "$word: nothing is a result" test ! -s l.jsonl
+    says "3 points could not be measured, for reasons of the machine"
+    says "the sweep stopped, as they came one after the other"
+done
+# of a group that is timed, only the point that is at fault is lost or failed
+strange 1 when-crashed
+prints '^ +1 +1 +ok'
+prints '^ +2 +2 +failed'
+prints '^ +3 +4 +ok'
+prints '^failed: h=2: .*the kernel was killed by signal '
+strange 3 when-killed
+lines l.jsonl 2
+check "when-killed: the others are good" test "$(grep -c '"status":"ok"' l.jsonl)" -eq 2
+check "by whom" grep -Eq 'no result of h=2: .*the kernel was killed by signal 9' err
+
+# no more processes, once the first two points have begun
+cat >nofork.c <<'C'
+#include <errno.h>
+#include <sys/types.h>
+pid_t fork(void)
+{
+    errno = EAGAIN;
+    return -1;
+}
+C
+if cc -shared -fPIC -o nofork.so nofork.c 2>/dev/null && LD_PRELOAD=$work/nofork.so "$attnrun" --version >/dev/null 2>&1
+then
+    rm -f l.jsonl
+    ends 3 env LD_PRELOAD="$work/nofork.so" "$attnrun" sweep small.layer --vary h=1,2,3 "${quick[@]}" --json l.jsonl
+    says "no process can be started"
+    check "no failed point" test "$(grep -c '"status":"failed"' l.jsonl)" -eq 0
+    run 0 sweep small.layer --vary h=1,2,3 "${quick[@]}" --json l.jsonl --resume
+    check "--resume tries again" test "$(grep -c '"status":"ok"' l.jsonl)" -eq 2
+else
+    skip "no more processes: nothing can be preloaded here" 4
+fi
 
 # ---- interrupted and resumed: nothing is lost, nothing done twice ----
 
 many=(sweep small.layer --vary h=1,2 --vary n=1:20:1 "${quick[@]}")
 # interrupt SIGNAL FILE LINES: begins the sweep and stops it once so many lines are there
 interrupt() {
+    set -m # a child of a script that has no jobs ignores SIGINT, and so would the sweep
     "$attnrun" "${many[@]}" --json "$2" >out 2>err </dev/null &
     local child=$! turns=0
+    set +m
     while [ "$(cat "$2" 2>/dev/null | wc -l)" -lt "$3" ] && [ $((turns += 1)) -lt 600 ] && kill -0 $child 2>/dev/null; do
         sleep 0.05
     done
@@ -272,6 +379,24 @@ echo '{"a":1}' >odd.jsonl
 run 2 merge odd.jsonl;                                        says "no result of attnrun sweep"
 echo '{"sweep":"s","point":1,"points":2000000000}' >odd.jsonl
 run 2 merge odd.jsonl;                                        says "no result of attnrun sweep"
+for shard in 1/18446744073709551615 1/1000000 0/2 3/2 x; do
+    echo '{"sweep":"s","point":1,"points":2,"shard":"'$shard'"}' >odd.jsonl
+    run 2 merge odd.jsonl;                                    says "no result of attnrun sweep"
+done
+echo '{"sweep":"s","point":1,"points":100000,"shard":"1/100000"}' >odd.jsonl
+run 1 merge odd.jsonl;                                        says "points are missing: 2 to 100000"
+says "nothing is there of shard"
+check "not a list without end" test "$(wc -c <err)" -lt 1000
+sed 's/"disturbed":[01]/"disturbed":1/' shard1.jsonl >torn.jsonl
+sed 's/"disturbed":[01]/"disturbed":0/' shard2.jsonl shard3.jsonl >calm.jsonl
+run 0 merge torn.jsonl calm.jsonl
+prints '[0-9]\* +[0-9.]+ '
+prints '^\*: a disturbed machine: the median is above 1\.3 times the least'
+check "only those" test "$(grep -cE '^ +[0-9].*[0-9]\* ' out)" -eq "$(grep -c '"disturbed":1' torn.jsonl)"
+run 0 merge calm.jsonl torn.jsonl --csv -
+check "CSV has no star" test -z "$(grep -E '[0-9]\*' out)"
+run 1 merge calm.jsonl
+check "no star on a quiet machine" test -z "$(grep -E '[0-9]\*|^\*' out)"
 echo '{"sweep":"s","point":1,"points":1,"us":1}' >odd.jsonl
 run 0 merge odd.jsonl
 check "what a result lacks is empty" test -z "$(grep -F '(null)' out)"
@@ -285,43 +410,5 @@ prints ' cpu$|  cpu  '
 prints 'Other <b> CPU'
 run 1 merge f.jsonl
 prints '^ +1 +1 +failed'
-
-# ---- the page ----
-
-if command -v gnuplot >/dev/null; then
-    run 0 merge shard1.jsonl machine.jsonl shard3.jsonl --html page.html
-    for wanted in '<svg' '</html>' 'aria-sort' 'prefers-color-scheme: dark' 'name="viewport"' 'narrow' \
-        'does not divide' 'Other &lt;b&gt; CPU' 'multiply-adds of a call'; do
-        check "the page has $wanted" grep -qF -- "$wanted" page.html
-    done
-    check "machines apart: 2 groups of 6 plots" test "$(grep -c '<svg' page.html)" -eq 12
-    fetched='(src|href)="?https?:|url\((https?:|//)|@import|<link|<iframe|<img'
-    check "nothing is fetched" test -z "$(grep -Eo "$fetched" page.html)"
-    check "nothing foreign is markup" test -z "$(grep -F 'Other <b>' page.html)"
-    check "no id stands twice" test -z "$(grep -Eo " id=['\"][^'\"]*" page.html | sort | uniq -d)"
-    if command -v xmllint >/dev/null; then
-        check "well-formed" xmllint --noout --nonet <(sed '/<script>/,/<\/script>/d; 1d' page.html)
-    else
-        skip "well-formed page: no xmllint"
-    fi
-    # more values than colours: 66 points of other words
-    grep -h '"status":"ok"' shard?.jsonl | head -1 >one.jsonl
-    for i in $(seq 66); do
-        sed "s/\"point\":[0-9]*/\"point\":$i/; s/\"points\":[0-9]*/\"points\":66/; s/\"shard\":\"[^\"]*\"/\"shard\":\"1\/1\"/
-            s/\"shard_points\":[0-9]*/\"shard_points\":66/; s/\"width\":\"[^\"]*\"/\"width\":\"w$i\"/; s/\"id\":\"/&$i/" one.jsonl
-    done >many.jsonl
-    run 0 merge many.jsonl --html many.html
-    check "a page says what it leaves out" grep -q 'show the first 64 values of width;' many.html
-    check "and its plots do" test "$(sed '/id="table"/,$d' many.html | grep -c 'w65')" -eq 0
-    check "and its table does not" test "$(sed '1,/id="table"/d' many.html | grep -c 'w66')" -gt 0
-    run 0 "${whole[@]}" --html sweep.html
-    check "a sweep's page" grep -q '</html>' sweep.html
-    run 0 sweep small.layer --vary isa=scalar --html one.html --seconds 0.001
-    check "a point without a number on its axis" grep -q '</html>' one.html
-    run 2 sweep small.layer --vary h=3,5 "${quick[@]}" --html none.html
-    check "no plot of nothing" test "$(grep -c '<svg' none.html)" -eq 0
-else
-    skip "the page: no gnuplot"
-fi
 
 tally

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include <fenv.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -323,7 +325,8 @@ static void test_non_finite_reference(void **state)
     unmake(&s);
 }
 
-/* Where f32 overflows on the way, nothing is promised; elsewhere everything still is. */
+/* Where f32 overflows on the way, numbers that are not finite are not compared, and are counted; the others lie in the
+ * hull of the values. Elsewhere everything is promised still. */
 static void test_overflow(void **state)
 {
     (void)state;
@@ -334,12 +337,247 @@ static void test_overflow(void **state)
         x[30 * D + c] = 1e30f;
     bound(&s);
     answer(&s);
+    struct comparison c = compare(&s, GATE_WORST | GATE_DRAWN);
+    assert_true(c.misses == 0 && c.unbounded == 0);
     s.y[30 * D] = NAN;
     s.attn[30 * N] = NAN;
-    assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+    c = compare(&s, GATE_WORST | GATE_DRAWN);
+    assert_true(c.misses == 0 && c.unbounded == 2);
     s.y[29 * D] = NAN;
     assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 1);
+    answer(&s);
+    s.attn[30 * N + 3] = 1.5f;
+    s.y[30 * D + 1] = 1e34f; /* the values are of 1e30 */
+    c = compare(&s, GATE_WORST);
+    assert_true(c.misses == 2 && c.unbounded == 0);
+    for (size_t j = 0; j <= 30; j++) { /* which key has won is open too */
+        const double a = s.reference.attn[30 * N + j];
+        assert_true(s.bounds.attn_worst[30 * N + j] >= fmax(a, 1 - a));
+    }
     unmake(&s);
+}
+
+static void multiply(struct subject *s, enum layer_tensor tensor, float by)
+{
+    for (size_t at = 0; at < inputs_count(s->layer, &s->in, tensor); at++)
+        ((float *)s->in.tensor[tensor])[at] *= by;
+}
+
+/* Sums that overflow although what is made of them would not; and the last of all, half of whose elements do. */
+static void test_overflow_of_each_sum(void **state)
+{
+    (void)state;
+    static const struct { enum layer_tensor large, small; } cases[] = {
+        {TENSOR_W_Q, TENSOR_W_K}, {TENSOR_W_K, TENSOR_W_Q}, {TENSOR_W_V, TENSOR_W_O}, {TENSOR_W_O, TENSOR_COUNT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct subject s;
+        make(&s, plain, 13);
+        multiply(&s, cases[i].large, 3e38f);
+        if (cases[i].small != TENSOR_COUNT)
+            multiply(&s, cases[i].small, 1e-30f);
+        bound(&s);
+        for (size_t at = 0; at < 2 * N * D; at++) {
+            s.y[at] = NAN;
+            assert_true(s.bounds.y_open[at] == 0 || !isfinite(s.bounds.y_drawn[at]));
+        }
+        struct comparison c = {0};
+        compare_y(&c, s.layer, &s.in, &s.reference, &s.bounds, s.y, GATE_WORST | GATE_DRAWN);
+        if (c.unbounded < c.elements / (cases[i].small == TENSOR_COUNT ? 2 : 1) || c.unbounded + c.misses != c.elements)
+            fail_msg("case %zu: %zu of %zu are without bound, %zu miss", i, c.unbounded, c.elements, c.misses);
+        unmake(&s);
+    }
+}
+
+/* ---- masks of -FLT_MAX ----------------------------------------------------------------------------------------- */
+
+static const char additive[] = "d_model = 24\nh = 3\nseq_len = 40\nscores = true\nmask = additive\n";
+
+/* Where some key is left, a row at -FLT_MAX is held to the gate; where none is, to the hull of the values. */
+static void test_lowest_mask(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, additive, 8);
+    float *mask = s.in.tensor[TENSOR_MASK_ADD];
+    for (size_t at = 0; at < s.in.mask_batch[TENSOR_MASK_ADD] * s.in.mask_h[TENSOR_MASK_ADD] * N * N; at++)
+        mask[at] = at / N % N == 5 || at % N > 20 ? -FLT_MAX : 0;
+    bound(&s);
+    answer(&s);
+    struct comparison c = compare(&s, GATE_WORST | GATE_DRAWN);
+    assert_true(c.misses == 0 && c.unbounded == 0);
+    assert_int_equal(c.gated, c.elements - 2 * D - 2 * H * N); /* all but query 5's */
+    for (size_t t = 5; t < 7; t++) {
+        static const float bad[] = {NAN, INFINITY, 12345};
+        for (size_t v = 0; v < 3; v++) {
+            s.y[t * D + 3] = bad[v];
+            s.attn[t * N + 30] = bad[v];
+            c = compare(&s, GATE_WORST);
+            assert_true(c.misses == 2 && c.unbounded == 0);
+            answer(&s);
+        }
+    }
+    s.y[6 * D] += 1e-4f;
+    s.attn[6 * N + 30] = 0x1p-90f; /* what -FLT_MAX leaves of a weight */
+    assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 2);
+    unmake(&s);
+}
+
+/* Below -FLT_MAX log(2) all masks are one in base 2. */
+static void test_clamped_masks(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, additive, 8);
+    float *mask = s.in.tensor[TENSOR_MASK_ADD];
+    for (size_t j = 0; j < N; j++)
+        mask[j] = j == 7 ? -2.4e38f : j < 20 ? -FLT_MAX : -INFINITY;
+    bound(&s);
+    answer(&s);
+    assert_true(s.reference.attn[7] == 1);
+    for (size_t j = 0; j < 20; j++)
+        s.attn[j] = 0.05f;
+    struct comparison c = compare(&s, GATE_WORST);
+    assert_true(c.misses == 0 && c.unbounded == 0);
+    unmake(&s);
+}
+
+/* The hull is no wider than the farthest value: a row at -1e9 has the weights that it likes, but one of these sums. */
+static void test_hull(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, "d_model = 24\nh = 3\nseq_len = 40\nw_o = none\nw_v = identity\nd_k = 8\nmask = additive\n", 9);
+    float *mask = s.in.tensor[TENSOR_MASK_ADD];
+    for (size_t j = 0; j < N; j++)
+        mask[5 * N + j] = -1e9f;
+    bound(&s);
+    const float *x = s.in.tensor[TENSOR_X];
+    for (size_t c = 0; c < D; c++) { /* head 0 */
+        double far = 0;
+        const double z = s.reference.y[5 * 3 * D + c];
+        for (size_t j = 0; j < N; j++)
+            far = fmax(far, fabs(x[j * D + c] - z));
+        assert_true(s.bounds.y_worst[5 * 3 * D + c] >= 0.5 * far && s.bounds.y_worst[5 * 3 * D + c] <= far + 3e-5);
+    }
+    unmake(&s);
+}
+
+/* One of two keys is off by so much that either may take all; exponentials of both bounds are below double's range. */
+static void test_weights_far_apart(void **state)
+{
+    (void)state;
+    struct subject s = {.layer = layer_of("d_model = 2\nh = 1\nseq_len = 2\nscale = 1\nw_v = identity\nw_o = none\n"
+                                          "mask = additive\nscores = true\n")};
+    struct diag diag = {0};
+    const struct inputs_draw draw = {.seed = 1, .batch = 1, .n = 2, .m = 2};
+    assert_true(inputs_draw(&s.in, s.layer, &draw, &diag));
+    memcpy(s.in.tensor[TENSOR_X], (const float[]){1e7f, 1e7f, 0, 0}, 4 * sizeof(float));
+    memcpy(s.in.tensor[TENSOR_W_Q], (const float[]){1, 0, 0, 1}, 4 * sizeof(float));
+    memcpy(s.in.tensor[TENSOR_W_K], (const float[]){1, 0, 0, -1}, 4 * sizeof(float)); /* q_0 k_0 = 1e14 - 1e14 */
+    memcpy(s.in.tensor[TENSOR_MASK_ADD], (const float[]){0, -1000, 0, 0}, 4 * sizeof(float));
+    bound(&s);
+    assert_true(s.reference.attn[0] == 1 && s.reference.attn[1] == 0);
+    assert_true(s.bounds.attn_worst[0] > 0.99 && s.bounds.attn_worst[1] > 0.99);
+    unmake(&s);
+}
+
+/* q b_K is the same for all keys; where it is so large that the reference's double loses what tells them apart, a
+ * kernel with folded scores, which leaves it out, is right and the reference is not. */
+static void test_large_key_bias(void **state)
+{
+    (void)state;
+    struct subject s;
+    make(&s, plain, 10);
+    struct diag diag = {0};
+    for (size_t c = 0; c < D; c++)
+        ((float *)s.in.tensor[TENSOR_B_K])[c] = 1e25f;
+    assert_true(bounds_compute(&s.reference, &s.bounds, s.layer, &s.in, (struct folds){.scores = true}, true, &diag));
+    assert_true(s.bounds.attn_worst[10 * N] > 0.5);
+    unmake(&s);
+}
+
+/* ---- modes of the caller's --------------------------------------------------------------------------------------- */
+
+/* Rounding upward changes neither the reference nor the bounds, and stays as it was. */
+static void test_rounding_of_the_caller(void **state)
+{
+    (void)state;
+    struct subject s, up;
+    make(&s, plain, 11);
+    make(&up, plain, 11);
+    bound(&s);
+    fesetround(FE_UPWARD);
+    bound(&up);
+    assert_int_equal(fegetround(), FE_UPWARD);
+    fesetround(FE_TONEAREST);
+    assert_memory_equal(s.reference.y, up.reference.y, 2 * N * D * sizeof(double));
+    assert_memory_equal(s.bounds.y_worst, up.bounds.y_worst, 2 * N * D * sizeof(double));
+    unmake(&s);
+    unmake(&up);
+}
+
+/* FTZ and DAZ, where this is known; returns whether it is. */
+static bool flush(bool on)
+{
+#ifdef __SSE2__
+    const unsigned flags = 0x8040;
+    __builtin_ia32_ldmxcsr(on ? __builtin_ia32_stmxcsr() | flags : __builtin_ia32_stmxcsr() & ~flags);
+    return true;
+#else
+    (void)on;
+    return false;
+#endif
+}
+
+/* Factors of the tensors. */
+struct flushing {
+    float x, w_v, w_o;
+};
+
+/* Scores are 0, and there is no bias: only values count. */
+static void flushing_case(struct subject *s, const struct flushing *factors)
+{
+    static const enum layer_tensor zero[] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_B_V, TENSOR_B_O};
+    for (size_t t = 0; t < sizeof zero / sizeof *zero; t++)
+        multiply(s, zero[t], 0);
+    multiply(s, TENSOR_X, factors->x);
+    multiply(s, TENSOR_W_V, factors->w_v);
+    multiply(s, TENSOR_W_O, factors->w_o);
+}
+
+/* Operands, or products, so small that f32 loses them, and others so large that it shows: within the bound of a machine
+ * that flushes, and not within that of one that does not. */
+static void test_flushing(void **state)
+{
+    (void)state;
+    static const struct flushing cases[] = {
+        {1e-37f, 0.1f, 1e37f}, {1e20f, 1e-39f, 1e18f}, {1e19f, 1e18f, 1e-39f}, {1e-20f, 1e-19f, 1e37f},
+    };
+    if (!flush(false))
+        skip();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct subject s, kept;
+        make(&s, plain, 12);
+        make(&kept, plain, 12);
+        flushing_case(&s, &cases[i]);
+        flushing_case(&kept, &cases[i]);
+        bound(&kept);
+        flush(true);
+        bound(&s);
+        naive_layer(&s, SOUND);
+        struct comparison c = compare(&s, GATE_WORST | GATE_DRAWN);
+        flush(false);
+        assert_memory_equal(s.reference.y, kept.reference.y, 2 * N * D * sizeof(double));
+        if (c.misses > 0 || c.unbounded > 0)
+            fail_msg("case %zu: %zu misses, %g of the worst case", i, c.misses, c.worst_ratio);
+        memcpy(kept.y, s.y, 2 * N * D * sizeof(float));
+        memcpy(kept.attn, s.attn, 2 * H * N * N * sizeof(float));
+        c = compare(&kept, GATE_WORST);
+        assert_true(c.misses > 0 && c.worst_ratio > 2);
+        unmake(&s);
+        unmake(&kept);
+    }
 }
 
 static void test_rows_that_see_nothing(void **state)
@@ -368,6 +606,14 @@ int main(void)
         cmocka_unit_test(test_shown_error),
         cmocka_unit_test(test_non_finite_reference),
         cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_overflow_of_each_sum),
+        cmocka_unit_test(test_clamped_masks),
+        cmocka_unit_test(test_lowest_mask),
+        cmocka_unit_test(test_hull),
+        cmocka_unit_test(test_weights_far_apart),
+        cmocka_unit_test(test_large_key_bias),
+        cmocka_unit_test(test_rounding_of_the_caller),
+        cmocka_unit_test(test_flushing),
         cmocka_unit_test(test_rows_that_see_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The emitted pair by compilers old and new, at every level, as three standards, with and without LTO: no warning, and every
-# instruction set of the machine right and true to its promises, as attnrun check sees it. Parts of -ffast-math are refused,
-# or, where clang tells of them by no macro, do no harm; flush-to-zero modes do none either. tcc gets the scalar kernel.
+# The emitted pair by compilers old and new, at every level, in their own dialect and three standards, with and without LTO:
+# no warning, and every instruction set of the machine right and true to its promises, as attnrun check sees it. Parts of
+# -ffast-math are refused, or, where clang tells of them by no macro, do no harm; flush-to-zero modes do none either. Scalar
+# code has the same bits where floats are carried in a wider format (x87). tcc gets the scalar kernel.
 # valgrind finds no use of what was never written, nor any access outside. Left out on purpose: what test_emitted.sh asks of
 # one gcc and one clang: symbols, headers as C++, sanitizers.
 #
@@ -33,10 +34,27 @@ one_check() { check "$1" "$4 $strict" "$2" "$3"; }
 
 one_plain() { check "$1" "$4" "$2" "$3"; }
 
+# Scalar y is the same, bit for bit, as without the flags.
+one_bits() {
+    emit "$2" "$3" --isa scalar >"$log" 2>&1 && driver "$1" "$2" -DALONE -O1 -std=c11 && "$place/driver" >"$place.expected" &&
+        driver "$1" "$2" -DALONE "$4" && "$place/driver" >"$log" 2>&1 && grep -q '^scalar ' "$log" && cmp "$place.expected" "$log"
+}
+
 # tcc has no intrinsics: scalar, and no other
 one_scalar() { check "$1" "$4" "$2" "$3" && [ "$(grep -c '^ok' "$log")" -eq 1 ] && grep -q '^ok.* scalar ' "$log"; }
 
-emit() { mkdir "$place" && "$ATTNGEN" --size "$2" -o "$place" "$root/$1.layer"; }
+emit() { # SPEC SIZE OPTION…
+    mkdir "$place" && "$ATTNGEN" --size "$2" -o "$place" "$root/$1.layer" ${3:+"$3" "$4"}
+}
+
+# The program that tests/emitted_driver.c makes of the pair
+driver() { # COMPILER SPEC FLAG…
+    compiler=$1 name=$(basename "$2")
+    shift 2
+    # shellcheck disable=SC2048,SC2086 # flags are words
+    "$compiler" $* -I"$place" -DNAME="$name" -DPREFIX="$(echo "$name" | tr '[:lower:]' '[:upper:]')" \
+        -DHEADER="\"$name.h\"" -o "$place/driver" "$root/tests/emitted_driver.c" "$place/$name.c" >"$log" 2>&1
+}
 
 one_refused() {
     name=$(basename "$2")
@@ -45,13 +63,8 @@ one_refused() {
     ! "$1" -std=c11 $4 -fsyntax-only "$place/$name.c" >"$log" 2>&1 && grep -q 'needs IEEE arithmetic' "$log"
 }
 
-# The program that tests/emitted_driver.c makes of the pair
 one_valgrind() {
-    name=$(basename "$2") prefix=$(basename "$2" | tr '[:lower:]' '[:upper:]')
-    # shellcheck disable=SC2086
-    emit "$2" "$3" >"$log" 2>&1 &&
-        "$1" -std=c11 $4 -I"$place" -DALONE -DNAME="$name" -DPREFIX="$prefix" -DHEADER="\"$name.h\"" -o "$place/driver" \
-            "$root/tests/emitted_driver.c" "$place/$name.c" >"$log" 2>&1 &&
+    emit "$2" "$3" >"$log" 2>&1 && driver "$1" "$2" -DALONE -std=c11 "$4" &&
         valgrind -q --error-exitcode=9 --track-origins=yes "$place/driver" >"$log" 2>&1 && grep -q '^scalar ' "$log"
 }
 
@@ -108,25 +121,27 @@ matrix() { # COMPILER
     makes "$1" -flto && lto=-flto || skip "$1 -flto: it makes no shared object so here"
     for level in -O0 -O2 -O3 -Os; do
         if [ "$all" ]; then
-            for standard in c11 c17 c2x; do
+            for dialect in '' -std=c11 -std=c17 -std=c2x; do
                 for link in -fno-lto $lto; do
-                    job check "$1" examples/tiny fast $level -std=$standard $link
-                    job check "$1" tests/vectors/every_mask fast $level -std=$standard $link
-                    job check "$1" tests/vectors/conv_cross_padding small $level -std=$standard $link
+                    job check "$1" examples/tiny fast $level $dialect $link
+                    job check "$1" tests/vectors/every_mask fast $level $dialect $link
+                    job check "$1" tests/vectors/conv_cross_padding small $level $dialect $link
                 done
             done
         else
             turn=$((turn + 1))
-            # shellcheck disable=SC2086 # words
-            set -- "$1" c11 c17 c2x
-            shift_by=$((turn % 3 + 2))
-            eval "standard=\${$shift_by}"
+            case $(((turn + turn / 4) % 4)) in # each level meets another one by each compiler
+            0) dialect= ;;
+            1) dialect=-std=c11 ;;
+            2) dialect=-std=c17 ;;
+            3) dialect=-std=c2x ;;
+            esac
             link=-fno-lto
             [ $((turn % 2)) -eq 0 ] && link=${lto:--fno-lto}
             if [ $((turn % 4)) -lt 2 ]; then
-                job check "$1" examples/tiny fast $level -std=$standard $link
+                job check "$1" examples/tiny fast $level $dialect $link
             else
-                job check "$1" tests/vectors/every_mask small $level -std=$standard $link
+                job check "$1" tests/vectors/every_mask small $level $dialect $link
             fi
         fi
     done
@@ -145,12 +160,30 @@ fast_math() { # COMPILER
     done
 }
 
+# Floats in x87 registers, which are wider: gcc's own dialect lets them stay so. clang has that choice on i686 alone, which
+# test_targets.sh has.
+x87() { # COMPILER
+    case $1 in *clang*) return ;; esac
+    makes "$1" -mfpmath=387 || { skip "$1 -mfpmath=387: not an x86 machine"; return; }
+    job check "$1" tests/vectors/every_mask small -O2 -mfpmath=387
+    job bits "$1" examples/tiny fast -O2 -mfpmath=387
+    if [ "$all" ]; then
+        for spec in examples/tiny tests/vectors/every_mask tests/vectors/conv_cross_padding; do
+            for flags in -O0 -O3 "-O2 -std=c11" "-O2 -mfma"; do
+                job bits "$1" $spec small $flags -mfpmath=387
+            done
+            job bits "$1" $spec fast -O2 -mfpmath=both
+        done
+    fi
+}
+
 all=
 [ "$1" = all ] && all=yes
 for cc in ${COMPILERS:-gcc-11 gcc-12 clang-14 clang-19}; do
     is_here "$cc" || continue
     matrix "$cc"
     fast_math "$cc"
+    x87 "$cc"
 done
 
 cc=${CC:-gcc}

@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The emitted pair as a compiler, a linker and a user's program meet it: no warnings, no symbols but its own, nothing
-# from libc but memcpy and memset, no mutable state, -ffast-math refused, the header good for C++, several pairs in one
-# program, threads that change no bit, nothing for ASan, UBSan and TSan to say, and ASan seeing a read behind x. Left out
-# on purpose: whether the numbers are right; attnrun's reference knows, and the vectors, the sweep and the mutants ask it.
+# from libc but memcpy and memset, no mutable state, -ffast-math refused, the header good for C++, a .c and a .h of two runs
+# refused, several pairs in one program, threads that change no bit, nothing for ASan, UBSan, TSan and gcc's analyzer to
+# say, and ASan seeing a read behind x. Left out on purpose: whether the numbers are right; attnrun's reference knows, and
+# the vectors, the sweep and the mutants ask it.
 #
 #   tests/test_emitted.sh [KIND…]      ATTNGEN, ATTNRUN  CC=gcc  CLANG=clang  CXX=g++  JOBS=N
 #
-# KIND: warnings native refused symbols headers program other_machine short sanitized; all of them if not given.
+# KIND: warnings native refused torn note analyzed symbols headers program threads other_machine short sanitized; all of
+# them if not given.
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-build}
@@ -45,6 +47,57 @@ one_refused() {
     grep -q 'needs IEEE arithmetic' "$log" || fail "$1 with $2 fails for another reason than its #error"
 }
 
+# tiny.c of one run, tiny.h of another that differs by $1 alone, and a header that was written upon.
+one_torn() {
+    for pair in "ours $1" "$1 ours"; do
+        mkdir "$result.d"
+        cp "$work/torn/${pair% *}/tiny.c" "$work/torn/${pair#* }/tiny.h" "$result.d"
+        # shellcheck disable=SC2086
+        $2 -fsyntax-only "$result.d/tiny.c" >"$log" 2>&1 && fail "the .c and the .h of $pair compile together with $2"
+        grep -q 'error.*copy both files of one run' "$log" || fail "$2 does not say what is wrong with the pair of $pair"
+        rm -r "$result.d"
+    done
+    for edit in 's/_PACKED_BYTES TINY_SIZE(/&1/' 's/_SIZE(workers) \* /&1/' 's/_SEQ_LEN /&1/'; do
+        mkdir "$result.d"
+        cp "$work/torn/ours/tiny.c" "$result.d"
+        sed "$edit" "$work/torn/ours/tiny.h" >"$result.d/tiny.h"
+        cmp -s "$work/torn/ours/tiny.h" "$result.d/tiny.h" && fail "$edit fits nothing"
+        # shellcheck disable=SC2086
+        $2 -fsyntax-only "$result.d/tiny.c" >"$log" 2>&1 && fail "tiny.c compiles after $edit of tiny.h with $2"
+        grep -q 'assert' "$log" || fail "$2 says something else of $edit"
+        rm -r "$result.d"
+    done
+}
+
+# A .c that comes without its .h, as after a kill between the two, is no longer torn after the next run.
+one_mended() {
+    # shellcheck disable=SC2086
+    $2 -fsyntax-only "$work/torn/mended/tiny.c" >"$log" 2>&1 || fail "a pair made anew over a torn one"
+}
+
+# gcc for Windows gets no wide registers, and says so; who asks for what it has is not bothered.
+one_note() {
+    # shellcheck disable=SC2086
+    $2 $strict -D_WIN32 -fsyntax-only "$work/$1.c" >"$log" 2>&1 || fail "$1 with $2 -D_WIN32"
+    grep -q 'without avx2 and avx512.*PR54412' "$log" || fail "$2 -D_WIN32 does not say why there is no avx2"
+    # shellcheck disable=SC2086
+    $2 $strict -D_WIN32 -D"$(echo "$1" | tr '[:lower:]' '[:upper:]')"_ONLY_ISA=TINY_ISA_SCALAR -fsyntax-only "$work/$1.c" \
+        >"$log" 2>&1 && [ ! -s "$log" ] || fail "$2 -D_WIN32 for scalar alone says something"
+}
+
+one_analyzed() {
+    compile "analyzed/$1" "$2 $strict" || fail "$1 with $2 $strict"
+}
+
+# Any pair on threads, which take parts as they come
+one_threads() {
+    # shellcheck disable=SC2086
+    $2 -I"$work/threads" -DALONE -DWORKERS=4 -DNAME="$1" -DPREFIX="$(echo "$1" | tr '[:lower:]' '[:upper:]')" \
+        -DHEADER="\"$1.h\"" -o "$result.program" "$root/tests/emitted_driver.c" "$work/threads/$1.c" -lpthread >"$log" 2>&1 ||
+        fail "emitted_driver of $1 with $2"
+    "$result.program" >"$log" 2>&1 || fail "$1 on threads, built with $2"
+}
+
 # Exported: NAME_… only. Undefined: memcpy and memset. Writable data: none (position-independent code would put constant
 # pointers there).
 one_symbols() {
@@ -80,7 +133,7 @@ one_program() {
     "$result.program" >"$log" 2>&1 || fail "the program built with $2 ended with $?"
 }
 
-# A machine that is not x86: only the scalar code is there, and it compiles too (as far as clang can tell from here).
+# Another machine or system: what it has of the sets compiles there (as far as clang can tell from here).
 one_other_machine() {
     compile "$1" "$2 $strict -O1 -ffreestanding -nostdlibinc" || fail "$1 with $2"
 }
@@ -202,6 +255,56 @@ add_refused() {
     done
 }
 
+emit_torn() { # FOLDER OPTION…
+    folder=$1
+    shift
+    "$ATTNGEN" -o "$work/torn/$folder" "$@" "$root/examples/tiny.layer" || exit 1
+}
+
+add_torn() {
+    emit_torn ours
+    emit_torn heads --set h=2
+    emit_torn plan --set plan.query_vecs=1
+    emit_torn sets --isa scalar
+    emit_torn mended --set h=2
+    cp "$work/torn/ours/tiny.c" "$work/torn/mended"
+    emit_torn mended
+    for cc in $compilers; do
+        for other in heads plan sets; do job torn $other "$cc"; done
+    done
+    job mended all "${CC:-gcc}"
+}
+
+add_note() {
+    case ${CC:-gcc} in
+    *gcc*) [ "$(uname -m)" = x86_64 ] && job note tiny "${CC:-gcc}" || skip "what gcc for Windows says: not an x86-64 machine" ;;
+    *) skip "what gcc for Windows says: ${CC:-gcc} is none" ;;
+    esac
+}
+
+# At -O0, where it follows the text, and one small layer: it takes its time.
+add_analyzed() {
+    echo 'int main(void) { return 0; }' >"$work/probe.c"
+    if ! "${CC:-gcc}" -fanalyzer -o "$work/probe" "$work/probe.c" 2>/dev/null; then
+        skip "analyzed: ${CC:-gcc} has no -fanalyzer"
+        return
+    fi
+    "$ATTNGEN" --isa scalar --size small -o "$work/analyzed" "$root/examples/tiny.layer" || exit 1
+    job analyzed tiny "${CC:-gcc}" -O0 -fanalyzer
+}
+
+add_threads() {
+    if ! runs_with "${CC:-gcc}" -fsanitize=thread; then
+        skip "threads under ThreadSanitizer: ${CC:-gcc} cannot build such programs here"
+        return
+    fi
+    for name in every_mask conv_cross_padding grouped_cross split_wide_out_in; do
+        "$ATTNGEN" --isa avx2,neon --size small --set plan.group_rows=8 --set plan.z_layout=rows -o "$work/threads" \
+            "$root/tests/vectors/$name.layer" || exit 1
+        job threads $name "${CC:-gcc}" -O1 -g -fsanitize=thread
+    done
+}
+
 add_symbols() {
     for cc in $compilers; do
         for level in -O2 -Os; do
@@ -230,8 +333,9 @@ add_other_machine() {
     for cc in $compilers; do
         case $cc in
         *clang*) for name in $few; do
-                     for target in aarch64 i686 riscv64; do
-                         job other_machine "$name" "$cc" "--target=$target-linux-gnu"
+                     for target in aarch64-linux-gnu i686-linux-gnu riscv64-linux-gnu x86_64-w64-mingw32 \
+                         x86_64-apple-macos11 arm64-apple-macos11; do
+                         job other_machine "$name" "$cc" "--target=$target"
                      done
                  done ;;
         esac
@@ -288,7 +392,7 @@ add_sanitized() {
 }
 
 # shellcheck disable=SC2048 # words
-for kind in ${*:-warnings native refused symbols headers program other_machine short sanitized}; do
+for kind in ${*:-warnings native refused torn note analyzed symbols headers program threads other_machine short sanitized}; do
     "add_$kind"
 done
 

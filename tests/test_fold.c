@@ -193,7 +193,7 @@ static bool check_head(void *context, const struct reference *reference, const s
     const size_t rows = reference->z_rows.count;
     const size_t offset = plain->b * reference->y_rows.count * (size_t)a->layer->d_out;
     struct folded f;
-    assert_true(folded_make(&f, a->layer, a->folds, rows, a->in->m));
+    assert_true(folded_make(&f, a->layer, a->folds, rows, a->in->m, 0));
     folded_see(&f, plain, rows);
     assert_int_equal(f.folds.values, a->folds.values && !a->layer->identity && a->layer->w_o != W_O_NONE);
     if (f.folds.scores)

@@ -86,8 +86,14 @@ check "the same command gives the same bytes" cmp all.svg again.svg
 check "readable by all whom the umask lets" test "$(stat -c %a all.svg)" = "$(printf %o $((0666 & ~0$(umask))))"
 run 0 "${grouped[@]}" -o one.svg --isa scalar --head 4 --sequence 1 --scale linear
 run 0 "${grouped[@]}" -o off.svg --isa scalar --set scores=false --scale log
-{ printf "<&>\"'%%d\\\\n\$x{/:Bold b}_i^2\nÄther\n\n注意\nabcdefghijklmnopqrstuvwxyz\n"; seq 6 19; } >labels
+{ printf "<&>\"'%%d\\\\n\$x{/:Bold b}_i^2\nÄther\n\n注意\nabcdefghijklmnopqrstuvwxyz\n"
+  printf '%s\n' "don't" "'" "'""'" "'both'" '`:>ran`' "x'y"; seq 12 19; } >labels
 run 0 "${grouped[@]}" -o labels.svg --isa scalar --labels labels --head 0
+check "no command in a label is run" test ! -e ran
+mkdir "it's \`:>ran\`"
+TMPDIR="$work/it's \`:>ran\`" run 0 "${grouped[@]}" -o quoted.svg --isa scalar --labels labels --head 0
+check "the same from such a folder" cmp quoted.svg labels.svg
+check "no command in a path is run" test ! -e ran
 run 0 "${padded[@]}" -o padded.svg --isa scalar --sequence 1 --scale linear
 mapfile -t seen < <(vector nonfinite_seen)
 run 0 "${seen[@]}" -o seen.svg --isa scalar

@@ -225,8 +225,8 @@ static void test_legal(void **state)
         BASE "mask = window+no_self\nwindow_left = 0\nwindow_right = 0\n",           /* sees nothing, and may */
         BASE "mask = causal+window\nwindow_right = 2147483647\n",
         BASE "w_o = conv\nconv_width = 100\n",
-        BASE "scale = 0\n", BASE "scale = -1\n", BASE "scale = 0x1p-3\n", BASE "scale = 1e-400\n",
-        BASE "scale = 2.35e38\n", BASE "scale = -2.3586e38\n",
+        BASE "scale = 0\n", BASE "scale = -1\n", BASE "scale = 0x1p-3\n", BASE "scale = 0e-400\n",
+        BASE "scale = 2.35e38\n", BASE "scale = -2.3586e38\n", BASE "scale = 8.15e-39\n", BASE "scale = -8.148e-39\n",
         "d_model = 536870912\nh = 1\nseq_len = 1\n",
         "d_model = 0064\nh = 4\nseq_len = 32\n",
     };

@@ -55,7 +55,7 @@ check "the list of instruction sets: $isas" test -n "$isas"
 # ---- the block ----
 
 "$attngen" -o . "$spec" >/dev/null || exit 3
-objects="$build/runtime/tensors.o $build/runtime/process.o $build/runtime/clock.o $build/gen/diag.o"
+objects="$build/runtime/tensors.o $build/runtime/process.o $build/runtime/clock.o $build/gen/filekind.o $build/gen/diag.o $build/gen/system.o"
 # objects of a build with SANITIZE need its libraries
 nm $build/gen/diag.o | grep -q __asan && objects="$objects -fsanitize=address,undefined"
 upper=$(echo $name | tr a-z A-Z)
@@ -90,6 +90,43 @@ PROGRAM
 done
 
 check "scalar ran" grep -qx "scalar: the same bits" programs
+
+# ---- several sets in one file: the best that the machine has, and an error where it has none ----
+
+nehalem=(qemu-x86_64 -cpu Nehalem)
+takes() { # WHAT PROGRAM…: prints that line
+    local what=$1 said
+    shift
+    said=$("$@" all.safetensors 2>&1)
+    check "$* says $what, not $said" test "$said" = "$what"
+}
+best=scalar
+[ "$(./c-avx2 all.safetensors)" = "avx2: the same bits" ] && best=avx2
+for format in c S; do
+    check "packs for two sets" pack "$spec" --weights w.safetensors --isa avx2,scalar -o two.$format
+    check "and says how much that is" grep -q "^packed for scalar,avx2: two.* $((2 * $(stat -c %s scalar.bin))) bytes as" out
+    check "a program with both" program "two-$format" two two.$format $name.o
+    takes "$best: the same bits" "./two-$format"
+done
+check "the blob is the two blocks" test "$(stat -c %s two.bin)" -eq $((2 * $(stat -c %s scalar.bin)))
+check "packs for every set" pack "$spec" --weights w.safetensors --isa all -o all.S
+check "a program with all" program all all all.S $name.o
+check "packs for this kind of machine" pack "$spec" --weights w.safetensors --isa auto -o auto.S
+check "a program with those" program auto auto auto.S $name.o
+check "that takes as good a set as the one with all: $(./auto all.safetensors)" \
+    eval '[ "$(./auto all.safetensors)" = "$(./all all.safetensors)" ] && ./auto all.safetensors'
+if [ "$(uname -m)" != x86_64 ]; then
+    skip "a CPU without AVX2: this machine is no x86-64"
+elif ! "${nehalem[@]}" /bin/true 2>/dev/null; then
+    skip "a CPU without AVX2: no qemu-x86_64 that knows Nehalem"
+else
+    refused="refused: this file or this machine lacks the instruction set"
+    takes "$refused" "${nehalem[@]}" ./c-avx2
+    takes "$refused" "${nehalem[@]}" ./c-avx512
+    takes "scalar: the same bits" "${nehalem[@]}" ./two-c
+    takes "scalar: the same bits" "${nehalem[@]}" ./auto
+fi
+takes "refused: this file or this machine lacks the instruction set" ./c-rvv
 check "a program with the blob of scalar" program s-scalar scalar scalar.S $name.o
 check "the blob of scalar is what NAME_pack makes" ./s-scalar all.safetensors
 arm=aarch64-linux-gnu-gcc
@@ -98,7 +135,7 @@ if ! command -v $arm >/dev/null || ! $arm -print-file-name=libc.so | grep -q / |
     skip "no $arm with a libc, or no qemu-aarch64"
 else
     check "a program with the array of neon for AArch64" eval \
-        '(CC=$arm objects="-static $root/runtime/tensors.c $root/runtime/process.c $root/runtime/clock.c $root/gen/diag.c"
+        '(CC=$arm objects="-static $root/runtime/tensors.c $root/runtime/process.c $root/runtime/clock.c $root/gen/filekind.c $root/gen/diag.c $root/gen/system.c"
           program arm neon neon.c $name.c)'
     check "the block of neon, packed here, is what NAME_pack makes there" qemu-aarch64 ./arm all.safetensors
     check "neon ran" eval 'qemu-aarch64 ./arm all.safetensors | grep -qx "neon: the same bits"'
@@ -190,9 +227,12 @@ for layout in out_in in_out; do
     check "and by a kernel" env CFLAGS=-O0 "$attnrun" run --set weight_layout=$layout "$spec" --isa scalar \
         --in call.safetensors --weights mha.safetensors
 done
-check "run with weights in both files is refused" eval \
-    '! "$attnrun" run "$spec" --in all.safetensors --weights mha.safetensors --reference 2>err &&
-     grep -q "gives it too" err'
+# a sample with weights of its own, here the wrong ones: those of --weights are taken
+"$recast" "$root/tests/vectors/$name.safetensors" wrong.safetensors F32 x=x y=y attn=attn w_q=w_k w_k=w_q w_v=w_o w_o=w_v \
+    b_q=b_k b_k=b_q b_v=b_o b_o=b_v
+check "run with wrong weights in the sample misses" eval \
+    '"$attnrun" run "$spec" --in wrong.safetensors --reference >out; test $? -eq 1'
+check "and with --weights it does not" "$attnrun" run "$spec" --in wrong.safetensors --weights mha.safetensors --reference
 check "run with no weights is refused" eval '! "$attnrun" run "$spec" --in call.safetensors --reference 2>err'
 
 # ---- what is refused ----
@@ -202,9 +242,11 @@ w="--weights $work/w.safetensors"
 {
 refused 2 "pack needs --weights" "$spec" --isa scalar
 refused 2 "pack needs --isa" "$spec" $w
-for isa in mmx all auto avx2,scalar; do
-    refused 2 "\"$isa\" is no instruction set, and a block is for one; write one of scalar, " "$spec" $w --isa $isa
+for isa in mmx auto,avx2 avx2,all; do
+    refused 2 "unknown instruction set '" "$spec" $w --isa $isa
 done
+refused 2 "'avx2' is given twice" "$spec" $w --isa avx2,scalar,avx2
+refused 2 "an empty name in the list" "$spec" $w --isa scalar,
 refused 2 "ends in none of" "$spec" $w --isa scalar -o block.o
 refused 2 "is no name for --format c" "$spec" $w --isa scalar -o block.S --format c
 refused 2 "there is no format \"elf\"" "$spec" $w --isa scalar --format elf
@@ -218,6 +260,26 @@ refused 2 "needs one spec" $w --isa scalar
 refused 3 "cannot be written" "$spec" $w --isa scalar -o nowhere/at/all.c
 }
 refused 3 "cannot be read" "$spec" --isa scalar --weights nothing.safetensors
+refused 3 "is a directory; the path of a safetensors file is needed" "$spec" --isa scalar --weights "$work"
+mkfifo pipe
+refused 3 "is no file that can be read at any place" "$spec" --isa scalar --weights "$work/pipe"
+
+# files of another kind: named for what they are
+other() { # NAME WHAT: as weights, as the input of a call, as a spec for both programs
+    local file=$work/$1 what=$2
+    refused 2 "$1: error: is $what; " "$spec" --isa scalar --weights "$file"
+    refused 2 "$1: error: is $what; a spec is text " "$file" --isa scalar --weights "$work/w.safetensors"
+    ends 2 "$attnrun" run "$spec" --in "$file"
+    check "run --in $1: $(cat err)" grep -qF "$1: error: is $what; " err
+    ends 2 "$attngen" --explain "$file"
+    check "attngen $1: $(cat err)" grep -qF "$1: error: is $what; a spec is text " err
+}
+printf '{\n  "architectures": ["BertModel"],\n  "hidden_size": 384\n}\n' >config.json
+printf 'PK\3\4\0\0\10\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\30\0\22\0pytorch_model/data.pklFB' >pytorch_model.bin
+printf '\10\10\22\7pytorch\32\0052.1.0:\307\1' >model.onnx
+other config.json "a model's configuration (JSON)"
+other pytorch_model.bin "a PyTorch checkpoint (a pickle, .bin or .pt)"
+other model.onnx "an ONNX model"
 "$recast" w.safetensors bad.safetensors F32 w_q=w_q
 refused 2 '"w_k" is missing' "$spec" --isa scalar --weights "$work/bad.safetensors"
 "$recast" w.safetensors bad.safetensors F32 q_proj.weight=w_q+w_q $(four {q,k,v,o}_proj | sed 's/q_proj.weight=w_q//')

@@ -76,6 +76,19 @@ static void what_is_written_is_read_back(void **state)
     record_free(&again);
 }
 
+static void nothing_is_an_object_too(void **state)
+{
+    const struct record nothing = {0};
+    struct record again;
+    (void)state;
+    char *line = record_json(&nothing);
+    assert_string_equal(line, "{}\n");
+    assert_null(record_parse(&again, line, strlen(line)));
+    assert_int_equal(again.count, 0);
+    record_free(&again);
+    free(line);
+}
+
 static void json_from_elsewhere_is_read(void **state)
 {
     static const char text[] = " { \"a\" : -1.5e+3 , \"b\":\"\\u00b5\\u20ac\\/\\b\" } ";
@@ -143,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_escaped),
         cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(nothing_is_an_object_too),
         cmocka_unit_test(json_from_elsewhere_is_read),
         cmocka_unit_test(numbers_are_those_of_json),
         cmocka_unit_test(what_is_no_object_is_refused),

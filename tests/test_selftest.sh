@@ -137,13 +137,13 @@ broken "a scale" tiny 's/#define QUERY_SCALE /&1.001f*/' "^tiny scalar: $element
 broken "a mask" every_mask 's/#define LOG2_E 1/&.01f*1/' "^every_mask scalar: (attn|y)(\[[0-9]+\]){3,4} is "
 broken "an error code" tiny 's/return TINY_ERROR_ALIGNMENT;/return TINY_OK;/' 'alignment is 0; expected 6$'
 broken "a part run twice" tiny '/phase % PHASES, part, worker);/s/part, worker/0, worker/' 'y.* run part by part is '
-broken "a wrong instruction set" tiny 's/return packer != NULL ? packer->id/return packer != NULL ? (tiny_isa_id)9/' \
+broken "a wrong instruction set" tiny 's/== TINY_OK ? block.packer->id/== TINY_OK ? (tiny_isa_id)9/' \
     'instruction set is 9; expected 1$'
 broken "an output past its end" tiny \
     '/^int tiny_forward/,/^}/s/    return TINY_OK;/    args->y[args->batch * args->n * TINY_D_OUT] = 0;\n&/' 'written outside the outputs$'
 broken "nothing written" tiny '/^int tiny_forward/,/^}/s/PHASES; phase/0 \&\& &/' "$element"
 broken "a refused call that writes" tiny \
-    '/^static int check_call/,/^}/s/return TINY_ERROR_PACKED;/{ args->y[5] = 0; & }/' 'refused wrote an output$'
+    '/^static int check_call/,/^}/s/return error ?/args->y[5] = error ? 0 : args->y[5]; &/' 'refused wrote an output$'
 broken "a length unchecked" every_mask 's/return EVERY_MASK_ERROR_LENGTH;/continue;/' \
     'length past the keys is 0; expected 4$'
 "$ATTNGEN" -o other --isa scalar --set h=8 "$root/examples/tiny.layer"

@@ -4,8 +4,8 @@
 # on the vectors of tests/vectors, whose answers came from elsewhere, and checked against the reference. attnrun itself is
 # cross-compiled for that, and starts the cross compiler on each pair; for WebAssembly, which can start nothing, the parts
 # that `attnrun run` is made of are linked with each pair (tests/wasi). What `attnrun selftest` writes here runs there
-# too, as it would on a board. Left out on purpose: x86; test_dispatch.sh and
-# test_vectors.sh are at home there. And time: an emulator has its own.
+# too, as it would on a board, in the compiler's own dialect; where attnrun is not at home, in vectors' place. Left out on
+# purpose: x86-64 with Linux; test_dispatch.sh and test_vectors.sh are at home there. And time: an emulator has its own.
 #
 #   tests/test_targets.sh [TARGET…]    BUILD=build  ATTNGEN  ATTNRUN  JOBS=N  EVERYTHING=1: all vectors and all examples
 #
@@ -23,8 +23,13 @@ clang="${CLANG19:-clang-19} -Wno-unused-command-line-argument" # -fuse-ld=lld, w
 arm=/usr/aarch64-linux-gnu riscv=/usr/riscv64-linux-gnu
 rvv_compiler="$clang --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld"
 wasm_compiler="$clang --target=wasm32-wasi -msimd128"
+x87_clang="$clang --target=i686-linux-gnu -march=i686 -mno-sse -fuse-ld=lld"
+mingw=x86_64-w64-mingw32 # clang looks for gcc's libraries, but not where Debian puts them
+mingw_clang="$clang --target=$mingw -L$(dirname "$($mingw-gcc -print-libgcc-file-name 2>/dev/null)")"
+zig=${ZIG:-zig} # of the PyPI package ziglang: ZIG=python-zig
 
-# name | sets that must be there | attnrun's build and compiler | compiler of the pairs | how programs are started
+# name | sets that must be there | attnrun's build and compiler; -: none | compiler of the pairs | how programs are started;
+# -: not at all
 targets="
 aarch64       | scalar neon         | aarch64-linux-gnu-gcc | aarch64-linux-gnu-gcc | qemu-aarch64 -L $arm
 aarch64-clang | scalar neon         | aarch64-linux-gnu-gcc | $clang --target=aarch64-linux-gnu -fuse-ld=lld | qemu-aarch64 -L $arm
@@ -32,13 +37,20 @@ riscv64       | scalar              | riscv64-linux-gnu-gcc | riscv64-linux-gnu-
 rvv-128       | scalar rvv          | riscv64-linux-gnu-gcc | $rvv_compiler         | qemu-riscv64 -cpu rv64,v=true,vlen=128 -L $riscv
 rvv-256       | scalar rvv          | riscv64-linux-gnu-gcc | $rvv_compiler         | qemu-riscv64 -cpu rv64,v=true,vlen=256 -L $riscv
 wasm          | scalar wasm_simd128 | $wasm_compiler        | $wasm_compiler        | node --no-warnings tests/wasi/run.mjs
+i686-x87      | scalar              | -                     | i686-linux-gnu-gcc -march=i686 | env
+i686-x87-clang | scalar             | -                     | $x87_clang            | env
+windows-gcc   | scalar              | -                     | $mingw-gcc            | wine
+windows-clang | scalar avx2         | -                     | $mingw_clang          | wine
+windows-zig   | scalar avx2         | -                     | $zig cc -target x86_64-windows-gnu | wine
+macos-zig     | scalar neon         | -                     | $zig cc -target aarch64-macos | -
+macos-x86-zig | scalar avx2         | -                     | $zig cc -target x86_64-macos | -
 "
 strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 # every kind of mask and scores, tails of vectors, a convolution, what is not finite
 few="every_mask conv_padding nonfinite_seen narrow_none"
 wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/wasi"
 # the linker takes what `attnrun run` needs of these; tests/wasi/main.c stands in for the others
-wasi_sources=$(printf '%s\n' runtime/*.c gen/layer.c gen/diag.c gen/isa.c | grep -Ev '/(attnrun|compile|process)\.c$')
+wasi_sources=$(printf '%s\n' runtime/*.c gen/layer.c gen/filekind.c gen/diag.c gen/isa.c gen/system.c | grep -Ev '/(attnrun|compile|process)\.c$')
 
 asan="-fsanitize=address,undefined -fno-sanitize-recover=all"
 ubsan="-fsanitize=undefined -fsanitize-undefined-trap-on-error" # needs no library
@@ -74,7 +86,7 @@ wasi_program() { # SPEC
     mkdir "$result.d"
     # shellcheck disable=SC2086 # flags are words
     "$ATTNGEN" --isa all -o "$result.d" "$1" && "$work/shim" "$name" >"$result.d/shim.c" &&
-        $compiler $wasi_flags -I"$result.d" -o "$result.wasm" "$result.d/shim.c" "$result.d/$name.c" tests/wasi/main.c \
+        $compiler $wasi_flags -I"$result.d" -o "$result.exe" "$result.d/shim.c" "$result.d/$name.c" tests/wasi/main.c \
             -Wl,--start-lib "$work"/wasi/*.o -Wl,--end-lib -Wl,-z,stack-size=1048576
 }
 
@@ -82,7 +94,7 @@ one_vector() { # SPEC
     local tensors=${1%.layer}.safetensors
     if [[ $emulator = node* ]]; then
         wasi_program "$1" >"$result.log" 2>&1 || fail "$1 is not compiled by $compiler"
-        $emulator "$result.wasm" "$PWD/$1" --in "$PWD/$tensors" --isa all >"$result.log" 2>&1 || fail "$1 on $target"
+        $emulator "$result.exe" "$PWD/$1" --in "$PWD/$tensors" --isa all >"$result.log" 2>&1 || fail "$1 on $target"
     else
         CC=$compiler CFLAGS=-O1 $emulator "$build/targets/$host/attnrun" run "$1" --in "$tensors" --isa all \
             >"$result.log" 2>&1 || fail "CC='$compiler' CFLAGS=-O1 $emulator $build/targets/$host/attnrun run $1 --in $tensors --isa all"
@@ -90,14 +102,21 @@ one_vector() { # SPEC
     all_said "^@: y differs" || fail "$1 on $target: not all of $isas"
 }
 
-# The pair and a program that holds what should come out; neither attnrun nor a file is there.
+# The pair and a program that holds what should come out; neither attnrun nor a file is there. Without -std.
 one_selftest() { # SPEC
+    local isa
     mkdir "$result.d"
     # shellcheck disable=SC2086 # flags are words
     "$ATTNGEN" --isa all -o "$result.d" "$1" >"$result.log" 2>&1 &&
         "$ATTNRUN" selftest "$1" -o "$result.d/selftest_of_it.c" >>"$result.log" 2>&1 &&
-        $compiler $strict -O1 -o "$result.wasm" "$result.d"/*.c >>"$result.log" 2>&1 || fail "the selftest of $1 with $compiler"
-    $emulator "$result.wasm" >"$result.log" 2>&1 && grep -qx ok "$result.log" || fail "the selftest of $1 on $target"
+        $compiler ${strict#* } -O1 -o "$result.exe" "$result.d"/*.c >>"$result.log" 2>&1 || fail "the selftest of $1 with $compiler"
+    [ "$emulator" = - ] && return
+    for isa in '' $isas; do # all at once, and each that must be there
+        [ -n "$isa" ] && [[ $emulator = node* ]] && continue
+        # shellcheck disable=SC2086
+        $emulator "$result.exe" $isa >"$result.log" 2>&1 && tr -d '\r' <"$result.log" | grep -qx ok ||
+            fail "the selftest of $1 on $target $isa"
+    done
 }
 
 # The same with faults looked for.
@@ -106,9 +125,9 @@ sanitized() { # SPEC FLAGS
     # shellcheck disable=SC2086 # flags are words
     "$ATTNGEN" --isa all -o "$result.d" "$1" >"$result.log" 2>&1 &&
         "$ATTNRUN" selftest "$1" -o "$result.d/selftest_of_it.c" >>"$result.log" 2>&1 &&
-        $compiler -std=c11 -O1 -g $2 -o "$result.wasm" "$result.d"/*.c >>"$result.log" 2>&1 ||
+        $compiler -std=c11 -O1 -g $2 -o "$result.exe" "$result.d"/*.c >>"$result.log" 2>&1 ||
         fail "the selftest of $1 with $compiler $2"
-    $emulator "$result.wasm" >"$result.log" 2>&1 && grep -qx ok "$result.log" ||
+    $emulator "$result.exe" >"$result.log" 2>&1 && grep -qx ok "$result.log" ||
         fail "the selftest of $1 with $2 on $target"
 }
 one_asan() { sanitized "$1" "$asan"; }
@@ -133,7 +152,7 @@ if [ "${1:-}" = --one ]; then
     row_of "$3"
     "one_$4" "${@:5}"
     : >"$result.passed"
-    rm -rf "$result.d" "$result.wasm"
+    rm -rf "$result.d" "$result.exe"
     exit 0
 fi
 
@@ -144,7 +163,12 @@ for program in "$ATTNGEN" "$ATTNRUN"; do
 done
 work=$(mktemp -d) || exit 3
 export ASAN_OPTIONS=detect_leaks=0 # a leak is looked for with ptrace, which emulators lack
-trap 'rm -rf "$work"' EXIT
+export WINEPREFIX=$work/wine WINEDEBUG=-all
+leave() {
+    [ -d "$WINEPREFIX" ] && wineserver -k >/dev/null 2>&1 # this prefix's alone
+    rm -rf "$work"
+}
+trap leave EXIT
 trap 'exit 3' HUP INT TERM
 mkdir "$work/results"
 number=0
@@ -160,12 +184,13 @@ job() { # KIND WORD…
 can_build() {
     local word missing=
     for word in "${host_compiler%% *}" "${compiler%% *}" "${emulator%% *}"; do
-        command -v "$word" >/dev/null || missing="$missing $word"
+        [ "$word" = - ] || command -v "$word" >/dev/null || missing="$missing $word"
     done
     if [ -z "$missing" ]; then
         printf '#include <stdio.h>\nint main(void) { return puts("ran") < 0; }\n' >"$work/probe.c"
         # shellcheck disable=SC2086 # commands are words
-        $compiler -o "$work/probe" "$work/probe.c" >"$work/log" 2>&1 && $emulator "$work/probe" 2>&1 | grep -qx ran && return 0
+        $compiler -o "$work/probe.exe" "$work/probe.c" >"$work/log" 2>&1 &&
+            { [ "$emulator" = - ] || $emulator "$work/probe.exe" 2>"$work/log" | tr -d '\r' | grep -qx ran; } && return 0
         missing=" what it takes to compile and run hello.c: $(head -n 1 "$work/log")"
     fi
     skip "$target: there is no$missing"
@@ -175,9 +200,11 @@ can_build() {
 # attnrun for the target, or, for WASI, its parts. Lua is not needed for either.
 make_runtime() {
     local source
+    [ "$host" = - ] && return
     if [[ $emulator = node* ]]; then
         mkdir "$work/wasi"
-        ${CC:-gcc} -D_GNU_SOURCE -o "$work/shim" tests/wasi/shim.c runtime/load.c gen/diag.c gen/isa.c -ldl || return
+        ${CC:-gcc} -D_GNU_SOURCE -o "$work/shim" tests/wasi/shim.c runtime/load.c runtime/process.c runtime/clock.c \
+            gen/diag.c gen/isa.c gen/system.c -ldl || return
         for source in $wasi_sources; do
             # shellcheck disable=SC2086 # a source that WASI is too small for may be one that is not needed
             $compiler $wasi_flags -c -o "$work/wasi/$(basename "$source" .c).o" "$source" >>"$work/log" 2>&1
@@ -214,10 +241,12 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
         job warnings "$spec" -O1
     done
     [ -n "${EVERYTHING:-}" ] && job warnings examples/tiny.layer -O3
-    for spec in $vectors; do
-        job vector "$spec"
-    done
     job selftest examples/window.layer
+    for spec in $vectors; do
+        [ "$host" = - ] && kind=selftest || kind=vector
+        job $kind "$spec"
+    done
+    [ "$host" = - ] && continue
     sanitizer=ubsan
     # shellcheck disable=SC2086 # flags are words
     $compiler $asan -o "$work/probe" "$work/probe.c" >"$work/log" 2>&1 &&

@@ -50,8 +50,8 @@ fi
 
 # a pair whose parts do not make the whole
 layer=$work/first/bert_base/layer.c
-sed -i '/^size_t layer_parts/,/^}/s|    return kernel->parts(\(.*\));|    return kernel->parts(\1) / 2;|' "$layer"
-check "the edit fits" grep -q '^    return kernel->parts(.*) / 2;$' "$layer"
+sed -i '/^size_t layer_parts/,/^}/s|    return of.kernel->parts(\(.*\));|    return of.kernel->parts(\1) / 2;|' "$layer"
+check "the edit fits" grep -q '^    return of.kernel->parts(.*) / 2;$' "$layer"
 check "it builds" build first CC="$cc" OPENMP="$openmp" "$small"
 check "other bits are noticed" \
     eval '! "$work/first/bert_base/threads" 0 2>"$work/said" && grep -q "other bits" "$work/said"'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is measured: layers, the sizes of a call, drawn tensors, and the number of useful multiply-adds.
 
-A layer is read from a spec in attngen's own syntax (README.md, "The spec"). attngen checks specs; here only the keys
+A layer is read from a spec in attngen's own syntax (docs/spec.md). attngen checks specs; here only the keys
 are resolved that a peer has to know. Left out: `scores`, the masks `bool` and `additive`, and `weight_layout` (weights
 are drawn [in][out]).
 """
@@ -140,7 +140,7 @@ def read_shapes(examples, table):
 
 
 def draw_tensors(case, seed):
-    """name -> array, as README.md names and shapes them; numbers of unit size, weights of size 1/sqrt(fan-in)."""
+    """name -> array, as docs/spec.md names and shapes them; numbers of unit size, weights of size 1/sqrt(fan-in)."""
     rng = np.random.default_rng(seed)
     c = case
 
@@ -172,7 +172,7 @@ def draw_tensors(case, seed):
 
 
 def reference(case, tensors):
-    """y in double precision, by the equations of README.md, one head at a time."""
+    """y in double precision, by the equations of docs/spec.md, one head at a time."""
     c = case
     t = {name: array.astype(np.float64) for name, array in tensors.items() if name != "lengths"}
     x, source = t["x"], t.get("source", t["x"])

@@ -82,7 +82,7 @@ def peers_in_order(rows):
 
 
 def markdown(run, started):
-    """For a README: for each shape and number of threads, ours by gcc in us and each peer's best as a multiple of it."""
+    """In Markdown: for each shape and number of threads, ours by gcc in us and each peer's best as a multiple of it."""
     peers = [p for p in peers_in_order(run.rows) if p != "ours"]
     lines = ["| layer | | threads | ours, µs | share of peak | fastest call | " + " | ".join(peers) + " |",
              "| --- | --- | --: | --: | --: | --: |" + " --: |" * len(peers)]

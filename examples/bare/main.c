@@ -20,7 +20,10 @@ int main(void)
     for (int i = 0; i < BARE_SEQ_LEN * BARE_D_MODEL; i++)
         x[i / BARE_D_MODEL][i % BARE_D_MODEL] = (float)(i * 37 % 64 - 32) / 16.0f;
     const bare_args args = {.x = x[0], .y = y[0], .batch = 1, .n = BARE_SEQ_LEN};
-    const int error = bare_forward(bare_packed, &args, scratch);
+    const void *packed; /* of bare_packed, the block for this machine */
+    int error = bare_open(bare_packed, sizeof bare_packed, &packed);
+    if (!error)
+        error = bare_forward(packed, &args, scratch);
     if (error) {
         print("FAILED: ");
         print(bare_strerror(error));
@@ -36,7 +39,7 @@ int main(void)
             }
         }
     print("ok: the layer on ");
-    print(bare_isa_name(bare_isa(bare_packed)));
+    print(bare_isa_name(bare_isa(packed)));
     print(", y as the equations give it\n");
     return 0;
 }

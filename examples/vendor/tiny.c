@@ -10,104 +10,12 @@
  * Cost of one full sequence: 0.65536 million multiply-adds, 16384 parameters.
  * Packed weights 65600 bytes, scratch 32768 bytes and 9472 more for each worker.
  *
- * The plan:
- *   scalar
- *     code: about 25200 bytes by gcc 12 -O2, 35300 bytes by clang 14 -O2
- *     stack: at most 3136 bytes at -O1 and above, 15424 at -O0
- *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
- *     query block 8: 2 vectors, the cheapest tiles for seq_len 32
- *     scores: tile 5 x 8, 10 accumulators + 2 operands + 1 broadcast of 14 registers; single vectors 12 x 4
- *     weighted sums: tile 4 x 8, single vectors 8 x 4: d_v in near-equal parts
- *     key block 35: scores of 35 x 8 take 1120 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
- *     queries: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     8 panels a part
- *     keys: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
- *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8
- *     panels a part
- *     values: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
- *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     8 panels a part
- *     output: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes)
- *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     8 panels a part
- *     queries lie [head][token][16]: a head's width fills whole vectors
- *     keys lie [head][token][16]: a head's width fills whole vectors
- *     values lie [head][token][16]: a head's width fills whole vectors
- *     one part of attend: 1 head x 4 query blocks
- *   avx2
- *     code: about 25800 bytes by gcc 12 -O2, 32400 bytes by clang 14 -O2
- *     stack: at most 4032 bytes at -O1 and above, 32704 at -O0
- *     8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
- *     query block 16: 2 vectors, the cheapest tiles for seq_len 32
- *     scores: tile 6 x 16, 12 accumulators + 2 operands + 1 broadcast of 16 registers; single vectors 14 x 8
- *     weighted sums: tile 6 x 16, single vectors 8 x 8: d_v in near-equal parts
- *     key block 36: scores of 36 x 16 take 2304 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
- *     queries: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     4 panels a part
- *     keys: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
- *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4
- *     panels a part
- *     values: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
- *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     4 panels a part
- *     output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes)
- *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     4 panels a part
- *     queries lie [head][token][16]: a head's width fills whole vectors
- *     keys lie [head][token][16]: a head's width fills whole vectors
- *     values lie [head][token][16]: a head's width fills whole vectors
- *     one part of attend: 1 head x 2 query blocks
- *   avx512
- *     code: about 27400 bytes by gcc 12 -O2, 30600 bytes by clang 14 -O2
- *     stack: at most 7424 bytes at -O1 and above, 122112 at -O0
- *     16 lanes, 32 registers, 2 FMA ports; L1 48 KiB, L2 1024 KiB assumed
- *     query block 32: 2 vectors, the cheapest tiles for seq_len 32
- *     scores: tile 14 x 32, 28 accumulators + 2 operands + 1 broadcast of 32 registers; single vectors 16 x 16
- *     weighted sums: tile 8 x 32, single vectors 16 x 16: d_v in near-equal parts
- *     key block 42: scores of 42 x 32 take 5376 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
- *     queries: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     1 panel a part
- *     keys: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
- *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1
- *     panel a part
- *     values: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
- *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     1 panel a part
- *     output: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB)
- *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     1 panel a part
- *     queries lie [head][token][16]: a head's width fills whole vectors
- *     keys lie [head][token][16]: a head's width fills whole vectors
- *     values lie [head][token][16]: a head's width fills whole vectors
- *     one part of attend: 1 head x 1 query block
- *   neon
- *     stack: at most 3520 bytes at -O1 and above, 24000 at -O0
- *     4 lanes, 26 registers, 2 FMA ports; L1 64 KiB, L2 512 KiB assumed
- *     query block 16: 4 vectors, the cheapest tiles for seq_len 32
- *     scores: tile 5 x 16, 20 accumulators + 4 operands + 1 broadcast of 26 registers; single vectors 16 x 4
- *     weighted sums: tile 4 x 16, single vectors 16 x 4: d_v in near-equal parts
- *     key block 35: scores of 35 x 16 take 2240 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
- *     queries: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     4 panels a part
- *     keys: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
- *     keys: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4
- *     panels a part
- *     values: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
- *     values: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     4 panels a part
- *     output: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes)
- *     output: row groups of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled;
- *     4 panels a part
- *     queries lie [head][token][16]: a head's width fills whole vectors
- *     keys lie [head][token][16]: a head's width fills whole vectors
- *     values lie [head][token][16]: a head's width fills whole vectors
- *     one part of attend: 1 head x 2 query blocks
- *
- * All sets share about 3000 bytes of code more. Compilers may differ from these estimates, for x86-64, by a quarter.
+ * Instruction sets, the most bytes of stack that a call takes at -O1 and above, and at -O0 (the plan of each, with its
+ * reasons, stands where its section begins):
+ *   scalar          3136    15424
+ *   avx2            4032    32704
+ *   avx512          7424   122112
+ *   neon            3520    24000
  *
  * To check it against a double-precision reference: attnrun check SPEC.
  * Needs a C11 compiler, no flags and no library; instruction sets beyond the scalar code: gcc or clang. Which of those
@@ -119,6 +27,11 @@
  */
 #include "tiny.h"
 
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x6f1436677cf839d3u
+#error "tiny.h is not of the run of attngen that made tiny.c; copy both files of one run, or make both anew"
+#endif
+
+#include <float.h>
 #if defined(__STDC_HOSTED__) && __STDC_HOSTED__
 #include <string.h>
 #else /* bare metal: a compiler's own headers only, and these two from the firmware */
@@ -150,7 +63,7 @@ void *memset(void *to, int value, size_t bytes);
 #define WANTS(number) 1
 #endif
 #define COMPILES_SCALAR WANTS(1)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__TINYC__) && (defined(__clang__) || !defined(_WIN32))
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__TINYC__) && (defined(__clang__) || !(defined(_WIN32) || defined(__CYGWIN__)))
 #define COMPILES_AVX2 WANTS(2)
 #define COMPILES_AVX512 WANTS(3)
 #else
@@ -161,6 +74,11 @@ void *memset(void *to, int value, size_t bytes);
 #define COMPILES_NEON WANTS(5)
 #else
 #define COMPILES_NEON 0
+#endif
+#if (defined(_WIN32) || defined(__CYGWIN__)) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    (WANTS(2) || WANTS(3))
+#pragma message("tiny.c: without avx2 and avx512, as gcc for Windows does not align their registers " \
+                "on the stack (gcc.gnu.org/PR54412); clang --target=x86_64-w64-mingw32 and zig cc compile them")
 #endif
 #if !(COMPILES_SCALAR || COMPILES_AVX2 || COMPILES_AVX512 || COMPILES_NEON || defined(TINY_PACK_ONLY))
 #error "TINY_ONLY_ISA is none of TINY_ISA_SCALAR, TINY_ISA_AVX2, TINY_ISA_AVX512, TINY_ISA_NEON, which tiny.c has, or not one that this target can compile"
@@ -199,22 +117,54 @@ enum {
 enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
 _Static_assert(H % H_KV == 0, "every key/value head serves the same number of query heads");
 _Static_assert(sizeof(float) == 4 && sizeof(int32_t) == 4, "f32 tensors, int32 lengths");
+_Static_assert(TINY_D_MODEL == D_MODEL && TINY_H == H && TINY_H_KV == H_KV && TINY_D_K == D_K && TINY_D_V == D_V &&
+                   TINY_D_SOURCE == D_SOURCE && TINY_D_OUT == 64 && TINY_SEQ_LEN == SEQ_LEN && TINY_SOURCE_LEN == SOURCE_LEN,
+               "tiny.h has the sizes of tiny.c");
+_Static_assert(TINY_PACKED_BYTES == ((size_t)65600) && TINY_SCRATCH_BYTES_FOR(3) == ((size_t)32768) + 3 * ((size_t)9472),
+               "callers of tiny.h have room for what tiny.c packs and writes");
 
 #define QUERY_SCALE 0.36067376f /* scale log2(e), folded into w_q and b_q: exponentials are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
+
+/* text of a register tile that serves several functions */
+#if defined(__GNUC__) && !defined(__TINYC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
 
 static inline size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
+/* Where floats may be carried in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone), a compiler rounds them when
+ * it likes. There each result goes through memory, where a float is an f32: then the bits are those of any other machine. */
+#if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16 || FLT_EVAL_METHOD == 32)
+#define as_f32(x) (x)
+#else
+static inline float as_f32(float x)
+{
+    volatile float stored = x;
+    return stored;
+}
+#endif
+
 /* ==== packing: plain C for every instruction set, so that one machine may pack for another ==== */
 
+/* A packed block begins with 64 bytes, then come its numbers. One that was packed where it computes has a first header that
+ * calls trust. One that was packed elsewhere has a first header that makes each call ask the machine, and a second one, 32
+ * bytes further on, that calls trust: its address is what tiny_open gives once it has asked, so that a block in read-only
+ * memory need not be marked. Several blocks may follow each other, each on a 64-byte boundary. */
 struct packed_header {
     uint32_t magic, isa;
-    uint64_t layer;
+    uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
+    uint64_t next;  /* bytes to the next block; 0: this is the last */
+    uint64_t zero;
 };
-#define PACKED_MAGIC 0x6e747461u /* "attn" */
+_Static_assert(2 * sizeof(struct packed_header) == TINY_ALIGNMENT, "the numbers lie on a boundary");
+#define PACKED_MAGIC 0x6b747461u    /* "attk": packed, or opened, where it computes */
+#define ELSEWHERE_MAGIC 0x65747461u /* "atte" */
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -224,7 +174,7 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
     float check = 0.0f;
     for (size_t k = 0; k < depth; k++)
         for (size_t c = 0; c < width; c++) {
-            const float value = c < columns ? w[k * k_stride + c * c_stride] * scale : 0.0f;
+            const float value = c < columns ? as_f32(w[k * k_stride + c * c_stride] * scale) : 0.0f;
             check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
             *p++ = value;
         }
@@ -241,7 +191,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 8) {
             const size_t columns = least(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_q + head * 64 + column * 1, 64, columns, width, 64, 1, QUERY_SCALE);
+            p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
@@ -252,7 +202,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 8) {
             const size_t columns = least(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -263,7 +213,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 8) {
             const size_t columns = least(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -274,7 +224,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 8) {
             const size_t columns = least(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -294,7 +244,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_q + head * 64 + column * 1, 64, columns, width, 64, 1, QUERY_SCALE);
+            p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
@@ -305,7 +255,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -316,7 +266,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -327,7 +277,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -347,7 +297,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 64) {
             const size_t columns = least(64, 64 - column);
             const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_q + head * 64 + column * 1, 64, columns, width, 64, 1, QUERY_SCALE);
+            p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
@@ -358,7 +308,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 64) {
             const size_t columns = least(64, 64 - column);
             const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -369,7 +319,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 64) {
             const size_t columns = least(64, 64 - column);
             const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -380,7 +330,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 64) {
             const size_t columns = least(64, 64 - column);
             const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -400,7 +350,7 @@ static int pack_neon(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_q + head * 64 + column * 1, 64, columns, width, 64, 1, QUERY_SCALE);
+            p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
@@ -411,7 +361,7 @@ static int pack_neon(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -422,7 +372,7 @@ static int pack_neon(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -433,7 +383,7 @@ static int pack_neon(float *packed, const tiny_weights *weights)
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = least(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_o + head * 64 + column * 1, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -484,7 +434,20 @@ enum pass {
     FIND_MAXIMUM /* nothing but the largest score of each query */
 };
 
-/* ==== scalar ==== */
+/* ==== scalar ====
+ *
+ * 4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
+ * query block 8: 2 vectors, the cheapest tiles for seq_len 32
+ * scores: tile 5 x 8, 10 accumulators + 2 operands + 1 broadcast of 14 registers; single vectors 12 x 4
+ * weighted sums: tile 4 x 8, single vectors 8 x 4: d_v in near-equal parts
+ * key block 35: scores of 35 x 8 take 1120 bytes, about half of L1, in near-equal blocks of source_len
+ * queries, keys, values, output: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes); row groups of
+ * 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8 panels a part
+ * queries lie [head][token][16]: a head's width fills whole vectors
+ * keys lie [head][token][16]: a head's width fills whole vectors
+ * values lie [head][token][16]: a head's width fills whole vectors
+ * one part of attend: 1 head x 4 query blocks
+ */
 
 #if COMPILES_SCALAR
 
@@ -554,7 +517,7 @@ static inline vec_scalar splat_scalar(float x)
 #if defined(__FP_FAST_FMAF)
 #define fma_scalar(a, b, c) __builtin_fmaf(a, b, c)
 #else
-#define fma_scalar(a, b, c) ((a) * (b) + (c))
+#define fma_scalar(a, b, c) as_f32(as_f32((a) * (b)) + (c))
 #endif
 static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scalar c)
 {
@@ -562,27 +525,41 @@ static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scala
 }
 #define vec_fma(a, b, c) vector_fma_scalar(a, b, c)
 
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_1(c_0, a, b_0) \
+    do { \
+        const vec a_k = vec_splat(a); \
+        c_0 = vec_fma(a_k, b_0, c_0); \
+    } while (0)
+
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_2(c_0, c_1, a, b_0, b_1) \
+    do { \
+        const vec a_k = vec_splat(a); \
+        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); \
+    } while (0)
+
 static inline vec_scalar add_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] + b.v[0], a.v[1] + b.v[1], a.v[2] + b.v[2], a.v[3] + b.v[3]}};
+    return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]), as_f32(a.v[3] + b.v[3])}};
 }
 #define vec_add(a, b) add_scalar(a, b)
 
 static inline vec_scalar sub_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] - b.v[0], a.v[1] - b.v[1], a.v[2] - b.v[2], a.v[3] - b.v[3]}};
+    return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]), as_f32(a.v[3] - b.v[3])}};
 }
 #define vec_sub(a, b) sub_scalar(a, b)
 
 static inline vec_scalar mul_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] * b.v[0], a.v[1] * b.v[1], a.v[2] * b.v[2], a.v[3] * b.v[3]}};
+    return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]), as_f32(a.v[3] * b.v[3])}};
 }
 #define vec_mul(a, b) mul_scalar(a, b)
 
 static inline vec_scalar div_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] / b.v[0], a.v[1] / b.v[1], a.v[2] / b.v[2], a.v[3] / b.v[3]}};
+    return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]), as_f32(a.v[3] / b.v[3])}};
 }
 #define vec_div(a, b) div_scalar(a, b)
 
@@ -707,67 +684,35 @@ TARGET static void queries_4_scalar(const float *a, const float *b, float *c, co
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 2;
-        b += 16; vec_turn();
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1);
+        a += 2; b += 16; vec_turn();
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1);
-    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
 }
 
-/* 2 tokens x 8 features, 64 deep */
-TARGET static void queries_2_scalar(const float *a, const float *b, float *c, const size_t *at)
-{
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
-}
-
-/* 1 tokens x 8 features, 64 deep */
+/* 1 token x 8 features, 64 deep */
 TARGET static void queries_1_scalar(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 2;
-        b += 16; vec_turn();
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        a += 2; b += 16; vec_turn();
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
@@ -777,16 +722,14 @@ TARGET static void queries_scalar(const float *a, const float *w, float *c, cons
 {
     for (; count >= 4; count -= 4, a += 256, c += 64)
         queries_4_scalar(a, w, c, at);
-    for (; count >= 2; count -= 2, a += 128, c += 32)
-        queries_2_scalar(a, w, c, at);
     for (; count >= 1; count -= 1, a += 64, c += 16)
         queries_1_scalar(a, w, c, at);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 8 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 8 panels */
 static size_t queries_parts_scalar(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void queries_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -810,10 +753,10 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 8 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 8 panels */
 static size_t keys_parts_scalar(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void keys_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -837,10 +780,10 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 8 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 8 panels */
 static size_t inputs_parts_scalar(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void inputs_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -877,358 +820,162 @@ struct tile_scalar {
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 5 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum)
+/* 5 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero();
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 2;
-        b += 16; vec_turn();
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
+        a += 2; b += 16; vec_turn();
     }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 4);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1);
-        most_0 = vec_max(most_0, c_3_0); most_1 = vec_max(most_1, c_3_1);
-        most_0 = vec_max(most_0, c_4_0); most_1 = vec_max(most_1, c_4_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 4, most_1);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 4);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
+        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
+        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
+        largest_0 = vec_max(largest_0, c_4_0); largest_1 = vec_max(largest_1, c_4_1);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 4, largest_1);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0));
+        l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
+        l_1 = vec_add(l_1, c_3_1); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1); vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
     vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
 }
 
-/* 3 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_3_2x_scalar(const float *a, const float *b, float *c, float *maximum)
+TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 4);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 4, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
+    sums_of_scores_5_2x_scalar(a, b, c, maximum, NULL, NULL);
 }
 
-/* 2 keys x 8 queries, 16  deep; raises the maximum of each lane */
+TARGET static void weights_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_5_2x_scalar(a, b, c, NULL, m, l);
+}
+
+/* 2 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_2_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        a += 2; b += 16; vec_turn();
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 4);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 4, largest_1);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+}
+
 TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 4);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 4, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+    sums_of_scores_2_2x_scalar(a, b, c, maximum, NULL, NULL);
 }
 
-/* 1 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_2_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    sums_of_scores_2_2x_scalar(a, b, c, NULL, m, l);
+}
+
+/* 1 key x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 2;
-        b += 16; vec_turn();
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        a += 2; b += 16; vec_turn();
     }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 4);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 4, most_1);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 4);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 4, largest_1);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+}
+
+TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum)
+{
+    sums_of_scores_1_2x_scalar(a, b, c, maximum, NULL, NULL);
+}
+
+TARGET static void weights_1_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_1_2x_scalar(a, b, c, NULL, m, l);
 }
 
 TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         scores_5_2x_scalar(k, q_t, s, maximum);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        scores_3_2x_scalar(k, q_t, s, maximum);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_2x_scalar(k, q_t, s, maximum);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_2x_scalar(k, q_t, s, maximum);
 }
 
-/* 5 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
-    vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
-}
-
-/* 3 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_3_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-}
-
-/* 2 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_2_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-}
-
-/* 1 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_1_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-}
-
-/* the same for the very first 5 keys: their largest score becomes m */
-TARGET static int first_5_2x_scalar(const float *a, const float *b, float *c, float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    int open = 0;
-    {
-        vec m_0 = vec_load(m);
-        {
-            vec most = c_0_0;
-            most = vec_max(most, c_1_0);
-            most = vec_max(most, c_2_0);
-            most = vec_max(most, c_3_0);
-            most = vec_max(most, c_4_0);
-            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
-            vec_store(m, m_0);
-            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
-        }
-        vec l_0 = vec_load(l);
-        vec m_1 = vec_load(m + 4);
-        {
-            vec most = c_0_1;
-            most = vec_max(most, c_1_1);
-            most = vec_max(most, c_2_1);
-            most = vec_max(most, c_3_1);
-            most = vec_max(most, c_4_1);
-            m_1 = vec_select(vec_eq(m_1, vec_splat(-INFINITY_F)), most, m_1);
-            vec_store(m + 4, m_1);
-            open |= vec_any_eq(m_1, vec_splat(-INFINITY_F));
-        }
-        vec l_1 = vec_load(l + 4);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
-    vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
-    return open;
-}
-
-TARGET static int first_2x_scalar(const float *k, const float *q_t, float *s, float *m, float *l)
-{
-    return first_5_2x_scalar(k, q_t, s, m, l);
-}
-
 TARGET static void weights_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         weights_5_2x_scalar(k, q_t, s, m, l);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        weights_3_2x_scalar(k, q_t, s, m, l);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         weights_2_2x_scalar(k, q_t, s, m, l);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
@@ -1242,11 +989,11 @@ TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, fl
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     vec m_1 = vec_load(m + 4), l_1 = vec_load(l + 4);
@@ -1257,14 +1004,14 @@ TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, fl
         state |= vec_any_eq(m_1, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 4), m_1));
-        vec_store(s + 0, p_0);
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
         vec_store(s + 4, p_1);
         l_1 = vec_add(l_1, p_1);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     vec_store(l + 4, l_1);
     return state;
 }
@@ -1274,49 +1021,28 @@ TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, fl
 /* 4 features x 8 queries over a block of keys */
 TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0, c_0_1;
-    vec c_1_0, c_1_1;
-    vec c_2_0, c_2_1;
-    vec c_3_0, c_3_1;
-    if (resume) {
-        c_0_0 = vec_load(c); c_0_1 = vec_load(c + 4);
-        c_1_0 = vec_load(c + 8); c_1_1 = vec_load(c + 12);
-        c_2_0 = vec_load(c + 16); c_2_1 = vec_load(c + 20);
-        c_3_0 = vec_load(c + 24); c_3_1 = vec_load(c + 28);
-    } else {
-        c_0_0 = vec_zero(); c_0_1 = vec_zero();
-        c_1_0 = vec_zero(); c_1_1 = vec_zero();
-        c_2_0 = vec_zero(); c_2_1 = vec_zero();
-        c_3_0 = vec_zero(); c_3_1 = vec_zero();
-    }
-    vec a_k, b_0, b_1;
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 4) : vec_zero();
+    vec c_1_0 = resume ? vec_load(c + 8) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 12) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 20) : vec_zero();
+    vec c_3_0 = resume ? vec_load(c + 24) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 28) : vec_zero();
+    vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 32;
-        b += 16; vec_turn();
+        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
+        a += 32; b += 16; vec_turn();
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 16;
-        b += 8; vec_turn();
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        a += 16; b += 8; vec_turn();
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1); vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
 }
 
 TARGET static void values_2x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -1329,13 +1055,10 @@ TARGET static void values_2x_scalar(const float *v, const float *p, float *o, in
 TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
-    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass != FIND_MAXIMUM && *some_open && keys >= 5) {
-        *some_open = first_2x_scalar(k, q_t, s, m, l);
-        done = 5;
-    } else if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 5);
         float maximum[8];
@@ -1361,536 +1084,151 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 16  deep; raises the maximum of each lane */
+/* 12 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0); vec_row_1(c_4_0, a[64], b_0); vec_row_1(c_5_0, a[80], b_0);
+        vec_row_1(c_6_0, a[96], b_0); vec_row_1(c_7_0, a[112], b_0); vec_row_1(c_8_0, a[128], b_0);
+        vec_row_1(c_9_0, a[144], b_0); vec_row_1(c_10_0, a[160], b_0); vec_row_1(c_11_0, a[176], b_0);
+        b_0 = vec_load(b + 8);
+        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0); vec_row_1(c_4_0, a[65], b_0); vec_row_1(c_5_0, a[81], b_0);
+        vec_row_1(c_6_0, a[97], b_0); vec_row_1(c_7_0, a[113], b_0); vec_row_1(c_8_0, a[129], b_0);
+        vec_row_1(c_9_0, a[145], b_0); vec_row_1(c_10_0, a[161], b_0); vec_row_1(c_11_0, a[177], b_0);
+        a += 2; b += 16; vec_turn();
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
+        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
+        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
+        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
+        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
+        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
+        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
+        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_1_0); vec_store(c + 16, c_2_0); vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0); vec_store(c + 40, c_5_0); vec_store(c + 48, c_6_0); vec_store(c + 56, c_7_0);
+    vec_store(c + 64, c_8_0); vec_store(c + 72, c_9_0); vec_store(c + 80, c_10_0); vec_store(c + 88, c_11_0);
+}
+
 TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        most_0 = vec_max(most_0, c_6_0);
-        most_0 = vec_max(most_0, c_7_0);
-        most_0 = vec_max(most_0, c_8_0);
-        most_0 = vec_max(most_0, c_9_0);
-        most_0 = vec_max(most_0, c_10_0);
-        most_0 = vec_max(most_0, c_11_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-    vec_store(c + 48, c_6_0);
-    vec_store(c + 56, c_7_0);
-    vec_store(c + 64, c_8_0);
-    vec_store(c + 72, c_9_0);
-    vec_store(c + 80, c_10_0);
-    vec_store(c + 88, c_11_0);
+    sums_of_scores_12_1x_scalar(a, b, c, maximum, NULL, NULL);
 }
 
-/* 6 keys x 4 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
+    sums_of_scores_12_1x_scalar(a, b, c, NULL, m, l);
 }
 
-/* 3 keys x 4 queries, 16  deep; raises the maximum of each lane */
+/* 3 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
+        b_0 = vec_load(b + 8);
+        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
+        a += 2; b += 16; vec_turn();
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_1_0); vec_store(c + 16, c_2_0);
+}
+
 TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
+    sums_of_scores_3_1x_scalar(a, b, c, maximum, NULL, NULL);
 }
 
-/* 2 keys x 4 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_3_1x_scalar(a, b, c, NULL, m, l);
+}
+
+/* 1 key x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0);
         b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 2;
-        b += 16; vec_turn();
+        vec_row_1(c_0_0, a[1], b_0);
+        a += 2; b += 16; vec_turn();
     }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        vec_store(maximum, most_0);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
 }
 
-/* 1 keys x 4 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
+    sums_of_scores_1_1x_scalar(a, b, c, maximum, NULL, NULL);
+}
+
+TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_1_1x_scalar(a, b, c, NULL, m, l);
 }
 
 TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         scores_12_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
-        scores_6_1x_scalar(k, q_t, s, maximum);
     for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         scores_3_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        scores_2_1x_scalar(k, q_t, s, maximum);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_1x_scalar(k, q_t, s, maximum);
-}
-
-/* 12 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-    vec_store(c + 48, c_6_0);
-    vec_store(c + 56, c_7_0);
-    vec_store(c + 64, c_8_0);
-    vec_store(c + 72, c_9_0);
-    vec_store(c + 80, c_10_0);
-    vec_store(c + 88, c_11_0);
-}
-
-/* 6 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-}
-
-/* 3 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-}
-
-/* 2 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-}
-
-/* 1 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-}
-
-/* the same for the very first 12 keys: their largest score becomes m */
-TARGET static int first_12_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 2;
-        b += 16; vec_turn();
-    }
-    int open = 0;
-    {
-        vec m_0 = vec_load(m);
-        {
-            vec most = c_0_0;
-            most = vec_max(most, c_1_0);
-            most = vec_max(most, c_2_0);
-            most = vec_max(most, c_3_0);
-            most = vec_max(most, c_4_0);
-            most = vec_max(most, c_5_0);
-            most = vec_max(most, c_6_0);
-            most = vec_max(most, c_7_0);
-            most = vec_max(most, c_8_0);
-            most = vec_max(most, c_9_0);
-            most = vec_max(most, c_10_0);
-            most = vec_max(most, c_11_0);
-            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
-            vec_store(m, m_0);
-            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
-        }
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-    vec_store(c + 48, c_6_0);
-    vec_store(c + 56, c_7_0);
-    vec_store(c + 64, c_8_0);
-    vec_store(c + 72, c_9_0);
-    vec_store(c + 80, c_10_0);
-    vec_store(c + 88, c_11_0);
-    return open;
-}
-
-TARGET static int first_1x_scalar(const float *k, const float *q_t, float *s, float *m, float *l)
-{
-    return first_12_1x_scalar(k, q_t, s, m, l);
 }
 
 TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         weights_12_1x_scalar(k, q_t, s, m, l);
-    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
-        weights_6_1x_scalar(k, q_t, s, m, l);
     for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         weights_3_1x_scalar(k, q_t, s, m, l);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        weights_2_1x_scalar(k, q_t, s, m, l);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         weights_1_1x_scalar(k, q_t, s, m, l);
 }
@@ -1902,19 +1240,19 @@ TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, fl
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
-        vec_store(s + 0, p_0);
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     return state;
 }
 
@@ -1923,77 +1261,31 @@ TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, fl
 /* 8 features x 4 queries over a block of keys */
 TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0;
-    vec c_1_0;
-    vec c_2_0;
-    vec c_3_0;
-    vec c_4_0;
-    vec c_5_0;
-    vec c_6_0;
-    vec c_7_0;
-    if (resume) {
-        c_0_0 = vec_load(c);
-        c_1_0 = vec_load(c + 8);
-        c_2_0 = vec_load(c + 16);
-        c_3_0 = vec_load(c + 24);
-        c_4_0 = vec_load(c + 32);
-        c_5_0 = vec_load(c + 40);
-        c_6_0 = vec_load(c + 48);
-        c_7_0 = vec_load(c + 56);
-    } else {
-        c_0_0 = vec_zero();
-        c_1_0 = vec_zero();
-        c_2_0 = vec_zero();
-        c_3_0 = vec_zero();
-        c_4_0 = vec_zero();
-        c_5_0 = vec_zero();
-        c_6_0 = vec_zero();
-        c_7_0 = vec_zero();
-    }
-    vec a_k, b_0;
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 8) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 24) : vec_zero();
+    vec c_4_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_5_0 = resume ? vec_load(c + 40) : vec_zero();
+    vec c_6_0 = resume ? vec_load(c + 48) : vec_zero(); vec c_7_0 = resume ? vec_load(c + 56) : vec_zero();
+    vec b_0;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0);
         b_0 = vec_load(b + 8);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 32;
-        b += 16; vec_turn();
+        vec_row_1(c_0_0, a[16], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[18], b_0);
+        vec_row_1(c_3_0, a[19], b_0); vec_row_1(c_4_0, a[20], b_0); vec_row_1(c_5_0, a[21], b_0);
+        vec_row_1(c_6_0, a[22], b_0); vec_row_1(c_7_0, a[23], b_0);
+        a += 32; b += 16; vec_turn();
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 16;
-        b += 8; vec_turn();
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0);
+        a += 16; b += 8; vec_turn();
     }
-    vec_store(c, c_0_0);
-    vec_store(c + 8, c_1_0);
-    vec_store(c + 16, c_2_0);
-    vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0);
-    vec_store(c + 40, c_5_0);
-    vec_store(c + 48, c_6_0);
-    vec_store(c + 56, c_7_0);
+    vec_store(c, c_0_0); vec_store(c + 8, c_1_0); vec_store(c + 16, c_2_0); vec_store(c + 24, c_3_0);
+    vec_store(c + 32, c_4_0); vec_store(c + 40, c_5_0); vec_store(c + 48, c_6_0); vec_store(c + 56, c_7_0);
 }
 
 TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -2006,13 +1298,10 @@ TARGET static void values_1x_scalar(const float *v, const float *p, float *o, in
 TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
-    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass != FIND_MAXIMUM && *some_open && keys >= 12) {
-        *some_open = first_1x_scalar(k, q_t, s, m, l);
-        done = 12;
-    } else if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 12);
         float maximum[4];
@@ -2160,63 +1449,33 @@ TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 /* 4 tokens x 8 features, 64 deep */
 TARGET static void output_4_scalar(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[10]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[11]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 16;
-        b += 16; vec_turn();
+        vec_row_2(c_0_0, c_0_1, a[8], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[9], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[10], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[11], b_0, b_1);
+        a += 16; b += 16; vec_turn();
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1);
-    vec_store(c + 128, c_2_0); vec_store(c + 132, c_2_1);
-    vec_store(c + 192, c_3_0); vec_store(c + 196, c_3_1);
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1);
+    vec_store(c + 128, c_2_0); vec_store(c + 132, c_2_1); vec_store(c + 192, c_3_0); vec_store(c + 196, c_3_1);
 }
 
-/* 2 tokens x 8 features, 64 deep */
-TARGET static void output_2_scalar(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[9]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 16;
-        b += 16; vec_turn();
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1);
-}
-
-/* 1 tokens x 8 features, 64 deep */
+/* 1 token x 8 features, 64 deep */
 TARGET static void output_1_scalar(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
+    vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        a_k = vec_splat(a[8]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 16;
-        b += 16; vec_turn();
+        vec_row_2(c_0_0, c_0_1, a[8], b_0, b_1);
+        a += 16; b += 16; vec_turn();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
@@ -2226,16 +1485,14 @@ TARGET static void output_scalar(const float *a, const float *w, float *c, size_
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)
         output_4_scalar(a, w, c);
-    for (; count >= 2; count -= 2, a += 2, c += 128)
-        output_2_scalar(a, w, c);
     for (; count >= 1; count -= 1, a += 1, c += 64)
         output_1_scalar(a, w, c);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 8 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 8 panels */
 static size_t output_parts_scalar(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void output_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -2254,7 +1511,7 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
 
 /* -- phases: what they do, and into how many parts they are cut -- */
 
-/* groups of 4 query block(s) in a sequence */
+/* groups of 4 query blocks in a sequence */
 static size_t attend_groups_scalar(const struct group *g)
 {
     return (g->args->n + 31) / 32;
@@ -2311,7 +1568,7 @@ TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, s
     }
 }
 
-/* one head of one sequence, 4 query block(s) */
+/* one head of one sequence, 4 query blocks */
 TARGET static void attend_part_scalar(const struct group *g, float *scratch, float *worker, size_t part)
 {
     const size_t groups = attend_groups_scalar(g);
@@ -2321,7 +1578,7 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     const size_t row_0 = index * s->n; /* of the group's rows */
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
-    float *z = scratch + 0 + head * 128;
+    float *z = scratch + head * 128;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
@@ -2348,7 +1605,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
         attend_part_scalar(g, scratch, worker, part);
         break;
     default:
-        output_part_scalar(packed, scratch + 0, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
+        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -2375,6 +1632,8 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #undef vec_zero
 #undef fma_scalar
 #undef vec_fma
+#undef vec_row_1
+#undef vec_row_2
 #undef vec_add
 #undef vec_sub
 #undef vec_mul
@@ -2393,7 +1652,20 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 
 #endif
 
-/* ==== avx2 ==== */
+/* ==== avx2 ====
+ *
+ * 8 lanes, 16 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
+ * query block 16: 2 vectors, the cheapest tiles for seq_len 32
+ * scores: tile 6 x 16, 12 accumulators + 2 operands + 1 broadcast of 16 registers; single vectors 14 x 8
+ * weighted sums: tile 6 x 16, single vectors 8 x 8: d_v in near-equal parts
+ * key block 36: scores of 36 x 16 take 2304 bytes, about half of L1, in near-equal blocks of source_len
+ * queries, keys, values, output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes); row groups
+ * of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
+ * queries lie [head][token][16]: a head's width fills whole vectors
+ * keys lie [head][token][16]: a head's width fills whole vectors
+ * values lie [head][token][16]: a head's width fills whole vectors
+ * one part of attend: 1 head x 2 query blocks
+ */
 
 #if COMPILES_AVX2
 
@@ -2436,12 +1708,12 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define TILE __attribute__((noinline))
 #endif
 
-/* ASan does not see what asm reads, but sees this */
+/* ASan and TSan do not see what asm reads, but see this */
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define vec_sees(a) ((void)*(const volatile float *)&(a))
 #endif
-#elif defined(__SANITIZE_ADDRESS__)
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define vec_sees(a) ((void)*(const volatile float *)&(a))
 #endif
 #ifndef vec_sees
@@ -2582,37 +1854,24 @@ TILE TARGET static void queries_6_avx2(const float *a, const float *b, float *c,
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[256], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[320], b_0, b_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[256], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[320], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[257], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[321], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
+        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[257], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[321], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        a += 2; b += 32;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1);
-    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
-    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1);
-    vec_store(c_0 + 80, c_5_0); vec_store(c_1 + 80, c_5_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
+    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1); vec_store(c_0 + 80, c_5_0); vec_store(c_1 + 80, c_5_1);
 }
 
 /* 5 tokens x 16 features, 64 deep */
@@ -2620,59 +1879,24 @@ TILE TARGET static void queries_5_avx2(const float *a, const float *b, float *c,
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
         vec_row_2(c_4_0, c_4_1, a[256], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[257], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[257], b_0, b_1);
         vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
+        a += 2; b += 32;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1);
-    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
     vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1);
-}
-
-/* 3 tokens x 16 features, 64 deep */
-TILE TARGET static void queries_3_avx2(const float *a, const float *b, float *c, const size_t *at)
-{
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
-    }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1);
 }
 
 /* 2 tokens x 16 features, 64 deep */
@@ -2680,37 +1904,31 @@ TILE TARGET static void queries_2_avx2(const float *a, const float *b, float *c,
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
+        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        a += 2; b += 32;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
 }
 
-/* 1 tokens x 16 features, 64 deep */
+/* 1 token x 16 features, 64 deep */
 TILE TARGET static void queries_1_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
+        a += 2; b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
@@ -2722,18 +1940,16 @@ TARGET static void queries_avx2(const float *a, const float *w, float *c, const 
         queries_6_avx2(a, w, c, at);
     for (; count >= 5; count -= 5, a += 320, c += 80)
         queries_5_avx2(a, w, c, at);
-    for (; count >= 3; count -= 3, a += 192, c += 48)
-        queries_3_avx2(a, w, c, at);
     for (; count >= 2; count -= 2, a += 128, c += 32)
         queries_2_avx2(a, w, c, at);
     for (; count >= 1; count -= 1, a += 64, c += 16)
         queries_1_avx2(a, w, c, at);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 4 panels */
 static size_t queries_parts_avx2(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void queries_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -2757,10 +1973,10 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 4 panels */
 static size_t keys_parts_avx2(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void keys_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -2784,10 +2000,10 @@ TARGET static void keys_part_avx2(const float *packed, const float *a, float *c,
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 4 panels */
 static size_t inputs_parts_avx2(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void inputs_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -2824,375 +2040,164 @@ struct tile_avx2 {
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 6 keys x 16 queries, 16  deep; raises the maximum of each lane */
+/* 6 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero();
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 8);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
+        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
+        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
+        largest_0 = vec_max(largest_0, c_4_0); largest_1 = vec_max(largest_1, c_4_1);
+        largest_0 = vec_max(largest_0, c_5_0); largest_1 = vec_max(largest_1, c_5_1);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 8, largest_1);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 8);
+        vec l_1 = vec_load(l + 8);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0));
+        l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
+        l_1 = vec_add(l_1, c_3_1); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0));
+        l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
+        vec_store(l, l_0);
+        vec_store(l + 8, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
+    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1); vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
+    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1); vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
+}
+
 TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 8);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1);
-        most_0 = vec_max(most_0, c_3_0); most_1 = vec_max(most_1, c_3_1);
-        most_0 = vec_max(most_0, c_4_0); most_1 = vec_max(most_1, c_4_1);
-        most_0 = vec_max(most_0, c_5_0); most_1 = vec_max(most_1, c_5_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 8, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
-    vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
+    sums_of_scores_6_2x_avx2(a, b, c, maximum, NULL, NULL);
 }
 
-/* 3 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TILE TARGET static void scores_3_2x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 8);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 8, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
+    sums_of_scores_6_2x_avx2(a, b, c, NULL, m, l);
 }
 
-/* 2 keys x 16 queries, 16  deep; raises the maximum of each lane */
+/* 2 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 8);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 8, largest_1);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 8);
+        vec l_1 = vec_load(l + 8);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        vec_store(l, l_0);
+        vec_store(l + 8, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
+}
+
 TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 8);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 8, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
+    sums_of_scores_2_2x_avx2(a, b, c, maximum, NULL, NULL);
 }
 
-/* 1 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void weights_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    sums_of_scores_2_2x_avx2(a, b, c, NULL, m, l);
+}
+
+/* 1 key x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
+        a += 2; b += 32;
     }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 8);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 8, most_1);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 8);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 8, largest_1);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 8);
+        vec l_1 = vec_load(l + 8);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1);
+        vec_store(l, l_0);
+        vec_store(l + 8, l_1);
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+}
+
+TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum)
+{
+    sums_of_scores_1_2x_avx2(a, b, c, maximum, NULL, NULL);
+}
+
+TILE TARGET static void weights_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_1_2x_avx2(a, b, c, NULL, m, l);
 }
 
 TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
     for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
         scores_6_2x_avx2(k, q_t, s, maximum);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        scores_3_2x_avx2(k, q_t, s, maximum);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_2x_avx2(k, q_t, s, maximum);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_2x_avx2(k, q_t, s, maximum);
 }
 
-/* 6 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TILE TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 8);
-        vec l_1 = vec_load(l + 8);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
-        vec_store(l, l_0);
-        vec_store(l + 8, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
-    vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
-}
-
-/* 3 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TILE TARGET static void weights_3_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 8);
-        vec l_1 = vec_load(l + 8);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        vec_store(l, l_0);
-        vec_store(l + 8, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-}
-
-/* 2 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TILE TARGET static void weights_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 8);
-        vec l_1 = vec_load(l + 8);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        vec_store(l, l_0);
-        vec_store(l + 8, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-}
-
-/* 1 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TILE TARGET static void weights_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 8);
-        vec l_1 = vec_load(l + 8);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        vec_store(l, l_0);
-        vec_store(l + 8, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-}
-
-/* the same for the very first 6 keys: their largest score becomes m */
-TILE TARGET static int first_6_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2;
-        b += 32;
-    }
-    int open = 0;
-    {
-        vec m_0 = vec_load(m);
-        {
-            vec most = c_0_0;
-            most = vec_max(most, c_1_0);
-            most = vec_max(most, c_2_0);
-            most = vec_max(most, c_3_0);
-            most = vec_max(most, c_4_0);
-            most = vec_max(most, c_5_0);
-            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
-            vec_store(m, m_0);
-            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
-        }
-        vec l_0 = vec_load(l);
-        vec m_1 = vec_load(m + 8);
-        {
-            vec most = c_0_1;
-            most = vec_max(most, c_1_1);
-            most = vec_max(most, c_2_1);
-            most = vec_max(most, c_3_1);
-            most = vec_max(most, c_4_1);
-            most = vec_max(most, c_5_1);
-            m_1 = vec_select(vec_eq(m_1, vec_splat(-INFINITY_F)), most, m_1);
-            vec_store(m + 8, m_1);
-            open |= vec_any_eq(m_1, vec_splat(-INFINITY_F));
-        }
-        vec l_1 = vec_load(l + 8);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
-        vec_store(l, l_0);
-        vec_store(l + 8, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
-    vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
-    return open;
-}
-
-TARGET static int first_2x_avx2(const float *k, const float *q_t, float *s, float *m, float *l)
-{
-    return first_6_2x_avx2(k, q_t, s, m, l);
-}
-
 TARGET static void weights_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
         weights_6_2x_avx2(k, q_t, s, m, l);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        weights_3_2x_avx2(k, q_t, s, m, l);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         weights_2_2x_avx2(k, q_t, s, m, l);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
@@ -3206,11 +2211,11 @@ TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, floa
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     vec m_1 = vec_load(m + 8), l_1 = vec_load(l + 8);
@@ -3221,14 +2226,14 @@ TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, floa
         state |= vec_any_eq(m_1, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 8), m_1));
-        vec_store(s + 0, p_0);
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
         vec_store(s + 8, p_1);
         l_1 = vec_add(l_1, p_1);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     vec_store(l + 8, l_1);
     return state;
 }
@@ -3238,117 +2243,65 @@ TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, floa
 /* 6 features x 16 queries over a block of keys */
 TILE TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0, c_0_1;
-    vec c_1_0, c_1_1;
-    vec c_2_0, c_2_1;
-    vec c_3_0, c_3_1;
-    vec c_4_0, c_4_1;
-    vec c_5_0, c_5_1;
-    if (resume) {
-        c_0_0 = vec_load(c); c_0_1 = vec_load(c + 8);
-        c_1_0 = vec_load(c + 16); c_1_1 = vec_load(c + 24);
-        c_2_0 = vec_load(c + 32); c_2_1 = vec_load(c + 40);
-        c_3_0 = vec_load(c + 48); c_3_1 = vec_load(c + 56);
-        c_4_0 = vec_load(c + 64); c_4_1 = vec_load(c + 72);
-        c_5_0 = vec_load(c + 80); c_5_1 = vec_load(c + 88);
-    } else {
-        c_0_0 = vec_zero(); c_0_1 = vec_zero();
-        c_1_0 = vec_zero(); c_1_1 = vec_zero();
-        c_2_0 = vec_zero(); c_2_1 = vec_zero();
-        c_3_0 = vec_zero(); c_3_1 = vec_zero();
-        c_4_0 = vec_zero(); c_4_1 = vec_zero();
-        c_5_0 = vec_zero(); c_5_1 = vec_zero();
-    }
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 8) : vec_zero();
+    vec c_1_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 24) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 40) : vec_zero();
+    vec c_3_0 = resume ? vec_load(c + 48) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 56) : vec_zero();
+    vec c_4_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_4_1 = resume ? vec_load(c + 72) : vec_zero();
+    vec c_5_0 = resume ? vec_load(c + 80) : vec_zero(); vec c_5_1 = resume ? vec_load(c + 88) : vec_zero();
     vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
-        a += 32;
-        b += 32;
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
+        a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
-        a += 16;
-        b += 16;
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
+        a += 16; b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
-    vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
+    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1); vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
+    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1); vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
 }
 
 /* 5 features x 16 queries over a block of keys */
 TILE TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0, c_0_1;
-    vec c_1_0, c_1_1;
-    vec c_2_0, c_2_1;
-    vec c_3_0, c_3_1;
-    vec c_4_0, c_4_1;
-    if (resume) {
-        c_0_0 = vec_load(c); c_0_1 = vec_load(c + 8);
-        c_1_0 = vec_load(c + 16); c_1_1 = vec_load(c + 24);
-        c_2_0 = vec_load(c + 32); c_2_1 = vec_load(c + 40);
-        c_3_0 = vec_load(c + 48); c_3_1 = vec_load(c + 56);
-        c_4_0 = vec_load(c + 64); c_4_1 = vec_load(c + 72);
-    } else {
-        c_0_0 = vec_zero(); c_0_1 = vec_zero();
-        c_1_0 = vec_zero(); c_1_1 = vec_zero();
-        c_2_0 = vec_zero(); c_2_1 = vec_zero();
-        c_3_0 = vec_zero(); c_3_1 = vec_zero();
-        c_4_0 = vec_zero(); c_4_1 = vec_zero();
-    }
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 8) : vec_zero();
+    vec c_1_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 24) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 40) : vec_zero();
+    vec c_3_0 = resume ? vec_load(c + 48) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 56) : vec_zero();
+    vec c_4_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_4_1 = resume ? vec_load(c + 72) : vec_zero();
     vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
         vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
         vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
-        a += 32;
-        b += 32;
+        a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
         vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
-        a += 16;
-        b += 16;
+        a += 16; b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1);
-    vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
+    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1); vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
     vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
 }
 
@@ -3364,13 +2317,10 @@ TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int 
 TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
-    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass != FIND_MAXIMUM && *some_open && keys >= 6) {
-        *some_open = first_2x_avx2(k, q_t, s, m, l);
-        done = 6;
-    } else if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 6);
         float maximum[16];
@@ -3396,588 +2346,161 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 14 keys x 8 queries, 16  deep; raises the maximum of each lane */
+/* 14 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero(); vec c_13_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0); vec_row_1(c_4_0, a[64], b_0); vec_row_1(c_5_0, a[80], b_0);
+        vec_row_1(c_6_0, a[96], b_0); vec_row_1(c_7_0, a[112], b_0); vec_row_1(c_8_0, a[128], b_0);
+        vec_row_1(c_9_0, a[144], b_0); vec_row_1(c_10_0, a[160], b_0); vec_row_1(c_11_0, a[176], b_0);
+        vec_row_1(c_12_0, a[192], b_0); vec_row_1(c_13_0, a[208], b_0);
+        b_0 = vec_load(b + 16);
+        vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0); vec_row_1(c_3_0, a[49], b_0);
+        vec_row_1(c_4_0, a[65], b_0); vec_row_1(c_5_0, a[81], b_0); vec_row_1(c_6_0, a[97], b_0);
+        vec_row_1(c_7_0, a[113], b_0); vec_row_1(c_8_0, a[129], b_0); vec_row_1(c_9_0, a[145], b_0);
+        vec_row_1(c_10_0, a[161], b_0); vec_row_1(c_11_0, a[177], b_0); vec_row_1(c_12_0, a[193], b_0);
+        vec_row_1(c_13_0, a[209], b_0); vec_row_1(c_0_0, a[1], b_0);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
+        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
+        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
+        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
+        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
+        largest_0 = vec_max(largest_0, c_12_0); largest_0 = vec_max(largest_0, c_13_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
+        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
+        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
+        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_13_0 = vec_exp2(vec_sub(c_13_0, m_0));
+        l_0 = vec_add(l_0, c_13_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0); vec_store(c + 80, c_5_0); vec_store(c + 96, c_6_0); vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0); vec_store(c + 144, c_9_0); vec_store(c + 160, c_10_0); vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0); vec_store(c + 208, c_13_0);
+}
+
 TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec c_13_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[16], b_0);
-        vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        vec_row_1(c_4_0, a[64], b_0);
-        vec_row_1(c_5_0, a[80], b_0);
-        vec_row_1(c_6_0, a[96], b_0);
-        vec_row_1(c_7_0, a[112], b_0);
-        vec_row_1(c_8_0, a[128], b_0);
-        vec_row_1(c_9_0, a[144], b_0);
-        vec_row_1(c_10_0, a[160], b_0);
-        vec_row_1(c_11_0, a[176], b_0);
-        vec_row_1(c_12_0, a[192], b_0);
-        vec_row_1(c_13_0, a[208], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
-        vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0);
-        vec_row_1(c_4_0, a[65], b_0);
-        vec_row_1(c_5_0, a[81], b_0);
-        vec_row_1(c_6_0, a[97], b_0);
-        vec_row_1(c_7_0, a[113], b_0);
-        vec_row_1(c_8_0, a[129], b_0);
-        vec_row_1(c_9_0, a[145], b_0);
-        vec_row_1(c_10_0, a[161], b_0);
-        vec_row_1(c_11_0, a[177], b_0);
-        vec_row_1(c_12_0, a[193], b_0);
-        vec_row_1(c_13_0, a[209], b_0);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        most_0 = vec_max(most_0, c_6_0);
-        most_0 = vec_max(most_0, c_7_0);
-        most_0 = vec_max(most_0, c_8_0);
-        most_0 = vec_max(most_0, c_9_0);
-        most_0 = vec_max(most_0, c_10_0);
-        most_0 = vec_max(most_0, c_11_0);
-        most_0 = vec_max(most_0, c_12_0);
-        most_0 = vec_max(most_0, c_13_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0);
-    vec_store(c + 208, c_13_0);
+    sums_of_scores_14_1x_avx2(a, b, c, maximum, NULL, NULL);
 }
 
-/* 7 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TILE TARGET static void scores_7_1x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[16], b_0);
-        vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        vec_row_1(c_4_0, a[64], b_0);
-        vec_row_1(c_5_0, a[80], b_0);
-        vec_row_1(c_6_0, a[96], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
-        vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0);
-        vec_row_1(c_4_0, a[65], b_0);
-        vec_row_1(c_5_0, a[81], b_0);
-        vec_row_1(c_6_0, a[97], b_0);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        most_0 = vec_max(most_0, c_6_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
+    sums_of_scores_14_1x_avx2(a, b, c, NULL, m, l);
 }
 
-/* 4 keys x 8 queries, 16  deep; raises the maximum of each lane */
+/* 4 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
+        b_0 = vec_load(b + 16);
+        vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0); vec_row_1(c_3_0, a[49], b_0);
+        vec_row_1(c_0_0, a[1], b_0);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
+}
+
 TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[16], b_0);
-        vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
-        vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
+    sums_of_scores_4_1x_avx2(a, b, c, maximum, NULL, NULL);
 }
 
-/* 2 keys x 8 queries, 16  deep; raises the maximum of each lane */
-TILE TARGET static void scores_2_1x_avx2(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void weights_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_4_1x_avx2(a, b, c, NULL, m, l);
+}
+
+/* 1 key x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
+        b_0 = vec_load(b);
         vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[16], b_0);
         b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
         vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
+        a += 2; b += 32;
     }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        vec_store(maximum, most_0);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
 }
 
-/* 1 keys x 8 queries, 16  deep; raises the maximum of each lane */
 TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
+    sums_of_scores_1_1x_avx2(a, b, c, maximum, NULL, NULL);
+}
+
+TILE TARGET static void weights_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_1_1x_avx2(a, b, c, NULL, m, l);
 }
 
 TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         scores_14_1x_avx2(k, q_t, s, maximum);
-    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 7 * QUERY_BLOCK)
-        scores_7_1x_avx2(k, q_t, s, maximum);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_1x_avx2(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        scores_2_1x_avx2(k, q_t, s, maximum);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_1x_avx2(k, q_t, s, maximum);
-}
-
-/* 14 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TILE TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec c_13_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[16], b_0);
-        vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        vec_row_1(c_4_0, a[64], b_0);
-        vec_row_1(c_5_0, a[80], b_0);
-        vec_row_1(c_6_0, a[96], b_0);
-        vec_row_1(c_7_0, a[112], b_0);
-        vec_row_1(c_8_0, a[128], b_0);
-        vec_row_1(c_9_0, a[144], b_0);
-        vec_row_1(c_10_0, a[160], b_0);
-        vec_row_1(c_11_0, a[176], b_0);
-        vec_row_1(c_12_0, a[192], b_0);
-        vec_row_1(c_13_0, a[208], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
-        vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0);
-        vec_row_1(c_4_0, a[65], b_0);
-        vec_row_1(c_5_0, a[81], b_0);
-        vec_row_1(c_6_0, a[97], b_0);
-        vec_row_1(c_7_0, a[113], b_0);
-        vec_row_1(c_8_0, a[129], b_0);
-        vec_row_1(c_9_0, a[145], b_0);
-        vec_row_1(c_10_0, a[161], b_0);
-        vec_row_1(c_11_0, a[177], b_0);
-        vec_row_1(c_12_0, a[193], b_0);
-        vec_row_1(c_13_0, a[209], b_0);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
-        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0);
-    vec_store(c + 208, c_13_0);
-}
-
-/* 7 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TILE TARGET static void weights_7_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[16], b_0);
-        vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        vec_row_1(c_4_0, a[64], b_0);
-        vec_row_1(c_5_0, a[80], b_0);
-        vec_row_1(c_6_0, a[96], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
-        vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0);
-        vec_row_1(c_4_0, a[65], b_0);
-        vec_row_1(c_5_0, a[81], b_0);
-        vec_row_1(c_6_0, a[97], b_0);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-}
-
-/* 4 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TILE TARGET static void weights_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[16], b_0);
-        vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
-        vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-}
-
-/* 2 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TILE TARGET static void weights_2_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[16], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-}
-
-/* 1 keys x 8 queries, 16  deep; at once 2^(s - m), added to l */
-TILE TARGET static void weights_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-}
-
-/* the same for the very first 14 keys: their largest score becomes m */
-TILE TARGET static int first_14_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec c_13_0 = vec_zero();
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[16], b_0);
-        vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        vec_row_1(c_4_0, a[64], b_0);
-        vec_row_1(c_5_0, a[80], b_0);
-        vec_row_1(c_6_0, a[96], b_0);
-        vec_row_1(c_7_0, a[112], b_0);
-        vec_row_1(c_8_0, a[128], b_0);
-        vec_row_1(c_9_0, a[144], b_0);
-        vec_row_1(c_10_0, a[160], b_0);
-        vec_row_1(c_11_0, a[176], b_0);
-        vec_row_1(c_12_0, a[192], b_0);
-        vec_row_1(c_13_0, a[208], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
-        vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0);
-        vec_row_1(c_4_0, a[65], b_0);
-        vec_row_1(c_5_0, a[81], b_0);
-        vec_row_1(c_6_0, a[97], b_0);
-        vec_row_1(c_7_0, a[113], b_0);
-        vec_row_1(c_8_0, a[129], b_0);
-        vec_row_1(c_9_0, a[145], b_0);
-        vec_row_1(c_10_0, a[161], b_0);
-        vec_row_1(c_11_0, a[177], b_0);
-        vec_row_1(c_12_0, a[193], b_0);
-        vec_row_1(c_13_0, a[209], b_0);
-        vec_row_1(c_0_0, a[1], b_0);
-        a += 2;
-        b += 32;
-    }
-    int open = 0;
-    {
-        vec m_0 = vec_load(m);
-        {
-            vec most = c_0_0;
-            most = vec_max(most, c_1_0);
-            most = vec_max(most, c_2_0);
-            most = vec_max(most, c_3_0);
-            most = vec_max(most, c_4_0);
-            most = vec_max(most, c_5_0);
-            most = vec_max(most, c_6_0);
-            most = vec_max(most, c_7_0);
-            most = vec_max(most, c_8_0);
-            most = vec_max(most, c_9_0);
-            most = vec_max(most, c_10_0);
-            most = vec_max(most, c_11_0);
-            most = vec_max(most, c_12_0);
-            most = vec_max(most, c_13_0);
-            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
-            vec_store(m, m_0);
-            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
-        }
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
-        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0);
-    vec_store(c + 208, c_13_0);
-    return open;
-}
-
-TARGET static int first_1x_avx2(const float *k, const float *q_t, float *s, float *m, float *l)
-{
-    return first_14_1x_avx2(k, q_t, s, m, l);
 }
 
 TARGET static void weights_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         weights_14_1x_avx2(k, q_t, s, m, l);
-    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 7 * QUERY_BLOCK)
-        weights_7_1x_avx2(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         weights_4_1x_avx2(k, q_t, s, m, l);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        weights_2_1x_avx2(k, q_t, s, m, l);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         weights_1_1x_avx2(k, q_t, s, m, l);
 }
@@ -3989,19 +2512,19 @@ TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, floa
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
-        vec_store(s + 0, p_0);
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     return state;
 }
 
@@ -4010,77 +2533,31 @@ TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, floa
 /* 8 features x 8 queries over a block of keys */
 TILE TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0;
-    vec c_1_0;
-    vec c_2_0;
-    vec c_3_0;
-    vec c_4_0;
-    vec c_5_0;
-    vec c_6_0;
-    vec c_7_0;
-    if (resume) {
-        c_0_0 = vec_load(c);
-        c_1_0 = vec_load(c + 16);
-        c_2_0 = vec_load(c + 32);
-        c_3_0 = vec_load(c + 48);
-        c_4_0 = vec_load(c + 64);
-        c_5_0 = vec_load(c + 80);
-        c_6_0 = vec_load(c + 96);
-        c_7_0 = vec_load(c + 112);
-    } else {
-        c_0_0 = vec_zero();
-        c_1_0 = vec_zero();
-        c_2_0 = vec_zero();
-        c_3_0 = vec_zero();
-        c_4_0 = vec_zero();
-        c_5_0 = vec_zero();
-        c_6_0 = vec_zero();
-        c_7_0 = vec_zero();
-    }
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 16) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 48) : vec_zero();
+    vec c_4_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_5_0 = resume ? vec_load(c + 80) : vec_zero();
+    vec c_6_0 = resume ? vec_load(c + 96) : vec_zero(); vec c_7_0 = resume ? vec_load(c + 112) : vec_zero();
     vec b_0;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[1], b_0);
-        vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0);
-        vec_row_1(c_4_0, a[4], b_0);
-        vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0);
-        vec_row_1(c_7_0, a[7], b_0);
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0);
         b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0);
-        vec_row_1(c_2_0, a[18], b_0);
-        vec_row_1(c_3_0, a[19], b_0);
-        vec_row_1(c_4_0, a[20], b_0);
-        vec_row_1(c_5_0, a[21], b_0);
-        vec_row_1(c_6_0, a[22], b_0);
-        vec_row_1(c_7_0, a[23], b_0);
-        vec_row_1(c_0_0, a[16], b_0);
-        a += 32;
-        b += 32;
+        vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[18], b_0); vec_row_1(c_3_0, a[19], b_0);
+        vec_row_1(c_4_0, a[20], b_0); vec_row_1(c_5_0, a[21], b_0); vec_row_1(c_6_0, a[22], b_0);
+        vec_row_1(c_7_0, a[23], b_0); vec_row_1(c_0_0, a[16], b_0);
+        a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0);
-        vec_row_1(c_0_0, a[0], b_0);
-        vec_row_1(c_1_0, a[1], b_0);
-        vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0);
-        vec_row_1(c_4_0, a[4], b_0);
-        vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0);
-        vec_row_1(c_7_0, a[7], b_0);
-        a += 16;
-        b += 16;
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0);
+        a += 16; b += 16;
     }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
+    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0); vec_store(c + 80, c_5_0); vec_store(c + 96, c_6_0); vec_store(c + 112, c_7_0);
 }
 
 TARGET static void values_1x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -4093,13 +2570,10 @@ TARGET static void values_1x_avx2(const float *v, const float *p, float *o, int 
 TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
-    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass != FIND_MAXIMUM && *some_open && keys >= 14) {
-        *some_open = first_1x_avx2(k, q_t, s, m, l);
-        done = 14;
-    } else if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 14);
         float maximum[8];
@@ -4247,127 +2721,75 @@ TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 /* 6 tokens x 16 features, 64 deep */
 TILE TARGET static void output_6_avx2(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
-        a += 32;
-        b += 32;
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
+        vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
+        a += 32; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
-    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1);
-    vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
-    vec_store(c + 256, c_4_0); vec_store(c + 264, c_4_1);
-    vec_store(c + 320, c_5_0); vec_store(c + 328, c_5_1);
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
+    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1); vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
+    vec_store(c + 256, c_4_0); vec_store(c + 264, c_4_1); vec_store(c + 320, c_5_0); vec_store(c + 328, c_5_1);
 }
 
 /* 5 tokens x 16 features, 64 deep */
 TILE TARGET static void output_5_avx2(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
         vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
+        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
         vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
-        a += 32;
-        b += 32;
+        a += 32; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
-    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1);
-    vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
+    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1); vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
     vec_store(c + 256, c_4_0); vec_store(c + 264, c_4_1);
-}
-
-/* 3 tokens x 16 features, 64 deep */
-TILE TARGET static void output_3_avx2(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
-        a += 32;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
-    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1);
 }
 
 /* 2 tokens x 16 features, 64 deep */
 TILE TARGET static void output_2_avx2(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
-        a += 32;
-        b += 32;
+        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
+        a += 32; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-    vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
+    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
 }
 
-/* 1 tokens x 16 features, 64 deep */
+/* 1 token x 16 features, 64 deep */
 TILE TARGET static void output_1_avx2(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 8);
+        b_0 = vec_load(b); b_1 = vec_load(b + 8);
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
         vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
-        a += 32;
-        b += 32;
+        a += 32; b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
 }
@@ -4379,18 +2801,16 @@ TARGET static void output_avx2(const float *a, const float *w, float *c, size_t 
         output_6_avx2(a, w, c);
     for (; count >= 5; count -= 5, a += 5, c += 320)
         output_5_avx2(a, w, c);
-    for (; count >= 3; count -= 3, a += 3, c += 192)
-        output_3_avx2(a, w, c);
     for (; count >= 2; count -= 2, a += 2, c += 128)
         output_2_avx2(a, w, c);
     for (; count >= 1; count -= 1, a += 1, c += 64)
         output_1_avx2(a, w, c);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 4 panels */
 static size_t output_parts_avx2(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void output_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -4409,7 +2829,7 @@ TARGET static void output_part_avx2(const float *packed, const float *a, float *
 
 /* -- phases: what they do, and into how many parts they are cut -- */
 
-/* groups of 2 query block(s) in a sequence */
+/* groups of 2 query blocks in a sequence */
 static size_t attend_groups_avx2(const struct group *g)
 {
     return (g->args->n + 31) / 32;
@@ -4466,7 +2886,7 @@ TARGET static void lanes_out_avx2(const float *src, size_t step, size_t row, siz
     }
 }
 
-/* one head of one sequence, 2 query block(s) */
+/* one head of one sequence, 2 query blocks */
 TARGET static void attend_part_avx2(const struct group *g, float *scratch, float *worker, size_t part)
 {
     const size_t groups = attend_groups_avx2(g);
@@ -4476,7 +2896,7 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
     const size_t row_0 = index * s->n; /* of the group's rows */
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
-    float *z = scratch + 0 + head * 256;
+    float *z = scratch + head * 256;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx2 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
@@ -4503,7 +2923,7 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
         attend_part_avx2(g, scratch, worker, part);
         break;
     default:
-        output_part_avx2(packed, scratch + 0, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
+        output_part_avx2(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -4550,7 +2970,20 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 
 #endif
 
-/* ==== avx512 ==== */
+/* ==== avx512 ====
+ *
+ * 16 lanes, 32 registers, 2 FMA ports; L1 48 KiB, L2 1024 KiB assumed
+ * query block 32: 2 vectors, the cheapest tiles for seq_len 32
+ * scores: tile 14 x 32, 28 accumulators + 2 operands + 1 broadcast of 32 registers; single vectors 16 x 16
+ * weighted sums: tile 8 x 32, single vectors 16 x 16: d_v in near-equal parts
+ * key block 42: scores of 42 x 32 take 5376 bytes, about half of L1, in near-equal blocks of source_len
+ * queries, keys, values, output: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB); row groups of
+ * 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1 panel a part
+ * queries lie [head][token][16]: a head's width fills whole vectors
+ * keys lie [head][token][16]: a head's width fills whole vectors
+ * values lie [head][token][16]: a head's width fills whole vectors
+ * one part of attend: 1 head x 1 query block
+ */
 
 #if COMPILES_AVX512
 
@@ -4585,6 +3018,27 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #define vec_splat(x) _mm512_set1_ps(x)
 
 #define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_1(c_0, a, b_0) \
+    do { \
+        const vec a_k = vec_splat(a); \
+        c_0 = vec_fma(a_k, b_0, c_0); \
+    } while (0)
+
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_2(c_0, c_1, a, b_0, b_1) \
+    do { \
+        const vec a_k = vec_splat(a); \
+        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); \
+    } while (0)
+
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) \
+    do { \
+        const vec a_k = vec_splat(a); \
+        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); c_2 = vec_fma(a_k, b_2, c_2); c_3 = vec_fma(a_k, b_3, c_3); \
+    } while (0)
 
 #define vec_add(a, b) _mm512_add_ps(a, b)
 
@@ -4726,30 +3180,29 @@ TARGET static void queries_6_avx512(const float *a, const float *b, float *c, co
     float *const c_1 = c + at[1];
     float *const c_2 = c + at[2];
     float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero(), c_5_2 = vec_zero(), c_5_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
+    vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero(); vec c_5_2 = vec_zero(); vec c_5_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[320]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[64], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[128], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[192], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[256], b_0, b_1, b_2, b_3);
+        vec_row_4(c_5_0, c_5_1, c_5_2, c_5_3, a[320], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[321]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        a += 2;
-        b += 128;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[65], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[129], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[193], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[257], b_0, b_1, b_2, b_3);
+        vec_row_4(c_5_0, c_5_1, c_5_2, c_5_3, a[321], b_0, b_1, b_2, b_3);
+        a += 2; b += 128;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
     vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
@@ -4766,61 +3219,32 @@ TARGET static void queries_5_avx512(const float *a, const float *b, float *c, co
     float *const c_1 = c + at[1];
     float *const c_2 = c + at[2];
     float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[256]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[64], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[128], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[192], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[256], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[257]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 2;
-        b += 128;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[65], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[129], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[193], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[257], b_0, b_1, b_2, b_3);
+        a += 2; b += 128;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
     vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
     vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2); vec_store(c_3 + 32, c_2_3);
     vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2); vec_store(c_3 + 48, c_3_3);
     vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1); vec_store(c_2 + 64, c_4_2); vec_store(c_3 + 64, c_4_3);
-}
-
-/* 3 tokens x 64 features, 64 deep */
-TARGET static void queries_3_avx512(const float *a, const float *b, float *c, const size_t *at)
-{
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
-    float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a += 2;
-        b += 128;
-    }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2); vec_store(c_3 + 32, c_2_3);
 }
 
 /* 2 tokens x 64 features, 64 deep */
@@ -4830,39 +3254,37 @@ TARGET static void queries_2_avx512(const float *a, const float *b, float *c, co
     float *const c_1 = c + at[1];
     float *const c_2 = c + at[2];
     float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[64], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 2;
-        b += 128;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[65], b_0, b_1, b_2, b_3);
+        a += 2; b += 128;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
     vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
 }
 
-/* 1 tokens x 64 features, 64 deep */
+/* 1 token x 64 features, 64 deep */
 TARGET static void queries_1_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
     float *const c_2 = c + at[2];
     float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 2;
-        b += 128;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        a += 2; b += 128;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
 }
@@ -4874,25 +3296,23 @@ TARGET static void queries_avx512(const float *a, const float *w, float *c, cons
         queries_6_avx512(a, w, c, at);
     for (; count >= 5; count -= 5, a += 320, c += 80)
         queries_5_avx512(a, w, c, at);
-    for (; count >= 3; count -= 3, a += 192, c += 48)
-        queries_3_avx512(a, w, c, at);
     for (; count >= 2; count -= 2, a += 128, c += 32)
         queries_2_avx512(a, w, c, at);
     for (; count >= 1; count -= 1, a += 64, c += 16)
         queries_1_avx512(a, w, c, at);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 1 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 1 panel */
 static size_t queries_parts_avx512(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void queries_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 1;
+    const size_t panel_0 = part % 1;
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 16 + panel * 4096;
         const float *a_head = a;
@@ -4909,17 +3329,17 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 1 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 1 panel */
 static size_t keys_parts_avx512(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void keys_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 1;
+    const size_t panel_0 = part % 1;
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 4112 + panel * 4096;
         const float *a_head = a;
@@ -4936,17 +3356,17 @@ TARGET static void keys_part_avx512(const float *packed, const float *a, float *
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 1 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 1 panel */
 static size_t inputs_parts_avx512(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void inputs_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 1;
+    const size_t panel_0 = part % 1;
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 8208 + panel * 4096;
         const float *a_head = a;
@@ -4976,635 +3396,210 @@ struct tile_avx512 {
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 14 keys x 32 queries, 16  deep; raises the maximum of each lane */
+/* 14 keys x 32 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero();
+    vec c_6_0 = vec_zero(); vec c_6_1 = vec_zero(); vec c_7_0 = vec_zero(); vec c_7_1 = vec_zero();
+    vec c_8_0 = vec_zero(); vec c_8_1 = vec_zero(); vec c_9_0 = vec_zero(); vec c_9_1 = vec_zero();
+    vec c_10_0 = vec_zero(); vec c_10_1 = vec_zero(); vec c_11_0 = vec_zero(); vec c_11_1 = vec_zero();
+    vec c_12_0 = vec_zero(); vec c_12_1 = vec_zero(); vec c_13_0 = vec_zero(); vec c_13_1 = vec_zero();
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b); b_1 = vec_load(b + 16);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
+        vec_row_2(c_6_0, c_6_1, a[96], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[112], b_0, b_1);
+        vec_row_2(c_8_0, c_8_1, a[128], b_0, b_1); vec_row_2(c_9_0, c_9_1, a[144], b_0, b_1);
+        vec_row_2(c_10_0, c_10_1, a[160], b_0, b_1); vec_row_2(c_11_0, c_11_1, a[176], b_0, b_1);
+        vec_row_2(c_12_0, c_12_1, a[192], b_0, b_1); vec_row_2(c_13_0, c_13_1, a[208], b_0, b_1);
+        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1);
+        vec_row_2(c_6_0, c_6_1, a[97], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[113], b_0, b_1);
+        vec_row_2(c_8_0, c_8_1, a[129], b_0, b_1); vec_row_2(c_9_0, c_9_1, a[145], b_0, b_1);
+        vec_row_2(c_10_0, c_10_1, a[161], b_0, b_1); vec_row_2(c_11_0, c_11_1, a[177], b_0, b_1);
+        vec_row_2(c_12_0, c_12_1, a[193], b_0, b_1); vec_row_2(c_13_0, c_13_1, a[209], b_0, b_1);
+        a += 2; b += 64;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 16);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
+        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
+        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
+        largest_0 = vec_max(largest_0, c_4_0); largest_1 = vec_max(largest_1, c_4_1);
+        largest_0 = vec_max(largest_0, c_5_0); largest_1 = vec_max(largest_1, c_5_1);
+        largest_0 = vec_max(largest_0, c_6_0); largest_1 = vec_max(largest_1, c_6_1);
+        largest_0 = vec_max(largest_0, c_7_0); largest_1 = vec_max(largest_1, c_7_1);
+        largest_0 = vec_max(largest_0, c_8_0); largest_1 = vec_max(largest_1, c_8_1);
+        largest_0 = vec_max(largest_0, c_9_0); largest_1 = vec_max(largest_1, c_9_1);
+        largest_0 = vec_max(largest_0, c_10_0); largest_1 = vec_max(largest_1, c_10_1);
+        largest_0 = vec_max(largest_0, c_11_0); largest_1 = vec_max(largest_1, c_11_1);
+        largest_0 = vec_max(largest_0, c_12_0); largest_1 = vec_max(largest_1, c_12_1);
+        largest_0 = vec_max(largest_0, c_13_0); largest_1 = vec_max(largest_1, c_13_1);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 16, largest_1);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0));
+        l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
+        l_1 = vec_add(l_1, c_3_1); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
+        c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0));
+        l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_6_1 = vec_exp2(vec_sub(c_6_1, m_1));
+        l_1 = vec_add(l_1, c_6_1); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
+        c_7_1 = vec_exp2(vec_sub(c_7_1, m_1)); l_1 = vec_add(l_1, c_7_1); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0));
+        l_0 = vec_add(l_0, c_8_0); c_8_1 = vec_exp2(vec_sub(c_8_1, m_1)); l_1 = vec_add(l_1, c_8_1);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_9_1 = vec_exp2(vec_sub(c_9_1, m_1));
+        l_1 = vec_add(l_1, c_9_1); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
+        c_10_1 = vec_exp2(vec_sub(c_10_1, m_1)); l_1 = vec_add(l_1, c_10_1); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0));
+        l_0 = vec_add(l_0, c_11_0); c_11_1 = vec_exp2(vec_sub(c_11_1, m_1)); l_1 = vec_add(l_1, c_11_1);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_12_1 = vec_exp2(vec_sub(c_12_1, m_1));
+        l_1 = vec_add(l_1, c_12_1); c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
+        c_13_1 = vec_exp2(vec_sub(c_13_1, m_1)); l_1 = vec_add(l_1, c_13_1);
+        vec_store(l, l_0);
+        vec_store(l + 16, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
+    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1); vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
+    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1); vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
+    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1); vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
+    vec_store(c + 256, c_8_0); vec_store(c + 272, c_8_1); vec_store(c + 288, c_9_0); vec_store(c + 304, c_9_1);
+    vec_store(c + 320, c_10_0); vec_store(c + 336, c_10_1); vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
+    vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1); vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
+}
+
 TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
-    vec c_7_0 = vec_zero(), c_7_1 = vec_zero();
-    vec c_8_0 = vec_zero(), c_8_1 = vec_zero();
-    vec c_9_0 = vec_zero(), c_9_1 = vec_zero();
-    vec c_10_0 = vec_zero(), c_10_1 = vec_zero();
-    vec c_11_0 = vec_zero(), c_11_1 = vec_zero();
-    vec c_12_0 = vec_zero(), c_12_1 = vec_zero();
-    vec c_13_0 = vec_zero(), c_13_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 16);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1);
-        most_0 = vec_max(most_0, c_3_0); most_1 = vec_max(most_1, c_3_1);
-        most_0 = vec_max(most_0, c_4_0); most_1 = vec_max(most_1, c_4_1);
-        most_0 = vec_max(most_0, c_5_0); most_1 = vec_max(most_1, c_5_1);
-        most_0 = vec_max(most_0, c_6_0); most_1 = vec_max(most_1, c_6_1);
-        most_0 = vec_max(most_0, c_7_0); most_1 = vec_max(most_1, c_7_1);
-        most_0 = vec_max(most_0, c_8_0); most_1 = vec_max(most_1, c_8_1);
-        most_0 = vec_max(most_0, c_9_0); most_1 = vec_max(most_1, c_9_1);
-        most_0 = vec_max(most_0, c_10_0); most_1 = vec_max(most_1, c_10_1);
-        most_0 = vec_max(most_0, c_11_0); most_1 = vec_max(most_1, c_11_1);
-        most_0 = vec_max(most_0, c_12_0); most_1 = vec_max(most_1, c_12_1);
-        most_0 = vec_max(most_0, c_13_0); most_1 = vec_max(most_1, c_13_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 16, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
-    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
-    vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
-    vec_store(c + 256, c_8_0); vec_store(c + 272, c_8_1);
-    vec_store(c + 288, c_9_0); vec_store(c + 304, c_9_1);
-    vec_store(c + 320, c_10_0); vec_store(c + 336, c_10_1);
-    vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
-    vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1);
-    vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
+    sums_of_scores_14_2x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-/* 7 keys x 32 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_7_2x_avx512(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 16);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1);
-        most_0 = vec_max(most_0, c_3_0); most_1 = vec_max(most_1, c_3_1);
-        most_0 = vec_max(most_0, c_4_0); most_1 = vec_max(most_1, c_4_1);
-        most_0 = vec_max(most_0, c_5_0); most_1 = vec_max(most_1, c_5_1);
-        most_0 = vec_max(most_0, c_6_0); most_1 = vec_max(most_1, c_6_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 16, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
-    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
+    sums_of_scores_14_2x_avx512(a, b, c, NULL, m, l);
 }
 
-/* 4 keys x 32 queries, 16  deep; raises the maximum of each lane */
+/* 4 keys x 32 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b); b_1 = vec_load(b + 16);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
+        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
+        a += 2; b += 64;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 16);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
+        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
+        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 16, largest_1);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
+        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0));
+        l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
+        l_1 = vec_add(l_1, c_3_1);
+        vec_store(l, l_0);
+        vec_store(l + 16, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
+    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1); vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
+}
+
 TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 16);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1);
-        most_0 = vec_max(most_0, c_3_0); most_1 = vec_max(most_1, c_3_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 16, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
+    sums_of_scores_4_2x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-/* 2 keys x 32 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_2_2x_avx512(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 16);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 16, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
+    sums_of_scores_4_2x_avx512(a, b, c, NULL, m, l);
 }
 
-/* 1 keys x 32 queries, 16  deep; raises the maximum of each lane */
+/* 1 key x 32 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b); b_1 = vec_load(b + 16);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
+        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        a += 2; b += 64;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 16);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 16, largest_1);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1);
+        vec_store(l, l_0);
+        vec_store(l + 16, l_1);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
+}
+
 TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 16);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 16, most_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
+    sums_of_scores_1_2x_avx512(a, b, c, maximum, NULL, NULL);
+}
+
+TARGET static void weights_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_1_2x_avx512(a, b, c, NULL, m, l);
 }
 
 TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         scores_14_2x_avx512(k, q_t, s, maximum);
-    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 7 * QUERY_BLOCK)
-        scores_7_2x_avx512(k, q_t, s, maximum);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_2x_avx512(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        scores_2_2x_avx512(k, q_t, s, maximum);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_2x_avx512(k, q_t, s, maximum);
-}
-
-/* 14 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
-    vec c_7_0 = vec_zero(), c_7_1 = vec_zero();
-    vec c_8_0 = vec_zero(), c_8_1 = vec_zero();
-    vec c_9_0 = vec_zero(), c_9_1 = vec_zero();
-    vec c_10_0 = vec_zero(), c_10_1 = vec_zero();
-    vec c_11_0 = vec_zero(), c_11_1 = vec_zero();
-    vec c_12_0 = vec_zero(), c_12_1 = vec_zero();
-    vec c_13_0 = vec_zero(), c_13_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_6_1 = vec_exp2(vec_sub(c_6_1, m_1)); l_1 = vec_add(l_1, c_6_1);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0); c_7_1 = vec_exp2(vec_sub(c_7_1, m_1)); l_1 = vec_add(l_1, c_7_1);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0); c_8_1 = vec_exp2(vec_sub(c_8_1, m_1)); l_1 = vec_add(l_1, c_8_1);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_9_1 = vec_exp2(vec_sub(c_9_1, m_1)); l_1 = vec_add(l_1, c_9_1);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0); c_10_1 = vec_exp2(vec_sub(c_10_1, m_1)); l_1 = vec_add(l_1, c_10_1);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0); c_11_1 = vec_exp2(vec_sub(c_11_1, m_1)); l_1 = vec_add(l_1, c_11_1);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_12_1 = vec_exp2(vec_sub(c_12_1, m_1)); l_1 = vec_add(l_1, c_12_1);
-        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0); c_13_1 = vec_exp2(vec_sub(c_13_1, m_1)); l_1 = vec_add(l_1, c_13_1);
-        vec_store(l, l_0);
-        vec_store(l + 16, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
-    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
-    vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
-    vec_store(c + 256, c_8_0); vec_store(c + 272, c_8_1);
-    vec_store(c + 288, c_9_0); vec_store(c + 304, c_9_1);
-    vec_store(c + 320, c_10_0); vec_store(c + 336, c_10_1);
-    vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
-    vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1);
-    vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
-}
-
-/* 7 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_7_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_6_1 = vec_exp2(vec_sub(c_6_1, m_1)); l_1 = vec_add(l_1, c_6_1);
-        vec_store(l, l_0);
-        vec_store(l + 16, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
-    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
-}
-
-/* 4 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
-        vec_store(l, l_0);
-        vec_store(l + 16, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-}
-
-/* 2 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_2_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        vec_store(l, l_0);
-        vec_store(l + 16, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-}
-
-/* 1 keys x 32 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        vec_store(l, l_0);
-        vec_store(l + 16, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-}
-
-/* the same for the very first 14 keys: their largest score becomes m */
-TARGET static int first_14_2x_avx512(const float *a, const float *b, float *c, float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero();
-    vec c_6_0 = vec_zero(), c_6_1 = vec_zero();
-    vec c_7_0 = vec_zero(), c_7_1 = vec_zero();
-    vec c_8_0 = vec_zero(), c_8_1 = vec_zero();
-    vec c_9_0 = vec_zero(), c_9_1 = vec_zero();
-    vec c_10_0 = vec_zero(), c_10_1 = vec_zero();
-    vec c_11_0 = vec_zero(), c_11_1 = vec_zero();
-    vec c_12_0 = vec_zero(), c_12_1 = vec_zero();
-    vec c_13_0 = vec_zero(), c_13_1 = vec_zero();
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0); c_8_1 = vec_fma(a_k, b_1, c_8_1);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0); c_9_1 = vec_fma(a_k, b_1, c_9_1);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0); c_10_1 = vec_fma(a_k, b_1, c_10_1);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0); c_11_1 = vec_fma(a_k, b_1, c_11_1);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0); c_12_1 = vec_fma(a_k, b_1, c_12_1);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0); c_13_1 = vec_fma(a_k, b_1, c_13_1);
-        a += 2;
-        b += 64;
-    }
-    int open = 0;
-    {
-        vec m_0 = vec_load(m);
-        {
-            vec most = c_0_0;
-            most = vec_max(most, c_1_0);
-            most = vec_max(most, c_2_0);
-            most = vec_max(most, c_3_0);
-            most = vec_max(most, c_4_0);
-            most = vec_max(most, c_5_0);
-            most = vec_max(most, c_6_0);
-            most = vec_max(most, c_7_0);
-            most = vec_max(most, c_8_0);
-            most = vec_max(most, c_9_0);
-            most = vec_max(most, c_10_0);
-            most = vec_max(most, c_11_0);
-            most = vec_max(most, c_12_0);
-            most = vec_max(most, c_13_0);
-            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
-            vec_store(m, m_0);
-            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
-        }
-        vec l_0 = vec_load(l);
-        vec m_1 = vec_load(m + 16);
-        {
-            vec most = c_0_1;
-            most = vec_max(most, c_1_1);
-            most = vec_max(most, c_2_1);
-            most = vec_max(most, c_3_1);
-            most = vec_max(most, c_4_1);
-            most = vec_max(most, c_5_1);
-            most = vec_max(most, c_6_1);
-            most = vec_max(most, c_7_1);
-            most = vec_max(most, c_8_1);
-            most = vec_max(most, c_9_1);
-            most = vec_max(most, c_10_1);
-            most = vec_max(most, c_11_1);
-            most = vec_max(most, c_12_1);
-            most = vec_max(most, c_13_1);
-            m_1 = vec_select(vec_eq(m_1, vec_splat(-INFINITY_F)), most, m_1);
-            vec_store(m + 16, m_1);
-            open |= vec_any_eq(m_1, vec_splat(-INFINITY_F));
-        }
-        vec l_1 = vec_load(l + 16);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_6_1 = vec_exp2(vec_sub(c_6_1, m_1)); l_1 = vec_add(l_1, c_6_1);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0); c_7_1 = vec_exp2(vec_sub(c_7_1, m_1)); l_1 = vec_add(l_1, c_7_1);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0); c_8_1 = vec_exp2(vec_sub(c_8_1, m_1)); l_1 = vec_add(l_1, c_8_1);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_9_1 = vec_exp2(vec_sub(c_9_1, m_1)); l_1 = vec_add(l_1, c_9_1);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0); c_10_1 = vec_exp2(vec_sub(c_10_1, m_1)); l_1 = vec_add(l_1, c_10_1);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0); c_11_1 = vec_exp2(vec_sub(c_11_1, m_1)); l_1 = vec_add(l_1, c_11_1);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_12_1 = vec_exp2(vec_sub(c_12_1, m_1)); l_1 = vec_add(l_1, c_12_1);
-        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0); c_13_1 = vec_exp2(vec_sub(c_13_1, m_1)); l_1 = vec_add(l_1, c_13_1);
-        vec_store(l, l_0);
-        vec_store(l + 16, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
-    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
-    vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
-    vec_store(c + 256, c_8_0); vec_store(c + 272, c_8_1);
-    vec_store(c + 288, c_9_0); vec_store(c + 304, c_9_1);
-    vec_store(c + 320, c_10_0); vec_store(c + 336, c_10_1);
-    vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
-    vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1);
-    vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
-    return open;
-}
-
-TARGET static int first_2x_avx512(const float *k, const float *q_t, float *s, float *m, float *l)
-{
-    return first_14_2x_avx512(k, q_t, s, m, l);
 }
 
 TARGET static void weights_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         weights_14_2x_avx512(k, q_t, s, m, l);
-    for (; keys >= 7; keys -= 7, k += 7 * K_ROW, s += 7 * QUERY_BLOCK)
-        weights_7_2x_avx512(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         weights_4_2x_avx512(k, q_t, s, m, l);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        weights_2_2x_avx512(k, q_t, s, m, l);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         weights_1_2x_avx512(k, q_t, s, m, l);
 }
@@ -5616,11 +3611,11 @@ TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, fl
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     vec m_1 = vec_load(m + 16), l_1 = vec_load(l + 16);
@@ -5631,14 +3626,14 @@ TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, fl
         state |= vec_any_eq(m_1, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 16), m_1));
-        vec_store(s + 0, p_0);
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
         vec_store(s + 16, p_1);
         l_1 = vec_add(l_1, p_1);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     vec_store(l + 16, l_1);
     return state;
 }
@@ -5648,77 +3643,40 @@ TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, fl
 /* 8 features x 32 queries over a block of keys */
 TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0, c_0_1;
-    vec c_1_0, c_1_1;
-    vec c_2_0, c_2_1;
-    vec c_3_0, c_3_1;
-    vec c_4_0, c_4_1;
-    vec c_5_0, c_5_1;
-    vec c_6_0, c_6_1;
-    vec c_7_0, c_7_1;
-    if (resume) {
-        c_0_0 = vec_load(c); c_0_1 = vec_load(c + 16);
-        c_1_0 = vec_load(c + 32); c_1_1 = vec_load(c + 48);
-        c_2_0 = vec_load(c + 64); c_2_1 = vec_load(c + 80);
-        c_3_0 = vec_load(c + 96); c_3_1 = vec_load(c + 112);
-        c_4_0 = vec_load(c + 128); c_4_1 = vec_load(c + 144);
-        c_5_0 = vec_load(c + 160); c_5_1 = vec_load(c + 176);
-        c_6_0 = vec_load(c + 192); c_6_1 = vec_load(c + 208);
-        c_7_0 = vec_load(c + 224); c_7_1 = vec_load(c + 240);
-    } else {
-        c_0_0 = vec_zero(); c_0_1 = vec_zero();
-        c_1_0 = vec_zero(); c_1_1 = vec_zero();
-        c_2_0 = vec_zero(); c_2_1 = vec_zero();
-        c_3_0 = vec_zero(); c_3_1 = vec_zero();
-        c_4_0 = vec_zero(); c_4_1 = vec_zero();
-        c_5_0 = vec_zero(); c_5_1 = vec_zero();
-        c_6_0 = vec_zero(); c_6_1 = vec_zero();
-        c_7_0 = vec_zero(); c_7_1 = vec_zero();
-    }
-    vec a_k, b_0, b_1;
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 16) : vec_zero();
+    vec c_1_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 48) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 80) : vec_zero();
+    vec c_3_0 = resume ? vec_load(c + 96) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 112) : vec_zero();
+    vec c_4_0 = resume ? vec_load(c + 128) : vec_zero(); vec c_4_1 = resume ? vec_load(c + 144) : vec_zero();
+    vec c_5_0 = resume ? vec_load(c + 160) : vec_zero(); vec c_5_1 = resume ? vec_load(c + 176) : vec_zero();
+    vec c_6_0 = resume ? vec_load(c + 192) : vec_zero(); vec c_6_1 = resume ? vec_load(c + 208) : vec_zero();
+    vec c_7_0 = resume ? vec_load(c + 224) : vec_zero(); vec c_7_1 = resume ? vec_load(c + 240) : vec_zero();
+    vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
+        b_0 = vec_load(b); b_1 = vec_load(b + 16);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
+        vec_row_2(c_6_0, c_6_1, a[6], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[7], b_0, b_1);
         b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a += 32;
-        b += 64;
+        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1);
+        vec_row_2(c_6_0, c_6_1, a[22], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[23], b_0, b_1);
+        a += 32; b += 64;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0); c_6_1 = vec_fma(a_k, b_1, c_6_1);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0); c_7_1 = vec_fma(a_k, b_1, c_7_1);
-        a += 16;
-        b += 32;
+        b_0 = vec_load(b); b_1 = vec_load(b + 16);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
+        vec_row_2(c_6_0, c_6_1, a[6], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[7], b_0, b_1);
+        a += 16; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-    vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1);
-    vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1);
-    vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1);
-    vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
+    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
+    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1); vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
+    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1); vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
+    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1); vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
 }
 
 TARGET static void values_2x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -5731,13 +3689,10 @@ TARGET static void values_2x_avx512(const float *v, const float *p, float *o, in
 TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
-    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass != FIND_MAXIMUM && *some_open && keys >= 14) {
-        *some_open = first_2x_avx512(k, q_t, s, m, l);
-        done = 14;
-    } else if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 14);
         float maximum[32];
@@ -5763,630 +3718,165 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 16 keys x 16 queries, 16  deep; raises the maximum of each lane */
+/* 16 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero(); vec c_13_0 = vec_zero(); vec c_14_0 = vec_zero(); vec c_15_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0); vec_row_1(c_4_0, a[64], b_0); vec_row_1(c_5_0, a[80], b_0);
+        vec_row_1(c_6_0, a[96], b_0); vec_row_1(c_7_0, a[112], b_0); vec_row_1(c_8_0, a[128], b_0);
+        vec_row_1(c_9_0, a[144], b_0); vec_row_1(c_10_0, a[160], b_0); vec_row_1(c_11_0, a[176], b_0);
+        vec_row_1(c_12_0, a[192], b_0); vec_row_1(c_13_0, a[208], b_0); vec_row_1(c_14_0, a[224], b_0);
+        vec_row_1(c_15_0, a[240], b_0);
+        b_0 = vec_load(b + 32);
+        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0); vec_row_1(c_4_0, a[65], b_0); vec_row_1(c_5_0, a[81], b_0);
+        vec_row_1(c_6_0, a[97], b_0); vec_row_1(c_7_0, a[113], b_0); vec_row_1(c_8_0, a[129], b_0);
+        vec_row_1(c_9_0, a[145], b_0); vec_row_1(c_10_0, a[161], b_0); vec_row_1(c_11_0, a[177], b_0);
+        vec_row_1(c_12_0, a[193], b_0); vec_row_1(c_13_0, a[209], b_0); vec_row_1(c_14_0, a[225], b_0);
+        vec_row_1(c_15_0, a[241], b_0);
+        a += 2; b += 64;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
+        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
+        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
+        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
+        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
+        largest_0 = vec_max(largest_0, c_12_0); largest_0 = vec_max(largest_0, c_13_0);
+        largest_0 = vec_max(largest_0, c_14_0); largest_0 = vec_max(largest_0, c_15_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
+        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
+        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
+        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_13_0 = vec_exp2(vec_sub(c_13_0, m_0));
+        l_0 = vec_add(l_0, c_13_0); c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
+        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 32, c_1_0); vec_store(c + 64, c_2_0); vec_store(c + 96, c_3_0);
+    vec_store(c + 128, c_4_0); vec_store(c + 160, c_5_0); vec_store(c + 192, c_6_0); vec_store(c + 224, c_7_0);
+    vec_store(c + 256, c_8_0); vec_store(c + 288, c_9_0); vec_store(c + 320, c_10_0); vec_store(c + 352, c_11_0);
+    vec_store(c + 384, c_12_0); vec_store(c + 416, c_13_0); vec_store(c + 448, c_14_0); vec_store(c + 480, c_15_0);
+}
+
 TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec c_13_0 = vec_zero();
-    vec c_14_0 = vec_zero();
-    vec c_15_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 2;
-        b += 64;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        most_0 = vec_max(most_0, c_6_0);
-        most_0 = vec_max(most_0, c_7_0);
-        most_0 = vec_max(most_0, c_8_0);
-        most_0 = vec_max(most_0, c_9_0);
-        most_0 = vec_max(most_0, c_10_0);
-        most_0 = vec_max(most_0, c_11_0);
-        most_0 = vec_max(most_0, c_12_0);
-        most_0 = vec_max(most_0, c_13_0);
-        most_0 = vec_max(most_0, c_14_0);
-        most_0 = vec_max(most_0, c_15_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0);
-    vec_store(c + 160, c_5_0);
-    vec_store(c + 192, c_6_0);
-    vec_store(c + 224, c_7_0);
-    vec_store(c + 256, c_8_0);
-    vec_store(c + 288, c_9_0);
-    vec_store(c + 320, c_10_0);
-    vec_store(c + 352, c_11_0);
-    vec_store(c + 384, c_12_0);
-    vec_store(c + 416, c_13_0);
-    vec_store(c + 448, c_14_0);
-    vec_store(c + 480, c_15_0);
+    sums_of_scores_16_1x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-/* 8 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_8_1x_avx512(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 2;
-        b += 64;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        most_0 = vec_max(most_0, c_6_0);
-        most_0 = vec_max(most_0, c_7_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0);
-    vec_store(c + 160, c_5_0);
-    vec_store(c + 192, c_6_0);
-    vec_store(c + 224, c_7_0);
+    sums_of_scores_16_1x_avx512(a, b, c, NULL, m, l);
 }
 
-/* 4 keys x 16 queries, 16  deep; raises the maximum of each lane */
+/* 4 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
+        b_0 = vec_load(b + 32);
+        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0);
+        a += 2; b += 64;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 32, c_1_0); vec_store(c + 64, c_2_0); vec_store(c + 96, c_3_0);
+}
+
 TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 2;
-        b += 64;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
+    sums_of_scores_4_1x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-/* 2 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_2_1x_avx512(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_4_1x_avx512(a, b, c, NULL, m, l);
+}
+
+/* 1 key x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0);
         b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 2;
-        b += 64;
+        vec_row_1(c_0_0, a[1], b_0);
+        a += 2; b += 64;
     }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        vec_store(maximum, most_0);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
 }
 
-/* 1 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 2;
-        b += 64;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
+    sums_of_scores_1_1x_avx512(a, b, c, maximum, NULL, NULL);
+}
+
+TARGET static void weights_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_1_1x_avx512(a, b, c, NULL, m, l);
 }
 
 TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         scores_16_1x_avx512(k, q_t, s, maximum);
-    for (; keys >= 8; keys -= 8, k += 8 * K_ROW, s += 8 * QUERY_BLOCK)
-        scores_8_1x_avx512(k, q_t, s, maximum);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_1x_avx512(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        scores_2_1x_avx512(k, q_t, s, maximum);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_1x_avx512(k, q_t, s, maximum);
-}
-
-/* 16 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec c_13_0 = vec_zero();
-    vec c_14_0 = vec_zero();
-    vec c_15_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
-        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
-        c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
-        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0);
-    vec_store(c + 160, c_5_0);
-    vec_store(c + 192, c_6_0);
-    vec_store(c + 224, c_7_0);
-    vec_store(c + 256, c_8_0);
-    vec_store(c + 288, c_9_0);
-    vec_store(c + 320, c_10_0);
-    vec_store(c + 352, c_11_0);
-    vec_store(c + 384, c_12_0);
-    vec_store(c + 416, c_13_0);
-    vec_store(c + 448, c_14_0);
-    vec_store(c + 480, c_15_0);
-}
-
-/* 8 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_8_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0);
-    vec_store(c + 160, c_5_0);
-    vec_store(c + 192, c_6_0);
-    vec_store(c + 224, c_7_0);
-}
-
-/* 4 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
-}
-
-/* 2 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_2_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-}
-
-/* 1 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 2;
-        b += 64;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-}
-
-/* the same for the very first 16 keys: their largest score becomes m */
-TARGET static int first_16_1x_avx512(const float *a, const float *b, float *c, float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec c_13_0 = vec_zero();
-    vec c_14_0 = vec_zero();
-    vec c_15_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 2;
-        b += 64;
-    }
-    int open = 0;
-    {
-        vec m_0 = vec_load(m);
-        {
-            vec most = c_0_0;
-            most = vec_max(most, c_1_0);
-            most = vec_max(most, c_2_0);
-            most = vec_max(most, c_3_0);
-            most = vec_max(most, c_4_0);
-            most = vec_max(most, c_5_0);
-            most = vec_max(most, c_6_0);
-            most = vec_max(most, c_7_0);
-            most = vec_max(most, c_8_0);
-            most = vec_max(most, c_9_0);
-            most = vec_max(most, c_10_0);
-            most = vec_max(most, c_11_0);
-            most = vec_max(most, c_12_0);
-            most = vec_max(most, c_13_0);
-            most = vec_max(most, c_14_0);
-            most = vec_max(most, c_15_0);
-            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
-            vec_store(m, m_0);
-            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
-        }
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
-        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
-        c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
-        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0);
-    vec_store(c + 160, c_5_0);
-    vec_store(c + 192, c_6_0);
-    vec_store(c + 224, c_7_0);
-    vec_store(c + 256, c_8_0);
-    vec_store(c + 288, c_9_0);
-    vec_store(c + 320, c_10_0);
-    vec_store(c + 352, c_11_0);
-    vec_store(c + 384, c_12_0);
-    vec_store(c + 416, c_13_0);
-    vec_store(c + 448, c_14_0);
-    vec_store(c + 480, c_15_0);
-    return open;
-}
-
-TARGET static int first_1x_avx512(const float *k, const float *q_t, float *s, float *m, float *l)
-{
-    return first_16_1x_avx512(k, q_t, s, m, l);
 }
 
 TARGET static void weights_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         weights_16_1x_avx512(k, q_t, s, m, l);
-    for (; keys >= 8; keys -= 8, k += 8 * K_ROW, s += 8 * QUERY_BLOCK)
-        weights_8_1x_avx512(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         weights_4_1x_avx512(k, q_t, s, m, l);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        weights_2_1x_avx512(k, q_t, s, m, l);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         weights_1_1x_avx512(k, q_t, s, m, l);
 }
@@ -6398,19 +3888,19 @@ TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, fl
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
-        vec_store(s + 0, p_0);
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     return state;
 }
 
@@ -6419,133 +3909,46 @@ TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, fl
 /* 16 features x 16 queries over a block of keys */
 TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0;
-    vec c_1_0;
-    vec c_2_0;
-    vec c_3_0;
-    vec c_4_0;
-    vec c_5_0;
-    vec c_6_0;
-    vec c_7_0;
-    vec c_8_0;
-    vec c_9_0;
-    vec c_10_0;
-    vec c_11_0;
-    vec c_12_0;
-    vec c_13_0;
-    vec c_14_0;
-    vec c_15_0;
-    if (resume) {
-        c_0_0 = vec_load(c);
-        c_1_0 = vec_load(c + 32);
-        c_2_0 = vec_load(c + 64);
-        c_3_0 = vec_load(c + 96);
-        c_4_0 = vec_load(c + 128);
-        c_5_0 = vec_load(c + 160);
-        c_6_0 = vec_load(c + 192);
-        c_7_0 = vec_load(c + 224);
-        c_8_0 = vec_load(c + 256);
-        c_9_0 = vec_load(c + 288);
-        c_10_0 = vec_load(c + 320);
-        c_11_0 = vec_load(c + 352);
-        c_12_0 = vec_load(c + 384);
-        c_13_0 = vec_load(c + 416);
-        c_14_0 = vec_load(c + 448);
-        c_15_0 = vec_load(c + 480);
-    } else {
-        c_0_0 = vec_zero();
-        c_1_0 = vec_zero();
-        c_2_0 = vec_zero();
-        c_3_0 = vec_zero();
-        c_4_0 = vec_zero();
-        c_5_0 = vec_zero();
-        c_6_0 = vec_zero();
-        c_7_0 = vec_zero();
-        c_8_0 = vec_zero();
-        c_9_0 = vec_zero();
-        c_10_0 = vec_zero();
-        c_11_0 = vec_zero();
-        c_12_0 = vec_zero();
-        c_13_0 = vec_zero();
-        c_14_0 = vec_zero();
-        c_15_0 = vec_zero();
-    }
-    vec a_k, b_0;
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 32) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 96) : vec_zero();
+    vec c_4_0 = resume ? vec_load(c + 128) : vec_zero(); vec c_5_0 = resume ? vec_load(c + 160) : vec_zero();
+    vec c_6_0 = resume ? vec_load(c + 192) : vec_zero(); vec c_7_0 = resume ? vec_load(c + 224) : vec_zero();
+    vec c_8_0 = resume ? vec_load(c + 256) : vec_zero(); vec c_9_0 = resume ? vec_load(c + 288) : vec_zero();
+    vec c_10_0 = resume ? vec_load(c + 320) : vec_zero(); vec c_11_0 = resume ? vec_load(c + 352) : vec_zero();
+    vec c_12_0 = resume ? vec_load(c + 384) : vec_zero(); vec c_13_0 = resume ? vec_load(c + 416) : vec_zero();
+    vec c_14_0 = resume ? vec_load(c + 448) : vec_zero(); vec c_15_0 = resume ? vec_load(c + 480) : vec_zero();
+    vec b_0;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[12]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[13]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0); vec_row_1(c_8_0, a[8], b_0);
+        vec_row_1(c_9_0, a[9], b_0); vec_row_1(c_10_0, a[10], b_0); vec_row_1(c_11_0, a[11], b_0);
+        vec_row_1(c_12_0, a[12], b_0); vec_row_1(c_13_0, a[13], b_0); vec_row_1(c_14_0, a[14], b_0);
+        vec_row_1(c_15_0, a[15], b_0);
         b_0 = vec_load(b + 32);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[24]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[25]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[26]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[27]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[28]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[29]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[30]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[31]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 32;
-        b += 64;
+        vec_row_1(c_0_0, a[16], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[18], b_0);
+        vec_row_1(c_3_0, a[19], b_0); vec_row_1(c_4_0, a[20], b_0); vec_row_1(c_5_0, a[21], b_0);
+        vec_row_1(c_6_0, a[22], b_0); vec_row_1(c_7_0, a[23], b_0); vec_row_1(c_8_0, a[24], b_0);
+        vec_row_1(c_9_0, a[25], b_0); vec_row_1(c_10_0, a[26], b_0); vec_row_1(c_11_0, a[27], b_0);
+        vec_row_1(c_12_0, a[28], b_0); vec_row_1(c_13_0, a[29], b_0); vec_row_1(c_14_0, a[30], b_0);
+        vec_row_1(c_15_0, a[31], b_0);
+        a += 32; b += 64;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[12]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[13]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 16;
-        b += 32;
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0); vec_row_1(c_8_0, a[8], b_0);
+        vec_row_1(c_9_0, a[9], b_0); vec_row_1(c_10_0, a[10], b_0); vec_row_1(c_11_0, a[11], b_0);
+        vec_row_1(c_12_0, a[12], b_0); vec_row_1(c_13_0, a[13], b_0); vec_row_1(c_14_0, a[14], b_0);
+        vec_row_1(c_15_0, a[15], b_0);
+        a += 16; b += 32;
     }
-    vec_store(c, c_0_0);
-    vec_store(c + 32, c_1_0);
-    vec_store(c + 64, c_2_0);
-    vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0);
-    vec_store(c + 160, c_5_0);
-    vec_store(c + 192, c_6_0);
-    vec_store(c + 224, c_7_0);
-    vec_store(c + 256, c_8_0);
-    vec_store(c + 288, c_9_0);
-    vec_store(c + 320, c_10_0);
-    vec_store(c + 352, c_11_0);
-    vec_store(c + 384, c_12_0);
-    vec_store(c + 416, c_13_0);
-    vec_store(c + 448, c_14_0);
-    vec_store(c + 480, c_15_0);
+    vec_store(c, c_0_0); vec_store(c + 32, c_1_0); vec_store(c + 64, c_2_0); vec_store(c + 96, c_3_0);
+    vec_store(c + 128, c_4_0); vec_store(c + 160, c_5_0); vec_store(c + 192, c_6_0); vec_store(c + 224, c_7_0);
+    vec_store(c + 256, c_8_0); vec_store(c + 288, c_9_0); vec_store(c + 320, c_10_0); vec_store(c + 352, c_11_0);
+    vec_store(c + 384, c_12_0); vec_store(c + 416, c_13_0); vec_store(c + 448, c_14_0); vec_store(c + 480, c_15_0);
 }
 
 TARGET static void values_1x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -6558,13 +3961,10 @@ TARGET static void values_1x_avx512(const float *v, const float *p, float *o, in
 TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
-    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass != FIND_MAXIMUM && *some_open && keys >= 16) {
-        *some_open = first_1x_avx512(k, q_t, s, m, l);
-        done = 16;
-    } else if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 16);
         float maximum[16];
@@ -6712,30 +4112,29 @@ TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 /* 6 tokens x 64 features, 64 deep */
 TARGET static void output_6_avx512(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec c_5_0 = vec_zero(), c_5_1 = vec_zero(), c_5_2 = vec_zero(), c_5_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
+    vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero(); vec c_5_2 = vec_zero(); vec c_5_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[4], b_0, b_1, b_2, b_3);
+        vec_row_4(c_5_0, c_5_1, c_5_2, c_5_3, a[5], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a_k = vec_splat(a[37]); c_5_0 = vec_fma(a_k, b_0, c_5_0); c_5_1 = vec_fma(a_k, b_1, c_5_1); c_5_2 = vec_fma(a_k, b_2, c_5_2); c_5_3 = vec_fma(a_k, b_3, c_5_3);
-        a += 64;
-        b += 128;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[32], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[33], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[34], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[35], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[36], b_0, b_1, b_2, b_3);
+        vec_row_4(c_5_0, c_5_1, c_5_2, c_5_3, a[37], b_0, b_1, b_2, b_3);
+        a += 64; b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -6748,27 +4147,26 @@ TARGET static void output_6_avx512(const float *a, const float *b, float *c)
 /* 5 tokens x 64 features, 64 deep */
 TARGET static void output_5_avx512(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[4], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[35]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[36]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 64;
-        b += 128;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[32], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[33], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[34], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[35], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[36], b_0, b_1, b_2, b_3);
+        a += 64; b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
@@ -6777,62 +4175,36 @@ TARGET static void output_5_avx512(const float *a, const float *b, float *c)
     vec_store(c + 256, c_4_0); vec_store(c + 272, c_4_1); vec_store(c + 288, c_4_2); vec_store(c + 304, c_4_3);
 }
 
-/* 3 tokens x 64 features, 64 deep */
-TARGET static void output_3_avx512(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[34]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a += 64;
-        b += 128;
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 144, c_2_1); vec_store(c + 160, c_2_2); vec_store(c + 176, c_2_3);
-}
-
 /* 2 tokens x 64 features, 64 deep */
 TARGET static void output_2_avx512(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[33]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 64;
-        b += 128;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[32], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[33], b_0, b_1, b_2, b_3);
+        a += 64; b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
 }
 
-/* 1 tokens x 64 features, 64 deep */
+/* 1 token x 64 features, 64 deep */
 TARGET static void output_1_avx512(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        a_k = vec_splat(a[32]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 64;
-        b += 128;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[32], b_0, b_1, b_2, b_3);
+        a += 64; b += 128;
     }
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
 }
@@ -6844,25 +4216,23 @@ TARGET static void output_avx512(const float *a, const float *w, float *c, size_
         output_6_avx512(a, w, c);
     for (; count >= 5; count -= 5, a += 5, c += 320)
         output_5_avx512(a, w, c);
-    for (; count >= 3; count -= 3, a += 3, c += 192)
-        output_3_avx512(a, w, c);
     for (; count >= 2; count -= 2, a += 2, c += 128)
         output_2_avx512(a, w, c);
     for (; count >= 1; count -= 1, a += 1, c += 64)
         output_1_avx512(a, w, c);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 1 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 1 panel */
 static size_t output_parts_avx512(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void output_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
     const size_t end = least(rows, first + 32);
-    const size_t panel_0 = part % 1 * 1;
+    const size_t panel_0 = part % 1;
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 12304 + panel * 4096;
         const float *a_head = a;
@@ -6874,7 +4244,7 @@ TARGET static void output_part_avx512(const float *packed, const float *a, float
 
 /* -- phases: what they do, and into how many parts they are cut -- */
 
-/* groups of 1 query block(s) in a sequence */
+/* groups of 1 query block in a sequence */
 static size_t attend_groups_avx512(const struct group *g)
 {
     return (g->args->n + 31) / 32;
@@ -6931,7 +4301,7 @@ TARGET static void lanes_out_avx512(const float *src, size_t step, size_t row, s
     }
 }
 
-/* one head of one sequence, 1 query block(s) */
+/* one head of one sequence, 1 query block */
 TARGET static void attend_part_avx512(const struct group *g, float *scratch, float *worker, size_t part)
 {
     const size_t groups = attend_groups_avx512(g);
@@ -6941,7 +4311,7 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
     const size_t row_0 = index * s->n; /* of the group's rows */
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
-    float *z = scratch + 0 + head * 512;
+    float *z = scratch + head * 512;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx512 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
@@ -6968,7 +4338,7 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
         attend_part_avx512(g, scratch, worker, part);
         break;
     default:
-        output_part_avx512(packed, scratch + 0, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
+        output_part_avx512(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -6994,6 +4364,9 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #undef vec_zero
 #undef vec_splat
 #undef vec_fma
+#undef vec_row_1
+#undef vec_row_2
+#undef vec_row_4
 #undef vec_add
 #undef vec_sub
 #undef vec_mul
@@ -7010,7 +4383,20 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 
 #endif
 
-/* ==== neon ==== */
+/* ==== neon ====
+ *
+ * 4 lanes, 26 registers, 2 FMA ports; L1 64 KiB, L2 512 KiB assumed
+ * query block 16: 4 vectors, the cheapest tiles for seq_len 32
+ * scores: tile 5 x 16, 20 accumulators + 4 operands + 1 broadcast of 26 registers; single vectors 16 x 4
+ * weighted sums: tile 4 x 16, single vectors 16 x 4: d_v in near-equal parts
+ * key block 35: scores of 35 x 16 take 2240 bytes, about half of L1, in near-equal blocks of source_len
+ * queries, keys, values, output: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes); row groups
+ * of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
+ * queries lie [head][token][16]: a head's width fills whole vectors
+ * keys lie [head][token][16]: a head's width fills whole vectors
+ * values lie [head][token][16]: a head's width fills whole vectors
+ * one part of attend: 1 head x 2 query blocks
+ */
 
 #if COMPILES_NEON
 
@@ -7065,6 +4451,20 @@ TARGET static inline void store_first_neon(float *p, size_t n, float32x4_t a)
 #define vec_splat(x) vdupq_n_f32(x)
 
 #define vec_fma(a, b, c) vfmaq_f32(c, a, b)
+
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_1(c_0, a, b_0) \
+    do { \
+        const vec a_k = vec_splat(a); \
+        c_0 = vec_fma(a_k, b_0, c_0); \
+    } while (0)
+
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) \
+    do { \
+        const vec a_k = vec_splat(a); \
+        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); c_2 = vec_fma(a_k, b_2, c_2); c_3 = vec_fma(a_k, b_3, c_3); \
+    } while (0)
 
 #define vec_add(a, b) vaddq_f32(a, b)
 
@@ -7167,24 +4567,23 @@ TARGET static void queries_4_neon(const float *a, const float *b, float *c, cons
     float *const c_1 = c + at[1];
     float *const c_2 = c + at[2];
     float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[128]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[192]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[64], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[128], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[192], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[129]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[193]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a += 2;
-        b += 32;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[65], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[129], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[193], b_0, b_1, b_2, b_3);
+        a += 2; b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
     vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
@@ -7192,46 +4591,21 @@ TARGET static void queries_4_neon(const float *a, const float *b, float *c, cons
     vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2); vec_store(c_3 + 48, c_3_3);
 }
 
-/* 2 tokens x 16 features, 64 deep */
-TARGET static void queries_2_neon(const float *a, const float *b, float *c, const size_t *at)
-{
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
-    float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[64]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[65]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 2;
-        b += 32;
-    }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
-}
-
-/* 1 tokens x 16 features, 64 deep */
+/* 1 token x 16 features, 64 deep */
 TARGET static void queries_1_neon(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
     float *const c_2 = c + at[2];
     float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 2;
-        b += 32;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        a += 2; b += 32;
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
 }
@@ -7241,16 +4615,14 @@ TARGET static void queries_neon(const float *a, const float *w, float *c, const 
 {
     for (; count >= 4; count -= 4, a += 256, c += 64)
         queries_4_neon(a, w, c, at);
-    for (; count >= 2; count -= 2, a += 128, c += 32)
-        queries_2_neon(a, w, c, at);
     for (; count >= 1; count -= 1, a += 64, c += 16)
         queries_1_neon(a, w, c, at);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 4 panels */
 static size_t queries_parts_neon(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void queries_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -7274,10 +4646,10 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 4 panels */
 static size_t keys_parts_neon(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void keys_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -7301,10 +4673,10 @@ TARGET static void keys_part_neon(const float *packed, const float *a, float *c,
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 4 panels */
 static size_t inputs_parts_neon(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void inputs_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -7341,45 +4713,76 @@ struct tile_neon {
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 5 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, float *maximum)
+/* 5 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_5_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[16], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[32], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[48], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[64], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 2;
-        b += 32;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[17], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[33], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[49], b_0, b_1, b_2, b_3);
+        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[65], b_0, b_1, b_2, b_3);
+        a += 2; b += 32;
     }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 4);
-        vec most_2 = vec_load(maximum + 8);
-        vec most_3 = vec_load(maximum + 12);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1); most_2 = vec_max(most_2, c_0_2); most_3 = vec_max(most_3, c_0_3);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1); most_2 = vec_max(most_2, c_1_2); most_3 = vec_max(most_3, c_1_3);
-        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1); most_2 = vec_max(most_2, c_2_2); most_3 = vec_max(most_3, c_2_3);
-        most_0 = vec_max(most_0, c_3_0); most_1 = vec_max(most_1, c_3_1); most_2 = vec_max(most_2, c_3_2); most_3 = vec_max(most_3, c_3_3);
-        most_0 = vec_max(most_0, c_4_0); most_1 = vec_max(most_1, c_4_1); most_2 = vec_max(most_2, c_4_2); most_3 = vec_max(most_3, c_4_3);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 4, most_1);
-        vec_store(maximum + 8, most_2);
-        vec_store(maximum + 12, most_3);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 4);
+        vec largest_2 = vec_load(maximum + 8);
+        vec largest_3 = vec_load(maximum + 12);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        largest_2 = vec_max(largest_2, c_0_2); largest_3 = vec_max(largest_3, c_0_3);
+        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
+        largest_2 = vec_max(largest_2, c_1_2); largest_3 = vec_max(largest_3, c_1_3);
+        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
+        largest_2 = vec_max(largest_2, c_2_2); largest_3 = vec_max(largest_3, c_2_3);
+        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
+        largest_2 = vec_max(largest_2, c_3_2); largest_3 = vec_max(largest_3, c_3_3);
+        largest_0 = vec_max(largest_0, c_4_0); largest_1 = vec_max(largest_1, c_4_1);
+        largest_2 = vec_max(largest_2, c_4_2); largest_3 = vec_max(largest_3, c_4_3);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 4, largest_1);
+        vec_store(maximum + 8, largest_2);
+        vec_store(maximum + 12, largest_3);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8);
+        vec l_2 = vec_load(l + 8);
+        const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2);
+        c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3));
+        l_3 = vec_add(l_3, c_1_3); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1); c_2_2 = vec_exp2(vec_sub(c_2_2, m_2));
+        l_2 = vec_add(l_2, c_2_2); c_2_3 = vec_exp2(vec_sub(c_2_3, m_3)); l_3 = vec_add(l_3, c_2_3);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
+        l_1 = vec_add(l_1, c_3_1); c_3_2 = vec_exp2(vec_sub(c_3_2, m_2)); l_2 = vec_add(l_2, c_3_2);
+        c_3_3 = vec_exp2(vec_sub(c_3_3, m_3)); l_3 = vec_add(l_3, c_3_3); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
+        l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
+        c_4_2 = vec_exp2(vec_sub(c_4_2, m_2)); l_2 = vec_add(l_2, c_4_2); c_4_3 = vec_exp2(vec_sub(c_4_3, m_3));
+        l_3 = vec_add(l_3, c_4_3);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+        vec_store(l + 8, l_2);
+        vec_store(l + 12, l_3);
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
     vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
@@ -7388,377 +4791,145 @@ TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, fl
     vec_store(c + 64, c_4_0); vec_store(c + 68, c_4_1); vec_store(c + 72, c_4_2); vec_store(c + 76, c_4_3);
 }
 
-/* 3 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_3_4x_neon(const float *a, const float *b, float *c, float *maximum)
+TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    sums_of_scores_5_4x_neon(a, b, c, maximum, NULL, NULL);
+}
+
+TARGET static void weights_5_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_5_4x_neon(a, b, c, NULL, m, l);
+}
+
+/* 2 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_2_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[16], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a += 2;
-        b += 32;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[17], b_0, b_1, b_2, b_3);
+        a += 2; b += 32;
     }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 4);
-        vec most_2 = vec_load(maximum + 8);
-        vec most_3 = vec_load(maximum + 12);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1); most_2 = vec_max(most_2, c_0_2); most_3 = vec_max(most_3, c_0_3);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1); most_2 = vec_max(most_2, c_1_2); most_3 = vec_max(most_3, c_1_3);
-        most_0 = vec_max(most_0, c_2_0); most_1 = vec_max(most_1, c_2_1); most_2 = vec_max(most_2, c_2_2); most_3 = vec_max(most_3, c_2_3);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 4, most_1);
-        vec_store(maximum + 8, most_2);
-        vec_store(maximum + 12, most_3);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 4);
+        vec largest_2 = vec_load(maximum + 8);
+        vec largest_3 = vec_load(maximum + 12);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        largest_2 = vec_max(largest_2, c_0_2); largest_3 = vec_max(largest_3, c_0_3);
+        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
+        largest_2 = vec_max(largest_2, c_1_2); largest_3 = vec_max(largest_3, c_1_3);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 4, largest_1);
+        vec_store(maximum + 8, largest_2);
+        vec_store(maximum + 12, largest_3);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8);
+        vec l_2 = vec_load(l + 8);
+        const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2);
+        c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
+        c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3));
+        l_3 = vec_add(l_3, c_1_3);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+        vec_store(l + 8, l_2);
+        vec_store(l + 12, l_3);
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
     vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
 }
 
-/* 2 keys x 16 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 4);
-        vec most_2 = vec_load(maximum + 8);
-        vec most_3 = vec_load(maximum + 12);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1); most_2 = vec_max(most_2, c_0_2); most_3 = vec_max(most_3, c_0_3);
-        most_0 = vec_max(most_0, c_1_0); most_1 = vec_max(most_1, c_1_1); most_2 = vec_max(most_2, c_1_2); most_3 = vec_max(most_3, c_1_3);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 4, most_1);
-        vec_store(maximum + 8, most_2);
-        vec_store(maximum + 12, most_3);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
+    sums_of_scores_2_4x_neon(a, b, c, maximum, NULL, NULL);
 }
 
-/* 1 keys x 16 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_2_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    sums_of_scores_2_4x_neon(a, b, c, NULL, m, l);
+}
+
+/* 1 key x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_1_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 2;
-        b += 32;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        a += 2; b += 32;
     }
-    {
-        vec most_0 = vec_load(maximum);
-        vec most_1 = vec_load(maximum + 4);
-        vec most_2 = vec_load(maximum + 8);
-        vec most_3 = vec_load(maximum + 12);
-        most_0 = vec_max(most_0, c_0_0); most_1 = vec_max(most_1, c_0_1); most_2 = vec_max(most_2, c_0_2); most_3 = vec_max(most_3, c_0_3);
-        vec_store(maximum, most_0);
-        vec_store(maximum + 4, most_1);
-        vec_store(maximum + 8, most_2);
-        vec_store(maximum + 12, most_3);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        vec largest_1 = vec_load(maximum + 4);
+        vec largest_2 = vec_load(maximum + 8);
+        vec largest_3 = vec_load(maximum + 12);
+        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
+        largest_2 = vec_max(largest_2, c_0_2); largest_3 = vec_max(largest_3, c_0_3);
+        vec_store(maximum, largest_0);
+        vec_store(maximum + 4, largest_1);
+        vec_store(maximum + 8, largest_2);
+        vec_store(maximum + 12, largest_3);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        const vec m_1 = vec_load(m + 4);
+        vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8);
+        vec l_2 = vec_load(l + 8);
+        const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
+        l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2);
+        c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
+        vec_store(l, l_0);
+        vec_store(l + 4, l_1);
+        vec_store(l + 8, l_2);
+        vec_store(l + 12, l_3);
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+}
+
+TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, float *maximum)
+{
+    sums_of_scores_1_4x_neon(a, b, c, maximum, NULL, NULL);
+}
+
+TARGET static void weights_1_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_1_4x_neon(a, b, c, NULL, m, l);
 }
 
 TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         scores_5_4x_neon(k, q_t, s, maximum);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        scores_3_4x_neon(k, q_t, s, maximum);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_4x_neon(k, q_t, s, maximum);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_4x_neon(k, q_t, s, maximum);
 }
 
-/* 5 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_5_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        const vec m_2 = vec_load(m + 8);
-        vec l_2 = vec_load(l + 8);
-        const vec m_3 = vec_load(m + 12);
-        vec l_3 = vec_load(l + 12);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3)); l_3 = vec_add(l_3, c_1_3);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1); c_2_2 = vec_exp2(vec_sub(c_2_2, m_2)); l_2 = vec_add(l_2, c_2_2); c_2_3 = vec_exp2(vec_sub(c_2_3, m_3)); l_3 = vec_add(l_3, c_2_3);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1); c_3_2 = vec_exp2(vec_sub(c_3_2, m_2)); l_2 = vec_add(l_2, c_3_2); c_3_3 = vec_exp2(vec_sub(c_3_3, m_3)); l_3 = vec_add(l_3, c_3_3);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1); c_4_2 = vec_exp2(vec_sub(c_4_2, m_2)); l_2 = vec_add(l_2, c_4_2); c_4_3 = vec_exp2(vec_sub(c_4_3, m_3)); l_3 = vec_add(l_3, c_4_3);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-        vec_store(l + 8, l_2);
-        vec_store(l + 12, l_3);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
-    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
-    vec_store(c + 64, c_4_0); vec_store(c + 68, c_4_1); vec_store(c + 72, c_4_2); vec_store(c + 76, c_4_3);
-}
-
-/* 3 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_3_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        const vec m_2 = vec_load(m + 8);
-        vec l_2 = vec_load(l + 8);
-        const vec m_3 = vec_load(m + 12);
-        vec l_3 = vec_load(l + 12);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3)); l_3 = vec_add(l_3, c_1_3);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1); c_2_2 = vec_exp2(vec_sub(c_2_2, m_2)); l_2 = vec_add(l_2, c_2_2); c_2_3 = vec_exp2(vec_sub(c_2_3, m_3)); l_3 = vec_add(l_3, c_2_3);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-        vec_store(l + 8, l_2);
-        vec_store(l + 12, l_3);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
-}
-
-/* 2 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_2_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        const vec m_2 = vec_load(m + 8);
-        vec l_2 = vec_load(l + 8);
-        const vec m_3 = vec_load(m + 12);
-        vec l_3 = vec_load(l + 12);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3)); l_3 = vec_add(l_3, c_1_3);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-        vec_store(l + 8, l_2);
-        vec_store(l + 12, l_3);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-}
-
-/* 1 keys x 16 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_1_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        const vec m_2 = vec_load(m + 8);
-        vec l_2 = vec_load(l + 8);
-        const vec m_3 = vec_load(m + 12);
-        vec l_3 = vec_load(l + 12);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-        vec_store(l + 8, l_2);
-        vec_store(l + 12, l_3);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-}
-
-/* the same for the very first 5 keys: their largest score becomes m */
-TARGET static int first_5_4x_neon(const float *a, const float *b, float *c, float *m, float *l)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(), c_4_1 = vec_zero(), c_4_2 = vec_zero(), c_4_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0); c_4_1 = vec_fma(a_k, b_1, c_4_1); c_4_2 = vec_fma(a_k, b_2, c_4_2); c_4_3 = vec_fma(a_k, b_3, c_4_3);
-        a += 2;
-        b += 32;
-    }
-    int open = 0;
-    {
-        vec m_0 = vec_load(m);
-        {
-            vec most = c_0_0;
-            most = vec_max(most, c_1_0);
-            most = vec_max(most, c_2_0);
-            most = vec_max(most, c_3_0);
-            most = vec_max(most, c_4_0);
-            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
-            vec_store(m, m_0);
-            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
-        }
-        vec l_0 = vec_load(l);
-        vec m_1 = vec_load(m + 4);
-        {
-            vec most = c_0_1;
-            most = vec_max(most, c_1_1);
-            most = vec_max(most, c_2_1);
-            most = vec_max(most, c_3_1);
-            most = vec_max(most, c_4_1);
-            m_1 = vec_select(vec_eq(m_1, vec_splat(-INFINITY_F)), most, m_1);
-            vec_store(m + 4, m_1);
-            open |= vec_any_eq(m_1, vec_splat(-INFINITY_F));
-        }
-        vec l_1 = vec_load(l + 4);
-        vec m_2 = vec_load(m + 8);
-        {
-            vec most = c_0_2;
-            most = vec_max(most, c_1_2);
-            most = vec_max(most, c_2_2);
-            most = vec_max(most, c_3_2);
-            most = vec_max(most, c_4_2);
-            m_2 = vec_select(vec_eq(m_2, vec_splat(-INFINITY_F)), most, m_2);
-            vec_store(m + 8, m_2);
-            open |= vec_any_eq(m_2, vec_splat(-INFINITY_F));
-        }
-        vec l_2 = vec_load(l + 8);
-        vec m_3 = vec_load(m + 12);
-        {
-            vec most = c_0_3;
-            most = vec_max(most, c_1_3);
-            most = vec_max(most, c_2_3);
-            most = vec_max(most, c_3_3);
-            most = vec_max(most, c_4_3);
-            m_3 = vec_select(vec_eq(m_3, vec_splat(-INFINITY_F)), most, m_3);
-            vec_store(m + 12, m_3);
-            open |= vec_any_eq(m_3, vec_splat(-INFINITY_F));
-        }
-        vec l_3 = vec_load(l + 12);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1)); l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2); c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3)); l_3 = vec_add(l_3, c_1_3);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1); c_2_2 = vec_exp2(vec_sub(c_2_2, m_2)); l_2 = vec_add(l_2, c_2_2); c_2_3 = vec_exp2(vec_sub(c_2_3, m_3)); l_3 = vec_add(l_3, c_2_3);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1)); l_1 = vec_add(l_1, c_3_1); c_3_2 = vec_exp2(vec_sub(c_3_2, m_2)); l_2 = vec_add(l_2, c_3_2); c_3_3 = vec_exp2(vec_sub(c_3_3, m_3)); l_3 = vec_add(l_3, c_3_3);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1); c_4_2 = vec_exp2(vec_sub(c_4_2, m_2)); l_2 = vec_add(l_2, c_4_2); c_4_3 = vec_exp2(vec_sub(c_4_3, m_3)); l_3 = vec_add(l_3, c_4_3);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-        vec_store(l + 8, l_2);
-        vec_store(l + 12, l_3);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
-    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
-    vec_store(c + 64, c_4_0); vec_store(c + 68, c_4_1); vec_store(c + 72, c_4_2); vec_store(c + 76, c_4_3);
-    return open;
-}
-
-TARGET static int first_4x_neon(const float *k, const float *q_t, float *s, float *m, float *l)
-{
-    return first_5_4x_neon(k, q_t, s, m, l);
-}
-
 TARGET static void weights_4x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         weights_5_4x_neon(k, q_t, s, m, l);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        weights_3_4x_neon(k, q_t, s, m, l);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         weights_2_4x_neon(k, q_t, s, m, l);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
@@ -7772,11 +4943,11 @@ TARGET static int softmax_4x_neon(float *s, const float *maximum, float *m, floa
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     vec m_1 = vec_load(m + 4), l_1 = vec_load(l + 4);
@@ -7801,11 +4972,11 @@ TARGET static int softmax_4x_neon(float *s, const float *maximum, float *m, floa
         state |= vec_any_eq(m_3, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
         const vec p_1 = vec_exp2(vec_sub(vec_load(s + 4), m_1));
         const vec p_2 = vec_exp2(vec_sub(vec_load(s + 8), m_2));
         const vec p_3 = vec_exp2(vec_sub(vec_load(s + 12), m_3));
-        vec_store(s + 0, p_0);
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
         vec_store(s + 4, p_1);
         l_1 = vec_add(l_1, p_1);
@@ -7814,7 +4985,7 @@ TARGET static int softmax_4x_neon(float *s, const float *maximum, float *m, floa
         vec_store(s + 12, p_3);
         l_3 = vec_add(l_3, p_3);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     vec_store(l + 4, l_1);
     vec_store(l + 8, l_2);
     vec_store(l + 12, l_3);
@@ -7826,44 +4997,35 @@ TARGET static int softmax_4x_neon(float *s, const float *maximum, float *m, floa
 /* 4 features x 16 queries over a block of keys */
 TARGET static void values_4_4x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0, c_0_1, c_0_2, c_0_3;
-    vec c_1_0, c_1_1, c_1_2, c_1_3;
-    vec c_2_0, c_2_1, c_2_2, c_2_3;
-    vec c_3_0, c_3_1, c_3_2, c_3_3;
-    if (resume) {
-        c_0_0 = vec_load(c); c_0_1 = vec_load(c + 4); c_0_2 = vec_load(c + 8); c_0_3 = vec_load(c + 12);
-        c_1_0 = vec_load(c + 16); c_1_1 = vec_load(c + 20); c_1_2 = vec_load(c + 24); c_1_3 = vec_load(c + 28);
-        c_2_0 = vec_load(c + 32); c_2_1 = vec_load(c + 36); c_2_2 = vec_load(c + 40); c_2_3 = vec_load(c + 44);
-        c_3_0 = vec_load(c + 48); c_3_1 = vec_load(c + 52); c_3_2 = vec_load(c + 56); c_3_3 = vec_load(c + 60);
-    } else {
-        c_0_0 = vec_zero(); c_0_1 = vec_zero(); c_0_2 = vec_zero(); c_0_3 = vec_zero();
-        c_1_0 = vec_zero(); c_1_1 = vec_zero(); c_1_2 = vec_zero(); c_1_3 = vec_zero();
-        c_2_0 = vec_zero(); c_2_1 = vec_zero(); c_2_2 = vec_zero(); c_2_3 = vec_zero();
-        c_3_0 = vec_zero(); c_3_1 = vec_zero(); c_3_2 = vec_zero(); c_3_3 = vec_zero();
-    }
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 4) : vec_zero();
+    vec c_0_2 = resume ? vec_load(c + 8) : vec_zero(); vec c_0_3 = resume ? vec_load(c + 12) : vec_zero();
+    vec c_1_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 20) : vec_zero();
+    vec c_1_2 = resume ? vec_load(c + 24) : vec_zero(); vec c_1_3 = resume ? vec_load(c + 28) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 36) : vec_zero();
+    vec c_2_2 = resume ? vec_load(c + 40) : vec_zero(); vec c_2_3 = resume ? vec_load(c + 44) : vec_zero();
+    vec c_3_0 = resume ? vec_load(c + 48) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 52) : vec_zero();
+    vec c_3_2 = resume ? vec_load(c + 56) : vec_zero(); vec c_3_3 = resume ? vec_load(c + 60) : vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a += 32;
-        b += 32;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[16], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[17], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[18], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[19], b_0, b_1, b_2, b_3);
+        a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a += 16;
-        b += 16;
+        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
+        a += 16; b += 16;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
     vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
@@ -7881,13 +5043,10 @@ TARGET static void values_4x_neon(const float *v, const float *p, float *o, int 
 TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
-    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass != FIND_MAXIMUM && *some_open && keys >= 5) {
-        *some_open = first_4x_neon(k, q_t, s, m, l);
-        done = 5;
-    } else if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 5);
         float maximum[16];
@@ -7913,630 +5072,165 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 16 keys x 4 queries, 16  deep; raises the maximum of each lane */
+/* 16 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_16_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
+    vec c_12_0 = vec_zero(); vec c_13_0 = vec_zero(); vec c_14_0 = vec_zero(); vec c_15_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0); vec_row_1(c_4_0, a[64], b_0); vec_row_1(c_5_0, a[80], b_0);
+        vec_row_1(c_6_0, a[96], b_0); vec_row_1(c_7_0, a[112], b_0); vec_row_1(c_8_0, a[128], b_0);
+        vec_row_1(c_9_0, a[144], b_0); vec_row_1(c_10_0, a[160], b_0); vec_row_1(c_11_0, a[176], b_0);
+        vec_row_1(c_12_0, a[192], b_0); vec_row_1(c_13_0, a[208], b_0); vec_row_1(c_14_0, a[224], b_0);
+        vec_row_1(c_15_0, a[240], b_0);
+        b_0 = vec_load(b + 16);
+        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0); vec_row_1(c_4_0, a[65], b_0); vec_row_1(c_5_0, a[81], b_0);
+        vec_row_1(c_6_0, a[97], b_0); vec_row_1(c_7_0, a[113], b_0); vec_row_1(c_8_0, a[129], b_0);
+        vec_row_1(c_9_0, a[145], b_0); vec_row_1(c_10_0, a[161], b_0); vec_row_1(c_11_0, a[177], b_0);
+        vec_row_1(c_12_0, a[193], b_0); vec_row_1(c_13_0, a[209], b_0); vec_row_1(c_14_0, a[225], b_0);
+        vec_row_1(c_15_0, a[241], b_0);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
+        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
+        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
+        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
+        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
+        largest_0 = vec_max(largest_0, c_12_0); largest_0 = vec_max(largest_0, c_13_0);
+        largest_0 = vec_max(largest_0, c_14_0); largest_0 = vec_max(largest_0, c_15_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
+        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
+        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
+        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_13_0 = vec_exp2(vec_sub(c_13_0, m_0));
+        l_0 = vec_add(l_0, c_13_0); c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
+        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0); vec_store(c + 80, c_5_0); vec_store(c + 96, c_6_0); vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0); vec_store(c + 144, c_9_0); vec_store(c + 160, c_10_0); vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0); vec_store(c + 208, c_13_0); vec_store(c + 224, c_14_0); vec_store(c + 240, c_15_0);
+}
+
 TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec c_13_0 = vec_zero();
-    vec c_14_0 = vec_zero();
-    vec c_15_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        most_0 = vec_max(most_0, c_6_0);
-        most_0 = vec_max(most_0, c_7_0);
-        most_0 = vec_max(most_0, c_8_0);
-        most_0 = vec_max(most_0, c_9_0);
-        most_0 = vec_max(most_0, c_10_0);
-        most_0 = vec_max(most_0, c_11_0);
-        most_0 = vec_max(most_0, c_12_0);
-        most_0 = vec_max(most_0, c_13_0);
-        most_0 = vec_max(most_0, c_14_0);
-        most_0 = vec_max(most_0, c_15_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0);
-    vec_store(c + 208, c_13_0);
-    vec_store(c + 224, c_14_0);
-    vec_store(c + 240, c_15_0);
+    sums_of_scores_16_1x_neon(a, b, c, maximum, NULL, NULL);
 }
 
-/* 8 keys x 4 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_8_1x_neon(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_16_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        most_0 = vec_max(most_0, c_6_0);
-        most_0 = vec_max(most_0, c_7_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
+    sums_of_scores_16_1x_neon(a, b, c, NULL, m, l);
 }
 
-/* 4 keys x 4 queries, 16  deep; raises the maximum of each lane */
+/* 4 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_4_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 8; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
+        vec_row_1(c_3_0, a[48], b_0);
+        b_0 = vec_load(b + 16);
+        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
+        vec_row_1(c_3_0, a[49], b_0);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
+}
+
 TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
+    sums_of_scores_4_1x_neon(a, b, c, maximum, NULL, NULL);
 }
 
-/* 2 keys x 4 queries, 16  deep; raises the maximum of each lane */
-TARGET static void scores_2_1x_neon(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_4_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_4_1x_neon(a, b, c, NULL, m, l);
+}
+
+/* 1 key x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_1_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 2;
-        b += 32;
+        vec_row_1(c_0_0, a[1], b_0);
+        a += 2; b += 32;
     }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        vec_store(maximum, most_0);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
 }
 
-/* 1 keys x 4 queries, 16  deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
+    sums_of_scores_1_1x_neon(a, b, c, maximum, NULL, NULL);
+}
+
+TARGET static void weights_1_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_1_1x_neon(a, b, c, NULL, m, l);
 }
 
 TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         scores_16_1x_neon(k, q_t, s, maximum);
-    for (; keys >= 8; keys -= 8, k += 8 * K_ROW, s += 8 * QUERY_BLOCK)
-        scores_8_1x_neon(k, q_t, s, maximum);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_1x_neon(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        scores_2_1x_neon(k, q_t, s, maximum);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_1x_neon(k, q_t, s, maximum);
-}
-
-/* 16 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_16_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec c_13_0 = vec_zero();
-    vec c_14_0 = vec_zero();
-    vec c_15_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
-        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
-        c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
-        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0);
-    vec_store(c + 208, c_13_0);
-    vec_store(c + 224, c_14_0);
-    vec_store(c + 240, c_15_0);
-}
-
-/* 8 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_8_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-}
-
-/* 4 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_4_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-}
-
-/* 2 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_2_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-}
-
-/* 1 keys x 4 queries, 16  deep; at once 2^(s - m), added to l */
-TARGET static void weights_1_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 2;
-        b += 32;
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-}
-
-/* the same for the very first 16 keys: their largest score becomes m */
-TARGET static int first_16_1x_neon(const float *a, const float *b, float *c, float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero();
-    vec c_13_0 = vec_zero();
-    vec c_14_0 = vec_zero();
-    vec c_15_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[16]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[32]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[48]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[64]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[80]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[96]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[112]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[128]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[144]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[160]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[176]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[192]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[208]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[224]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[240]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[1]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[33]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[49]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[65]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[81]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[97]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[113]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[129]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[145]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[161]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[177]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[193]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[209]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[225]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[241]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 2;
-        b += 32;
-    }
-    int open = 0;
-    {
-        vec m_0 = vec_load(m);
-        {
-            vec most = c_0_0;
-            most = vec_max(most, c_1_0);
-            most = vec_max(most, c_2_0);
-            most = vec_max(most, c_3_0);
-            most = vec_max(most, c_4_0);
-            most = vec_max(most, c_5_0);
-            most = vec_max(most, c_6_0);
-            most = vec_max(most, c_7_0);
-            most = vec_max(most, c_8_0);
-            most = vec_max(most, c_9_0);
-            most = vec_max(most, c_10_0);
-            most = vec_max(most, c_11_0);
-            most = vec_max(most, c_12_0);
-            most = vec_max(most, c_13_0);
-            most = vec_max(most, c_14_0);
-            most = vec_max(most, c_15_0);
-            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
-            vec_store(m, m_0);
-            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
-        }
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0);
-        c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
-        c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
-        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0);
-    vec_store(c + 208, c_13_0);
-    vec_store(c + 224, c_14_0);
-    vec_store(c + 240, c_15_0);
-    return open;
-}
-
-TARGET static int first_1x_neon(const float *k, const float *q_t, float *s, float *m, float *l)
-{
-    return first_16_1x_neon(k, q_t, s, m, l);
 }
 
 TARGET static void weights_1x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         weights_16_1x_neon(k, q_t, s, m, l);
-    for (; keys >= 8; keys -= 8, k += 8 * K_ROW, s += 8 * QUERY_BLOCK)
-        weights_8_1x_neon(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         weights_4_1x_neon(k, q_t, s, m, l);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        weights_2_1x_neon(k, q_t, s, m, l);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         weights_1_1x_neon(k, q_t, s, m, l);
 }
@@ -8548,19 +5242,19 @@ TARGET static int softmax_1x_neon(float *s, const float *maximum, float *m, floa
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
-        vec_store(s + 0, p_0);
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     return state;
 }
 
@@ -8569,133 +5263,46 @@ TARGET static int softmax_1x_neon(float *s, const float *maximum, float *m, floa
 /* 16 features x 4 queries over a block of keys */
 TARGET static void values_16_1x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0;
-    vec c_1_0;
-    vec c_2_0;
-    vec c_3_0;
-    vec c_4_0;
-    vec c_5_0;
-    vec c_6_0;
-    vec c_7_0;
-    vec c_8_0;
-    vec c_9_0;
-    vec c_10_0;
-    vec c_11_0;
-    vec c_12_0;
-    vec c_13_0;
-    vec c_14_0;
-    vec c_15_0;
-    if (resume) {
-        c_0_0 = vec_load(c);
-        c_1_0 = vec_load(c + 16);
-        c_2_0 = vec_load(c + 32);
-        c_3_0 = vec_load(c + 48);
-        c_4_0 = vec_load(c + 64);
-        c_5_0 = vec_load(c + 80);
-        c_6_0 = vec_load(c + 96);
-        c_7_0 = vec_load(c + 112);
-        c_8_0 = vec_load(c + 128);
-        c_9_0 = vec_load(c + 144);
-        c_10_0 = vec_load(c + 160);
-        c_11_0 = vec_load(c + 176);
-        c_12_0 = vec_load(c + 192);
-        c_13_0 = vec_load(c + 208);
-        c_14_0 = vec_load(c + 224);
-        c_15_0 = vec_load(c + 240);
-    } else {
-        c_0_0 = vec_zero();
-        c_1_0 = vec_zero();
-        c_2_0 = vec_zero();
-        c_3_0 = vec_zero();
-        c_4_0 = vec_zero();
-        c_5_0 = vec_zero();
-        c_6_0 = vec_zero();
-        c_7_0 = vec_zero();
-        c_8_0 = vec_zero();
-        c_9_0 = vec_zero();
-        c_10_0 = vec_zero();
-        c_11_0 = vec_zero();
-        c_12_0 = vec_zero();
-        c_13_0 = vec_zero();
-        c_14_0 = vec_zero();
-        c_15_0 = vec_zero();
-    }
-    vec a_k, b_0;
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 16) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 48) : vec_zero();
+    vec c_4_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_5_0 = resume ? vec_load(c + 80) : vec_zero();
+    vec c_6_0 = resume ? vec_load(c + 96) : vec_zero(); vec c_7_0 = resume ? vec_load(c + 112) : vec_zero();
+    vec c_8_0 = resume ? vec_load(c + 128) : vec_zero(); vec c_9_0 = resume ? vec_load(c + 144) : vec_zero();
+    vec c_10_0 = resume ? vec_load(c + 160) : vec_zero(); vec c_11_0 = resume ? vec_load(c + 176) : vec_zero();
+    vec c_12_0 = resume ? vec_load(c + 192) : vec_zero(); vec c_13_0 = resume ? vec_load(c + 208) : vec_zero();
+    vec c_14_0 = resume ? vec_load(c + 224) : vec_zero(); vec c_15_0 = resume ? vec_load(c + 240) : vec_zero();
+    vec b_0;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[12]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[13]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0); vec_row_1(c_8_0, a[8], b_0);
+        vec_row_1(c_9_0, a[9], b_0); vec_row_1(c_10_0, a[10], b_0); vec_row_1(c_11_0, a[11], b_0);
+        vec_row_1(c_12_0, a[12], b_0); vec_row_1(c_13_0, a[13], b_0); vec_row_1(c_14_0, a[14], b_0);
+        vec_row_1(c_15_0, a[15], b_0);
         b_0 = vec_load(b + 16);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[20]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[21]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[22]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[23]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[24]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[25]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[26]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[27]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[28]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[29]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[30]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[31]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 32;
-        b += 32;
+        vec_row_1(c_0_0, a[16], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[18], b_0);
+        vec_row_1(c_3_0, a[19], b_0); vec_row_1(c_4_0, a[20], b_0); vec_row_1(c_5_0, a[21], b_0);
+        vec_row_1(c_6_0, a[22], b_0); vec_row_1(c_7_0, a[23], b_0); vec_row_1(c_8_0, a[24], b_0);
+        vec_row_1(c_9_0, a[25], b_0); vec_row_1(c_10_0, a[26], b_0); vec_row_1(c_11_0, a[27], b_0);
+        vec_row_1(c_12_0, a[28], b_0); vec_row_1(c_13_0, a[29], b_0); vec_row_1(c_14_0, a[30], b_0);
+        vec_row_1(c_15_0, a[31], b_0);
+        a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[4]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[5]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[6]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[7]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[8]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[9]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[10]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[11]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a_k = vec_splat(a[12]); c_12_0 = vec_fma(a_k, b_0, c_12_0);
-        a_k = vec_splat(a[13]); c_13_0 = vec_fma(a_k, b_0, c_13_0);
-        a_k = vec_splat(a[14]); c_14_0 = vec_fma(a_k, b_0, c_14_0);
-        a_k = vec_splat(a[15]); c_15_0 = vec_fma(a_k, b_0, c_15_0);
-        a += 16;
-        b += 16;
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
+        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0); vec_row_1(c_8_0, a[8], b_0);
+        vec_row_1(c_9_0, a[9], b_0); vec_row_1(c_10_0, a[10], b_0); vec_row_1(c_11_0, a[11], b_0);
+        vec_row_1(c_12_0, a[12], b_0); vec_row_1(c_13_0, a[13], b_0); vec_row_1(c_14_0, a[14], b_0);
+        vec_row_1(c_15_0, a[15], b_0);
+        a += 16; b += 16;
     }
-    vec_store(c, c_0_0);
-    vec_store(c + 16, c_1_0);
-    vec_store(c + 32, c_2_0);
-    vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0);
-    vec_store(c + 80, c_5_0);
-    vec_store(c + 96, c_6_0);
-    vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0);
-    vec_store(c + 144, c_9_0);
-    vec_store(c + 160, c_10_0);
-    vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0);
-    vec_store(c + 208, c_13_0);
-    vec_store(c + 224, c_14_0);
-    vec_store(c + 240, c_15_0);
+    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
+    vec_store(c + 64, c_4_0); vec_store(c + 80, c_5_0); vec_store(c + 96, c_6_0); vec_store(c + 112, c_7_0);
+    vec_store(c + 128, c_8_0); vec_store(c + 144, c_9_0); vec_store(c + 160, c_10_0); vec_store(c + 176, c_11_0);
+    vec_store(c + 192, c_12_0); vec_store(c + 208, c_13_0); vec_store(c + 224, c_14_0); vec_store(c + 240, c_15_0);
 }
 
 TARGET static void values_1x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -8708,13 +5315,10 @@ TARGET static void values_1x_neon(const float *v, const float *p, float *o, int 
 TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
-    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass != FIND_MAXIMUM && *some_open && keys >= 16) {
-        *some_open = first_1x_neon(k, q_t, s, m, l);
-        done = 16;
-    } else if (pass == FIND_MAXIMUM || *some_open) {
+    if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM ? keys : least(keys, 16);
         float maximum[4];
@@ -8862,24 +5466,23 @@ TARGET static void attend_neon(struct tile_neon *tile, float *z)
 /* 4 tokens x 16 features, 64 deep */
 TARGET static void output_4_neon(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(), c_2_1 = vec_zero(), c_2_2 = vec_zero(), c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(), c_3_1 = vec_zero(), c_3_2 = vec_zero(), c_3_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
+    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a_k = vec_splat(a[18]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1); c_2_2 = vec_fma(a_k, b_2, c_2_2); c_2_3 = vec_fma(a_k, b_3, c_2_3);
-        a_k = vec_splat(a[19]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1); c_3_2 = vec_fma(a_k, b_2, c_3_2); c_3_3 = vec_fma(a_k, b_3, c_3_3);
-        a += 32;
-        b += 32;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[16], b_0, b_1, b_2, b_3);
+        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[17], b_0, b_1, b_2, b_3);
+        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[18], b_0, b_1, b_2, b_3);
+        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[19], b_0, b_1, b_2, b_3);
+        a += 32; b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
     vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1); vec_store(c + 72, c_1_2); vec_store(c + 76, c_1_3);
@@ -8887,38 +5490,17 @@ TARGET static void output_4_neon(const float *a, const float *b, float *c)
     vec_store(c + 192, c_3_0); vec_store(c + 196, c_3_1); vec_store(c + 200, c_3_2); vec_store(c + 204, c_3_3);
 }
 
-/* 2 tokens x 16 features, 64 deep */
-TARGET static void output_2_neon(const float *a, const float *b, float *c)
-{
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(), c_1_1 = vec_zero(), c_1_2 = vec_zero(), c_1_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a_k = vec_splat(a[17]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1); c_1_2 = vec_fma(a_k, b_2, c_1_2); c_1_3 = vec_fma(a_k, b_3, c_1_3);
-        a += 32;
-        b += 32;
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1); vec_store(c + 72, c_1_2); vec_store(c + 76, c_1_3);
-}
-
-/* 1 tokens x 16 features, 64 deep */
+/* 1 token x 16 features, 64 deep */
 TARGET static void output_1_neon(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(), c_0_1 = vec_zero(), c_0_2 = vec_zero(), c_0_3 = vec_zero();
-    vec a_k, b_0, b_1, b_2, b_3;
+    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
+        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
         b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        a_k = vec_splat(a[16]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1); c_0_2 = vec_fma(a_k, b_2, c_0_2); c_0_3 = vec_fma(a_k, b_3, c_0_3);
-        a += 32;
-        b += 32;
+        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[16], b_0, b_1, b_2, b_3);
+        a += 32; b += 32;
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
 }
@@ -8928,16 +5510,14 @@ TARGET static void output_neon(const float *a, const float *w, float *c, size_t 
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)
         output_4_neon(a, w, c);
-    for (; count >= 2; count -= 2, a += 2, c += 128)
-        output_2_neon(a, w, c);
     for (; count >= 1; count -= 1, a += 1, c += 64)
         output_1_neon(a, w, c);
 }
 
-/* 1 part(s) for each group of 32 tokens: part = token group x 4 panel(s) */
+/* 1 part for each group of 32 tokens: part = token group x 4 panels */
 static size_t output_parts_neon(size_t rows)
 {
-    return (rows + 31) / 32 * 1;
+    return (rows + 31) / 32;
 }
 
 TARGET static void output_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
@@ -8956,7 +5536,7 @@ TARGET static void output_part_neon(const float *packed, const float *a, float *
 
 /* -- phases: what they do, and into how many parts they are cut -- */
 
-/* groups of 2 query block(s) in a sequence */
+/* groups of 2 query blocks in a sequence */
 static size_t attend_groups_neon(const struct group *g)
 {
     return (g->args->n + 31) / 32;
@@ -9013,7 +5593,7 @@ TARGET static void lanes_out_neon(const float *src, size_t step, size_t row, siz
     }
 }
 
-/* one head of one sequence, 2 query block(s) */
+/* one head of one sequence, 2 query blocks */
 TARGET static void attend_part_neon(const struct group *g, float *scratch, float *worker, size_t part)
 {
     const size_t groups = attend_groups_neon(g);
@@ -9023,7 +5603,7 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
     const size_t row_0 = index * s->n; /* of the group's rows */
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
-    float *z = scratch + 0 + head * 256;
+    float *z = scratch + head * 256;
     for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_neon tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
@@ -9050,7 +5630,7 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
         attend_part_neon(g, scratch, worker, part);
         break;
     default:
-        output_part_neon(packed, scratch + 0, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
+        output_part_neon(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -9075,6 +5655,8 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
 #undef vec_zero
 #undef vec_splat
 #undef vec_fma
+#undef vec_row_1
+#undef vec_row_4
 #undef vec_add
 #undef vec_sub
 #undef vec_mul
@@ -9124,10 +5706,16 @@ static struct machine this_machine(void)
 {
     struct machine has = {0, 0, 0};
     unsigned eax, ebx, ecx, edx;
-    if (__get_cpuid_count(1, 0, &eax, &ebx, &ecx, &edx))
+    __cpuid_count(0, 0, eax, ebx, ecx, edx);
+    const unsigned leaves = eax;
+    if (leaves >= 1) {
+        __cpuid_count(1, 0, eax, ebx, ecx, edx);
         has.leaf_1_ecx = ecx;
-    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) /* if the CPU has that leaf */
+    }
+    if (leaves >= 7) {
+        __cpuid_count(7, 0, eax, ebx, ecx, edx);
         has.leaf_7_ebx = ebx;
+    }
     if ((has.leaf_1_ecx & NEEDS_OSXSAVE) != 0) /* else xgetbv is an illegal instruction */
         has.xcr0 = saved_registers();
     return has;
@@ -9144,49 +5732,30 @@ static struct machine this_machine(void)
 static const struct packer {
     tiny_isa_id id;
     const char *name;
-    uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
+    uint64_t layer;
+    size_t bytes; /* of a block */
     int (*pack)(float *packed, const tiny_weights *weights);
 } packers[] = {
 #if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
-    {TINY_ISA_SCALAR, "scalar", 0x9443330b6d5f0e51u, pack_scalar},
+    {TINY_ISA_SCALAR, "scalar", 0x3470fddc1f9d4c30u, ((size_t)65600),
+     pack_scalar},
 #endif
 #if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX2, "avx2", 0xe653da21ce29850cu, pack_avx2},
+    {TINY_ISA_AVX2, "avx2", 0x4342efa0503d8667u, ((size_t)65600),
+     pack_avx2},
 #endif
 #if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX512, "avx512", 0x72f90c5a87c0b156u, pack_avx512},
+    {TINY_ISA_AVX512, "avx512", 0x07fd7fe25776538fu, ((size_t)65600),
+     pack_avx512},
 #endif
 #if COMPILES_NEON || defined(TINY_PACK_ONLY)
-    {TINY_ISA_NEON, "neon", 0x19c4b31f5f514e3eu, pack_neon},
+    {TINY_ISA_NEON, "neon", 0xaa1bd263fa85ecd7u, ((size_t)65600),
+     pack_neon},
 #endif
 };
 #define PACKERS (sizeof packers / sizeof packers[0])
 
-/* Who made a packed block; NULL for anything that is not one. */
-static const struct packer *packer_of(const void *packed)
-{
-    struct packed_header header;
-    if (packed == NULL || (uintptr_t)packed % TINY_ALIGNMENT != 0)
-        return NULL;
-    memcpy(&header, packed, sizeof header);
-    if (header.magic != PACKED_MAGIC)
-        return NULL;
-    for (size_t i = 0; i < PACKERS; i++)
-        if (header.isa == (uint32_t)packers[i].id && header.layer == packers[i].layer)
-            return &packers[i];
-    return NULL;
-}
-
-#ifdef TINY_PACK_ONLY
-/* Whatever this machine has: packing takes none of an instruction set's instructions. */
-static const struct packer *packer_for(tiny_isa_id isa)
-{
-    for (size_t i = 0; i < PACKERS; i++)
-        if (isa == packers[i].id)
-            return &packers[i];
-    return NULL;
-}
-#else
+#ifndef TINY_PACK_ONLY
 /* What computes: a row for each of `packers`. */
 static const struct kernel {
     struct machine needs; /* bits that must all be set */
@@ -9213,36 +5782,105 @@ static const struct kernel {
 };
 _Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "who packs can compute");
 
-static int can_run(const struct kernel *kernel, const struct machine *has)
+#endif
+/* Rows of `packers` that this machine can compute with: bit i is row i. To pack alone it needs none of their instructions. */
+static uint32_t runnable(void)
 {
-    const struct machine *needs = &kernel->needs;
-    return (has->leaf_1_ecx & needs->leaf_1_ecx) == needs->leaf_1_ecx &&
-           (has->leaf_7_ebx & needs->leaf_7_ebx) == needs->leaf_7_ebx && (has->xcr0 & needs->xcr0) == needs->xcr0;
+#ifndef TINY_PACK_ONLY
+    const struct machine has = this_machine();
+    uint32_t rows = 0;
+    for (size_t i = 0; i < PACKERS; i++) {
+        const struct machine *needs = &kernels[i].needs;
+        if ((has.leaf_1_ecx & needs->leaf_1_ecx) == needs->leaf_1_ecx &&
+            (has.leaf_7_ebx & needs->leaf_7_ebx) == needs->leaf_7_ebx && (has.xcr0 & needs->xcr0) == needs->xcr0)
+            rows |= (uint32_t)1 << i;
+    }
+    return rows;
+#else
+    return UINT32_MAX;
+#endif
 }
 
 static const struct packer *packer_for(tiny_isa_id isa)
 {
-    const struct machine has = this_machine();
+#ifndef TINY_PACK_ONLY
+    const int best = isa == TINY_ISA_AUTO;
+#else
+    const int best = 0; /* of which machine? */
+#endif
+    const uint32_t here = runnable();
     for (size_t i = PACKERS; i-- > 0;)
-        if ((isa == TINY_ISA_AUTO || isa == packers[i].id) && can_run(&kernels[i], &has))
+        if ((here >> i & 1) != 0 && (best || isa == packers[i].id))
             return &packers[i];
     return NULL;
 }
 
-/* The kernel that a packed block was made for; NULL for anything that is not one. */
-static const struct kernel *kernel_of(const void *packed)
-{
-    const struct packer *packer = packer_of(packed);
-    return packer != NULL ? &kernels[packer - packers] : NULL;
-}
-#endif
-
-/* ==== checks ==== */
+/* ==== packed blocks ==== */
 
 static int misaligned(const void *p, size_t alignment)
 {
     return (uintptr_t)p % alignment != 0;
 }
+
+/* Where a block's header stands that calls trust, and who packed it. */
+struct block {
+    const char *header;
+    const struct packer *packer;
+};
+
+static int packer_of(const struct packed_header *header, const struct packer **packer)
+{
+    for (size_t i = 0; i < PACKERS; i++)
+        if (header->isa == (uint32_t)packers[i].id) {
+            *packer = &packers[i];
+            return header->layer == packers[i].layer ? TINY_OK : TINY_ERROR_PACKED;
+        }
+    return TINY_ERROR_ISA;
+}
+
+/* The best block of the TINY_ALIGNMENT-aligned memory at `blocks` for this machine, which is asked. */
+static int open_best(const void *blocks, size_t bytes, struct block *best)
+{
+    const uint32_t here = runnable();
+    int error = TINY_ERROR_PACKED;
+    best->packer = NULL;
+    for (size_t at = 0; bytes - at >= TINY_ALIGNMENT;) {
+        const char *block = (const char *)blocks + at;
+        struct packed_header header;
+        const struct packer *packer;
+        memcpy(&header, block, sizeof header);
+        if (header.magic != PACKED_MAGIC && header.magic != ELSEWHERE_MAGIC)
+            break;
+        const int fault = packer_of(&header, &packer);
+        const int lacks = fault == TINY_OK && (here >> (packer - packers) & 1) == 0;
+        if (fault == TINY_ERROR_ISA || lacks)
+            error = TINY_ERROR_ISA;
+        else if (fault == TINY_OK && packer->bytes <= bytes - at && (best->packer == NULL || packer > best->packer))
+            *best = (struct block){block + (header.magic == PACKED_MAGIC ? 0 : sizeof header), packer};
+        if (header.next < TINY_ALIGNMENT || header.next % TINY_ALIGNMENT != 0 || header.next > bytes - at)
+            break;
+        at += (size_t)header.next;
+    }
+    return best->packer != NULL ? TINY_OK : error;
+}
+
+/* The block that a call computes with. */
+static int find_block(const void *packed, struct block *block)
+{
+    struct packed_header header;
+    if (misaligned(packed, sizeof header))
+        return TINY_ERROR_ALIGNMENT;
+    memcpy(&header, packed, sizeof header);
+    if (header.magic == PACKED_MAGIC) {
+        block->header = packed;
+        return packer_of(&header, &block->packer);
+    }
+    if (misaligned(packed, TINY_ALIGNMENT))
+        return TINY_ERROR_ALIGNMENT;
+    return open_best(packed, SIZE_MAX, block);
+}
+
+/* ==== checks ==== */
 
 static int check_weights(const tiny_weights *w)
 {
@@ -9282,15 +5920,31 @@ static int check_args(const tiny_args *a)
     return TINY_OK;
 }
 
-static int check_call(const void *packed, const tiny_args *args, const void *scratch)
+/* What computes a call, and on which block. */
+struct subject {
+    const struct kernel *kernel;
+    const void *packed;
+};
+
+static int check_packed(const void *packed, struct subject *subject)
+{
+    struct block block;
+    const int error = packed == NULL ? TINY_ERROR_NULL : find_block(packed, &block);
+    if (error)
+        return error;
+    subject->kernel = &kernels[block.packer - packers];
+    subject->packed = block.header - (uintptr_t)block.header % TINY_ALIGNMENT;
+    return TINY_OK;
+}
+
+static int check_call(const void *packed, const tiny_args *args, const void *scratch, struct subject *subject)
 {
     if (packed == NULL || args == NULL || scratch == NULL)
         return TINY_ERROR_NULL;
-    if (misaligned(packed, TINY_ALIGNMENT) || misaligned(scratch, TINY_ALIGNMENT))
+    if (misaligned(scratch, TINY_ALIGNMENT))
         return TINY_ERROR_ALIGNMENT;
-    if (kernel_of(packed) == NULL)
-        return TINY_ERROR_PACKED;
-    return check_args(args);
+    const int error = check_packed(packed, subject);
+    return error ? error : check_args(args);
 }
 #endif
 
@@ -9308,12 +5962,33 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa)
     const struct packer *packer = packer_for(isa);
     if (packer == NULL)
         return TINY_ERROR_ISA;
-    struct packed_header header = {0, (uint32_t)packer->id, packer->layer};
-    memcpy(packed, &header, sizeof header); /* not usable until it is complete */
+    struct packed_header header[2] = {{0, (uint32_t)packer->id, packer->layer, 0, 0}, {0, 0, 0, 0, 0}};
+    memcpy(packed, header, sizeof header); /* not usable until it is complete */
     if (!packer->pack(packed, weights))
         return TINY_ERROR_NONFINITE;
-    header.magic = PACKED_MAGIC;
-    memcpy(packed, &header, sizeof header);
+    header[0].magic = PACKED_MAGIC;
+#ifdef TINY_PACK_ONLY
+    header[1] = header[0];
+    header[0].magic = ELSEWHERE_MAGIC;
+#endif
+    memcpy(packed, header, sizeof header);
+    return TINY_OK;
+}
+
+int tiny_open(const void *blocks, size_t bytes, const void **packed)
+{
+    struct block best;
+    if (packed == NULL)
+        return TINY_ERROR_NULL;
+    *packed = NULL;
+    if (blocks == NULL)
+        return TINY_ERROR_NULL;
+    if (misaligned(blocks, TINY_ALIGNMENT))
+        return TINY_ERROR_ALIGNMENT;
+    const int error = open_best(blocks, bytes, &best);
+    if (error)
+        return error;
+    *packed = best.header;
     return TINY_OK;
 }
 
@@ -9343,18 +6018,18 @@ static size_t phases_of(const struct kernel *kernel, const tiny_args *args)
 
 int tiny_forward(const void *packed, const tiny_args *args, void *scratch)
 {
-    const int error = check_call(packed, args, scratch);
+    struct subject of;
+    const int error = check_call(packed, args, scratch, &of);
     if (error)
         return error;
-    const struct kernel *kernel = kernel_of(packed);
-    const size_t size = group_size(kernel, args);
+    const size_t size = group_size(of.kernel, args);
     for (size_t b = 0; b < args->batch && args->n > 0; b += least(size, args->batch - b)) {
         struct group g;
         group_of(args, b, size, &g);
         for (size_t phase = 0; phase < PHASES; phase++) {
-            const size_t parts = kernel->parts(&g, phase);
+            const size_t parts = of.kernel->parts(&g, phase);
             for (size_t part = 0; part < parts; part++)
-                run_part(kernel, packed, &g, scratch, phase, part, 0);
+                run_part(of.kernel, of.packed, &g, scratch, phase, part, 0);
         }
     }
     return TINY_OK;
@@ -9362,32 +6037,33 @@ int tiny_forward(const void *packed, const tiny_args *args, void *scratch)
 
 size_t tiny_phases(const void *packed, const tiny_args *args)
 {
-    return kernel_of(packed) == NULL || check_args(args) ? 0 : phases_of(kernel_of(packed), args);
+    struct subject of;
+    return check_packed(packed, &of) || check_args(args) ? 0 : phases_of(of.kernel, args);
 }
 
 size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase)
 {
-    if (phase >= tiny_phases(packed, args))
+    struct subject of;
+    if (check_packed(packed, &of) || check_args(args) || phase >= phases_of(of.kernel, args))
         return 0;
-    const struct kernel *kernel = kernel_of(packed);
     struct group g;
-    group_of(args, phase / PHASES * group_size(kernel, args), group_size(kernel, args), &g);
-    return kernel->parts(&g, phase % PHASES);
+    group_of(args, phase / PHASES * group_size(of.kernel, args), group_size(of.kernel, args), &g);
+    return of.kernel->parts(&g, phase % PHASES);
 }
 
 int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t phase, size_t part, size_t worker)
 {
-    const int error = check_call(packed, args, scratch);
+    struct subject of;
+    const int error = check_call(packed, args, scratch, &of);
     if (error)
         return error;
-    const struct kernel *kernel = kernel_of(packed);
-    if (phase >= phases_of(kernel, args))
+    if (phase >= phases_of(of.kernel, args))
         return TINY_ERROR_PART;
     struct group g;
-    group_of(args, phase / PHASES * group_size(kernel, args), group_size(kernel, args), &g);
-    if (part >= kernel->parts(&g, phase % PHASES))
+    group_of(args, phase / PHASES * group_size(of.kernel, args), group_size(of.kernel, args), &g);
+    if (part >= of.kernel->parts(&g, phase % PHASES))
         return TINY_ERROR_PART;
-    run_part(kernel, packed, &g, scratch, phase % PHASES, part, worker);
+    run_part(of.kernel, of.packed, &g, scratch, phase % PHASES, part, worker);
     return TINY_OK;
 }
 
@@ -9400,8 +6076,8 @@ const char *tiny_phase_name(size_t phase)
 
 tiny_isa_id tiny_isa(const void *packed)
 {
-    const struct packer *packer = packer_of(packed);
-    return packer != NULL ? packer->id : TINY_ISA_AUTO;
+    struct block block;
+    return packed != NULL && find_block(packed, &block) == TINY_OK ? block.packer->id : TINY_ISA_AUTO;
 }
 
 const char *tiny_isa_name(tiny_isa_id isa)
@@ -9432,9 +6108,9 @@ const char *tiny_strerror(int error)
     case TINY_ERROR_ISA:
         return "this file or this machine lacks the instruction set";
     case TINY_ERROR_NONFINITE:
-        return "a weight is NaN or infinite, or becomes so with the scale or another weight folded in";
+        return "a weight is NaN or infinite, or too large with the scale or another weight folded in";
     case TINY_ERROR_PACKED:
-        return "not a block that tiny_pack filled for this layer and plan, or its instruction set is not compiled";
+        return "not a block that tiny_pack filled for this layer and plan, or not whole";
     case TINY_ERROR_PART:
         return "phase or part is out of range";
     default:

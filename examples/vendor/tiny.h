@@ -21,6 +21,8 @@
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero); what a mask
  * hides never matters, whatever it holds; NaN and infinity that a query does see make its row non-finite; the same
  * input gives the same bits for one ISA, compiler and set of flags. No allocation, no locks, no I/O, no mutable state.
+ * Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept or, within a wider bound,
+ * flushed to zero; in another rounding mode they are larger, and nothing is promised of their size.
  *
  * Use:
  *     static _Alignas(64) float packed[TINY_PACKED_BYTES / 4], scratch[TINY_SCRATCH_BYTES / 4];
@@ -45,6 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 1
+#define TINY_PAIR 0x6f1436677cf839d3u /* tells this pair from every other: tiny.c compiles with this header alone */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -87,9 +90,9 @@ typedef enum tiny_error {
     TINY_ERROR_LENGTH = 4,    /* a length outside 0 ... m */
     TINY_ERROR_BROADCAST = 5, /* a mask's batch or head extent is neither 1 nor the full one */
     TINY_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
-    TINY_ERROR_ISA = 7,       /* instruction set not in this file, or not on this machine */
-    TINY_ERROR_NONFINITE = 8, /* a weight is NaN or infinite, or becomes so with the scale or another weight folded in */
-    TINY_ERROR_PACKED = 9,    /* not a block that tiny_pack filled for this layer and plan, for a set that is compiled */
+    TINY_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
+    TINY_ERROR_NONFINITE = 8, /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
+    TINY_ERROR_PACKED = 9,    /* not a block that tiny_pack filled for this layer and plan, or not whole */
     TINY_ERROR_PART = 10      /* phase or part out of range */
 } tiny_error;
 
@@ -114,13 +117,21 @@ typedef struct tiny_args {
 
 /* Repacks the weights, once, into `packed` (TINY_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of
  * one ISA read, and records the ISA there. On an error the block is not usable. The weights are not needed afterwards;
- * any number of threads may share the block, and it may be copied, but not taken to a machine that lacks its ISA: calls
- * trust what was recorded.
+ * any number of threads may share the block, and it may be copied.
  *
  * To pack on another machine than the one that computes, say at build time: compiled with -DTINY_PACK_ONLY, the .c file is
- * tiny_pack, tiny_isa, tiny_isa_name and tiny_strerror alone, on any machine, for every instruction set above but
- * TINY_ISA_AUTO. The block's numbers are in the byte order of the machine that packs. */
+ * tiny_pack, tiny_open, tiny_isa, tiny_isa_name and tiny_strerror alone, on any machine, for every instruction set
+ * above but TINY_ISA_AUTO. The block's numbers are in the byte order of the machine that packs. */
 int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
+
+/* For blocks that were packed elsewhere: attnrun pack's, those of a program with -DTINY_PACK_ONLY, or one that was written to
+ * a file. Asks the machine, once, which of the blocks in these `bytes` (64-byte aligned, only read) is the best for it:
+ * *packed is what calls then take, and lies in `blocks`. On an error *packed is NULL; TINY_ERROR_ISA: there is none for this
+ * machine.
+ *
+ * Calls take `blocks` themselves too, but then ask at each call: on x86-64 less than 1 us, in a virtual machine 5 to 20.
+ * A block that tiny_pack filled without -DTINY_PACK_ONLY was made for its machine, and calls do not ask again. */
+int tiny_open(const void *blocks, size_t bytes, const void **packed);
 
 /* The whole layer, on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for
  * each call under way.
@@ -139,7 +150,8 @@ size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase);
 int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t phase, size_t part, size_t worker);
 const char *tiny_phase_name(size_t phase);
 
-/* Which instruction set a packed block is for (AUTO: not a packed block), and its name (NULL: not in this file). */
+/* The instruction set that calls with a packed block take (AUTO: tiny_forward returns an error), and its name (NULL: not
+ * compiled from this file). */
 tiny_isa_id tiny_isa(const void *packed);
 const char *tiny_isa_name(tiny_isa_id isa);
 

@@ -10,34 +10,9 @@
  * Cost of one full sequence: 0.002624 million multiply-adds, 288 parameters.
  * Packed weights 1344 bytes, scratch 1024 bytes and 512 more for each worker.
  *
- * The plan:
- *   scalar
- *     code: about 14700 bytes by gcc 12 -O2, 20000 bytes by clang 14 -O2
- *     stack: at most 3136 bytes at -O1 and above, 13120 at -O0
- *     from the spec: plan.unroll = 1, plan.query_vecs = 1
- *     4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
- *     query block 4: 1 vector, as asked for seq_len 8
- *     scores: tile 12 x 4, 12 accumulators + 1 operand + 1 broadcast of 14 registers; single vectors 12 x 4
- *     weighted sums: tile 4 x 4, single vectors 4 x 4: d_v in near-equal parts
- *     key block 12: scores of 12 x 4 take 192 bytes, at most half of L1, in near-equal blocks of source_len
- *     queries: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes)
- *     queries: row groups of 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1
- *     panel a part
- *     keys: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes)
- *     keys: row groups of 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1
- *     panel a part
- *     values: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes)
- *     values: row groups of 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1
- *     panel a part
- *     output: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes)
- *     output: row groups of 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1
- *     panel a part
- *     queries lie [head][token][4]: a head's width fills whole vectors
- *     keys lie [head][token][4]: a head's width fills whole vectors
- *     values lie [head][token][4]: a head's width fills whole vectors
- *     one part of attend: 1 head x 2 query blocks
- *
- * All sets share about 3000 bytes of code more. Compilers may differ from these estimates, for x86-64, by a quarter.
+ * Instruction sets, the most bytes of stack that a call takes at -O1 and above, and at -O0 (the plan of each, with its
+ * reasons, stands where its section begins):
+ *   scalar          3136    13120
  *
  * To check it against a double-precision reference: attnrun check SPEC.
  * Needs a C11 compiler, no flags and no library; instruction sets beyond the scalar code: gcc or clang. Which of those
@@ -49,6 +24,11 @@
  */
 #include "golden.h"
 
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x56059cba70d3954au
+#error "golden.h is not of the run of attngen that made golden.c; copy both files of one run, or make both anew"
+#endif
+
+#include <float.h>
 #if defined(__STDC_HOSTED__) && __STDC_HOSTED__
 #include <string.h>
 #else /* bare metal: a compiler's own headers only, and these two from the firmware */
@@ -107,22 +87,54 @@ enum {
 enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
 _Static_assert(H % H_KV == 0, "every key/value head serves the same number of query heads");
 _Static_assert(sizeof(float) == 4 && sizeof(int32_t) == 4, "f32 tensors, int32 lengths");
+_Static_assert(GOLDEN_D_MODEL == D_MODEL && GOLDEN_H == H && GOLDEN_H_KV == H_KV && GOLDEN_D_K == D_K && GOLDEN_D_V == D_V &&
+                   GOLDEN_D_SOURCE == D_SOURCE && GOLDEN_D_OUT == 8 && GOLDEN_SEQ_LEN == SEQ_LEN && GOLDEN_SOURCE_LEN == SOURCE_LEN,
+               "golden.h has the sizes of golden.c");
+_Static_assert(GOLDEN_PACKED_BYTES == ((size_t)1344) && GOLDEN_SCRATCH_BYTES_FOR(3) == ((size_t)1024) + 3 * ((size_t)512),
+               "callers of golden.h have room for what golden.c packs and writes");
 
 #define QUERY_SCALE 0.7213475f /* scale log2(e), folded into w_q and b_q: exponentials are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
+
+/* text of a register tile that serves several functions */
+#if defined(__GNUC__) && !defined(__TINYC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
 
 static inline size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
+/* Where floats may be carried in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone), a compiler rounds them when
+ * it likes. There each result goes through memory, where a float is an f32: then the bits are those of any other machine. */
+#if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16 || FLT_EVAL_METHOD == 32)
+#define as_f32(x) (x)
+#else
+static inline float as_f32(float x)
+{
+    volatile float stored = x;
+    return stored;
+}
+#endif
+
 /* ==== packing: plain C for every instruction set, so that one machine may pack for another ==== */
 
+/* A packed block begins with 64 bytes, then come its numbers. One that was packed where it computes has a first header that
+ * calls trust. One that was packed elsewhere has a first header that makes each call ask the machine, and a second one, 32
+ * bytes further on, that calls trust: its address is what golden_open gives once it has asked, so that a block in read-only
+ * memory need not be marked. Several blocks may follow each other, each on a 64-byte boundary. */
 struct packed_header {
     uint32_t magic, isa;
-    uint64_t layer;
+    uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
+    uint64_t next;  /* bytes to the next block; 0: this is the last */
+    uint64_t zero;
 };
-#define PACKED_MAGIC 0x6e747461u /* "attn" */
+_Static_assert(2 * sizeof(struct packed_header) == GOLDEN_ALIGNMENT, "the numbers lie on a boundary");
+#define PACKED_MAGIC 0x6b747461u    /* "attk": packed, or opened, where it computes */
+#define ELSEWHERE_MAGIC 0x65747461u /* "atte" */
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -132,7 +144,7 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
     float check = 0.0f;
     for (size_t k = 0; k < depth; k++)
         for (size_t c = 0; c < width; c++) {
-            const float value = c < columns ? w[k * k_stride + c * c_stride] * scale : 0.0f;
+            const float value = c < columns ? as_f32(w[k * k_stride + c * c_stride] * scale) : 0.0f;
             check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
             *p++ = value;
         }
@@ -149,7 +161,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
         for (size_t column = 0; column < 8; column += 8) {
             const size_t columns = least(8, 8 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_q + head * 8 + column * 1, 8, columns, width, 8, 1, QUERY_SCALE);
+            p = pack_panel(p, weights->w_q + head * 8 + column, 8, columns, width, 8, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
@@ -162,7 +174,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
         for (size_t column = 0; column < 8; column += 8) {
             const size_t columns = least(8, 8 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + head * 8 + column * 1, 8, columns, width, 8, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + head * 8 + column, 8, columns, width, 8, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -175,7 +187,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
         for (size_t column = 0; column < 8; column += 8) {
             const size_t columns = least(8, 8 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + head * 8 + column * 1, 8, columns, width, 8, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + head * 8 + column, 8, columns, width, 8, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -188,7 +200,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
         for (size_t column = 0; column < 8; column += 8) {
             const size_t columns = least(8, 8 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_o + head * 8 + column * 1, 8, columns, width, 8, 1, 1.0f);
+            p = pack_panel(p, weights->w_o + head * 8 + column, 8, columns, width, 8, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -271,7 +283,21 @@ enum pass {
     FIND_MAXIMUM /* nothing but the largest score of each query */
 };
 
-/* ==== scalar ==== */
+/* ==== scalar ====
+ *
+ * from the spec: plan.unroll = 1, plan.query_vecs = 1
+ * 4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
+ * query block 4: 1 vector, as asked for seq_len 8
+ * scores: tile 12 x 4, 12 accumulators + 1 operand + 1 broadcast of 14 registers; single vectors 12 x 4
+ * weighted sums: tile 4 x 4, single vectors 4 x 4: d_v in near-equal parts
+ * key block 12: scores of 12 x 4 take 192 bytes, about half of L1, in near-equal blocks of source_len
+ * queries, keys, values, output: tile 4 x 8 (8 accumulators), panels of 8 columns x 8 deep (256 bytes); row groups of
+ * 8, whose operand fills at most 3/4 of L2 while the panels pass; 1 step unrolled; 1 panel a part
+ * queries lie [head][token][4]: a head's width fills whole vectors
+ * keys lie [head][token][4]: a head's width fills whole vectors
+ * values lie [head][token][4]: a head's width fills whole vectors
+ * one part of attend: 1 head x 2 query blocks
+ */
 
 #if COMPILES_SCALAR
 
@@ -343,7 +369,7 @@ static inline vec_scalar splat_scalar(float x)
 #if defined(__FP_FAST_FMAF)
 #define fma_scalar(a, b, c) __builtin_fmaf(a, b, c)
 #else
-#define fma_scalar(a, b, c) ((a) * (b) + (c))
+#define fma_scalar(a, b, c) as_f32(as_f32((a) * (b)) + (c))
 #endif
 static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scalar c)
 {
@@ -351,27 +377,41 @@ static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scala
 }
 #define vec_fma(a, b, c) vector_fma_scalar(a, b, c)
 
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_1(c_0, a, b_0) \
+    do { \
+        const vec a_k = vec_splat(a); \
+        c_0 = vec_fma(a_k, b_0, c_0); \
+    } while (0)
+
+/* c_v += a b_v, with a in all lanes: a row of a tile */
+#define vec_row_2(c_0, c_1, a, b_0, b_1) \
+    do { \
+        const vec a_k = vec_splat(a); \
+        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); \
+    } while (0)
+
 static inline vec_scalar add_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] + b.v[0], a.v[1] + b.v[1], a.v[2] + b.v[2], a.v[3] + b.v[3]}};
+    return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]), as_f32(a.v[3] + b.v[3])}};
 }
 #define vec_add(a, b) add_scalar(a, b)
 
 static inline vec_scalar sub_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] - b.v[0], a.v[1] - b.v[1], a.v[2] - b.v[2], a.v[3] - b.v[3]}};
+    return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]), as_f32(a.v[3] - b.v[3])}};
 }
 #define vec_sub(a, b) sub_scalar(a, b)
 
 static inline vec_scalar mul_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] * b.v[0], a.v[1] * b.v[1], a.v[2] * b.v[2], a.v[3] * b.v[3]}};
+    return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]), as_f32(a.v[3] * b.v[3])}};
 }
 #define vec_mul(a, b) mul_scalar(a, b)
 
 static inline vec_scalar div_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] / b.v[0], a.v[1] / b.v[1], a.v[2] / b.v[2], a.v[3] / b.v[3]}};
+    return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]), as_f32(a.v[3] / b.v[3])}};
 }
 #define vec_div(a, b) div_scalar(a, b)
 
@@ -502,57 +542,31 @@ TARGET static void queries_4_scalar(const float *a, const float *b, const float 
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
-    vec c_1_0 = vec_load(bias), c_1_1 = vec_load(bias + 4);
-    vec c_2_0 = vec_load(bias), c_2_1 = vec_load(bias + 4);
-    vec c_3_0 = vec_load(bias), c_3_1 = vec_load(bias + 4);
-    vec a_k, b_0, b_1;
+    vec c_0_0 = vec_load(bias); vec c_0_1 = vec_load(bias + 4); vec c_1_0 = vec_load(bias);
+    vec c_1_1 = vec_load(bias + 4); vec c_2_0 = vec_load(bias); vec c_2_1 = vec_load(bias + 4);
+    vec c_3_0 = vec_load(bias); vec c_3_1 = vec_load(bias + 4);
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[16]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[24]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 1;
-        b += 8; vec_turn();
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[8], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[16], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[24], b_0, b_1);
+        a += 1; b += 8; vec_turn();
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
-    vec_store(c_0 + 4, c_1_0); vec_store(c_1 + 4, c_1_1);
-    vec_store(c_0 + 8, c_2_0); vec_store(c_1 + 8, c_2_1);
-    vec_store(c_0 + 12, c_3_0); vec_store(c_1 + 12, c_3_1);
+    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 4, c_1_0); vec_store(c_1 + 4, c_1_1);
+    vec_store(c_0 + 8, c_2_0); vec_store(c_1 + 8, c_2_1); vec_store(c_0 + 12, c_3_0); vec_store(c_1 + 12, c_3_1);
 }
 
-/* 2 tokens x 8 features, 8 deep */
-TARGET static void queries_2_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at)
-{
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
-    vec c_1_0 = vec_load(bias), c_1_1 = vec_load(bias + 4);
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[8]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 1;
-        b += 8; vec_turn();
-    }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
-    vec_store(c_0 + 4, c_1_0); vec_store(c_1 + 4, c_1_1);
-}
-
-/* 1 tokens x 8 features, 8 deep */
+/* 1 token x 8 features, 8 deep */
 TARGET static void queries_1_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
-    vec a_k, b_0, b_1;
+    vec c_0_0 = vec_load(bias); vec c_0_1 = vec_load(bias + 4);
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 1;
-        b += 8; vec_turn();
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        a += 1; b += 8; vec_turn();
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
@@ -562,23 +576,21 @@ TARGET static void queries_scalar(const float *a, const float *w, const float *b
 {
     for (; count >= 4; count -= 4, a += 32, c += 16)
         queries_4_scalar(a, w, bias, c, at);
-    for (; count >= 2; count -= 2, a += 16, c += 8)
-        queries_2_scalar(a, w, bias, c, at);
     for (; count >= 1; count -= 1, a += 8, c += 4)
         queries_1_scalar(a, w, bias, c, at);
 }
 
-/* 1 part(s) for each group of 8 tokens: part = token group x 1 panel(s) */
+/* 1 part for each group of 8 tokens: part = token group x 1 panel */
 static size_t queries_parts_scalar(size_t rows)
 {
-    return (rows + 7) / 8 * 1;
+    return (rows + 7) / 8;
 }
 
 TARGET static void queries_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 8;
     const size_t end = least(rows, first + 8);
-    const size_t panel_0 = part % 1 * 1;
+    const size_t panel_0 = part % 1;
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 16 + panel * 64;
         const float *bias = packed + 80 + panel * 8;
@@ -596,17 +608,17 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 8 tokens: part = token group x 1 panel(s) */
+/* 1 part for each group of 8 tokens: part = token group x 1 panel */
 static size_t keys_parts_scalar(size_t rows)
 {
-    return (rows + 7) / 8 * 1;
+    return (rows + 7) / 8;
 }
 
 TARGET static void keys_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 8;
     const size_t end = least(rows, first + 8);
-    const size_t panel_0 = part % 1 * 1;
+    const size_t panel_0 = part % 1;
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 96 + panel * 64;
         const float *bias = packed + 160 + panel * 8;
@@ -624,17 +636,17 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part(s) for each group of 8 tokens: part = token group x 1 panel(s) */
+/* 1 part for each group of 8 tokens: part = token group x 1 panel */
 static size_t inputs_parts_scalar(size_t rows)
 {
-    return (rows + 7) / 8 * 1;
+    return (rows + 7) / 8;
 }
 
 TARGET static void inputs_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 8;
     const size_t end = least(rows, first + 8);
-    const size_t panel_0 = part % 1 * 1;
+    const size_t panel_0 = part % 1;
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 176 + panel * 64;
         const float *bias = packed + 240 + panel * 8;
@@ -665,465 +677,142 @@ struct tile_scalar {
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 4  deep; raises the maximum of each lane */
+/* 12 keys x 4 queries, 4 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
+    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 4; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[4], b_0); vec_row_1(c_2_0, a[8], b_0);
+        vec_row_1(c_3_0, a[12], b_0); vec_row_1(c_4_0, a[16], b_0); vec_row_1(c_5_0, a[20], b_0);
+        vec_row_1(c_6_0, a[24], b_0); vec_row_1(c_7_0, a[28], b_0); vec_row_1(c_8_0, a[32], b_0);
+        vec_row_1(c_9_0, a[36], b_0); vec_row_1(c_10_0, a[40], b_0); vec_row_1(c_11_0, a[44], b_0);
+        a += 1; b += 4; vec_turn();
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
+        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
+        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
+        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
+        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
+        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
+        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
+        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
+        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
+        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_1_0); vec_store(c + 8, c_2_0); vec_store(c + 12, c_3_0);
+    vec_store(c + 16, c_4_0); vec_store(c + 20, c_5_0); vec_store(c + 24, c_6_0); vec_store(c + 28, c_7_0);
+    vec_store(c + 32, c_8_0); vec_store(c + 36, c_9_0); vec_store(c + 40, c_10_0); vec_store(c + 44, c_11_0);
+}
+
 TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[24]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[28]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[32]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[36]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[40]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[44]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        most_0 = vec_max(most_0, c_6_0);
-        most_0 = vec_max(most_0, c_7_0);
-        most_0 = vec_max(most_0, c_8_0);
-        most_0 = vec_max(most_0, c_9_0);
-        most_0 = vec_max(most_0, c_10_0);
-        most_0 = vec_max(most_0, c_11_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-    vec_store(c + 12, c_3_0);
-    vec_store(c + 16, c_4_0);
-    vec_store(c + 20, c_5_0);
-    vec_store(c + 24, c_6_0);
-    vec_store(c + 28, c_7_0);
-    vec_store(c + 32, c_8_0);
-    vec_store(c + 36, c_9_0);
-    vec_store(c + 40, c_10_0);
-    vec_store(c + 44, c_11_0);
+    sums_of_scores_12_1x_scalar(a, b, c, maximum, NULL, NULL);
 }
 
-/* 6 keys x 4 queries, 4  deep; raises the maximum of each lane */
-TARGET static void scores_6_1x_scalar(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        most_0 = vec_max(most_0, c_3_0);
-        most_0 = vec_max(most_0, c_4_0);
-        most_0 = vec_max(most_0, c_5_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-    vec_store(c + 12, c_3_0);
-    vec_store(c + 16, c_4_0);
-    vec_store(c + 20, c_5_0);
+    sums_of_scores_12_1x_scalar(a, b, c, NULL, m, l);
 }
 
-/* 3 keys x 4 queries, 4  deep; raises the maximum of each lane */
+/* 3 keys x 4 queries, 4 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+{
+    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero();
+    vec b_0;
+    for (size_t k = 0; k < 4; k++) {
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[4], b_0); vec_row_1(c_2_0, a[8], b_0);
+        a += 1; b += 4; vec_turn();
+    }
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
+        largest_0 = vec_max(largest_0, c_2_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
+        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        vec_store(l, l_0);
+    }
+    vec_store(c, c_0_0); vec_store(c + 4, c_1_0); vec_store(c + 8, c_2_0);
+}
+
 TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        most_0 = vec_max(most_0, c_2_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
+    sums_of_scores_3_1x_scalar(a, b, c, maximum, NULL, NULL);
 }
 
-/* 2 keys x 4 queries, 4  deep; raises the maximum of each lane */
-TARGET static void scores_2_1x_scalar(const float *a, const float *b, float *c, float *maximum)
+TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_3_1x_scalar(a, b, c, NULL, m, l);
+}
+
+/* 1 key x 4 queries, 4 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
 {
     vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec a_k, b_0;
+    vec b_0;
     for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 1;
-        b += 4; vec_turn();
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0);
+        a += 1; b += 4; vec_turn();
     }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        most_0 = vec_max(most_0, c_1_0);
-        vec_store(maximum, most_0);
+    if (l == NULL) {
+        vec largest_0 = vec_load(maximum);
+        largest_0 = vec_max(largest_0, c_0_0);
+        vec_store(maximum, largest_0);
+    } else {
+        const vec m_0 = vec_load(m);
+        vec l_0 = vec_load(l);
+        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        vec_store(l, l_0);
     }
     vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
 }
 
-/* 1 keys x 4 queries, 4  deep; raises the maximum of each lane */
 TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum)
 {
-    vec c_0_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    {
-        vec most_0 = vec_load(maximum);
-        most_0 = vec_max(most_0, c_0_0);
-        vec_store(maximum, most_0);
-    }
-    vec_store(c, c_0_0);
+    sums_of_scores_1_1x_scalar(a, b, c, maximum, NULL, NULL);
+}
+
+TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    sums_of_scores_1_1x_scalar(a, b, c, NULL, m, l);
 }
 
 TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         scores_12_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
-        scores_6_1x_scalar(k, q_t, s, maximum);
     for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         scores_3_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        scores_2_1x_scalar(k, q_t, s, maximum);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         scores_1_1x_scalar(k, q_t, s, maximum);
-}
-
-/* 12 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
-TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[24]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[28]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[32]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[36]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[40]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[44]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-    vec_store(c + 12, c_3_0);
-    vec_store(c + 16, c_4_0);
-    vec_store(c + 20, c_5_0);
-    vec_store(c + 24, c_6_0);
-    vec_store(c + 28, c_7_0);
-    vec_store(c + 32, c_8_0);
-    vec_store(c + 36, c_9_0);
-    vec_store(c + 40, c_10_0);
-    vec_store(c + 44, c_11_0);
-}
-
-/* 6 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
-TARGET static void weights_6_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-    vec_store(c + 12, c_3_0);
-    vec_store(c + 16, c_4_0);
-    vec_store(c + 20, c_5_0);
-}
-
-/* 3 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
-TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-}
-
-/* 2 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
-TARGET static void weights_2_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-}
-
-/* 1 keys x 4 queries, 4  deep; at once 2^(s - m), added to l */
-TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-}
-
-/* the same for the very first 12 keys: their largest score becomes m */
-TARGET static int first_12_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
-{
-    vec c_0_0 = vec_zero();
-    vec c_1_0 = vec_zero();
-    vec c_2_0 = vec_zero();
-    vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero();
-    vec c_5_0 = vec_zero();
-    vec c_6_0 = vec_zero();
-    vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero();
-    vec c_9_0 = vec_zero();
-    vec c_10_0 = vec_zero();
-    vec c_11_0 = vec_zero();
-    vec a_k, b_0;
-    for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[4]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[8]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[12]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a_k = vec_splat(a[16]); c_4_0 = vec_fma(a_k, b_0, c_4_0);
-        a_k = vec_splat(a[20]); c_5_0 = vec_fma(a_k, b_0, c_5_0);
-        a_k = vec_splat(a[24]); c_6_0 = vec_fma(a_k, b_0, c_6_0);
-        a_k = vec_splat(a[28]); c_7_0 = vec_fma(a_k, b_0, c_7_0);
-        a_k = vec_splat(a[32]); c_8_0 = vec_fma(a_k, b_0, c_8_0);
-        a_k = vec_splat(a[36]); c_9_0 = vec_fma(a_k, b_0, c_9_0);
-        a_k = vec_splat(a[40]); c_10_0 = vec_fma(a_k, b_0, c_10_0);
-        a_k = vec_splat(a[44]); c_11_0 = vec_fma(a_k, b_0, c_11_0);
-        a += 1;
-        b += 4; vec_turn();
-    }
-    int open = 0;
-    {
-        vec m_0 = vec_load(m);
-        {
-            vec most = c_0_0;
-            most = vec_max(most, c_1_0);
-            most = vec_max(most, c_2_0);
-            most = vec_max(most, c_3_0);
-            most = vec_max(most, c_4_0);
-            most = vec_max(most, c_5_0);
-            most = vec_max(most, c_6_0);
-            most = vec_max(most, c_7_0);
-            most = vec_max(most, c_8_0);
-            most = vec_max(most, c_9_0);
-            most = vec_max(most, c_10_0);
-            most = vec_max(most, c_11_0);
-            m_0 = vec_select(vec_eq(m_0, vec_splat(-INFINITY_F)), most, m_0);
-            vec_store(m, m_0);
-            open |= vec_any_eq(m_0, vec_splat(-INFINITY_F));
-        }
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
-        c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
-        c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0);
-        c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0);
-        c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        vec_store(l, l_0);
-    }
-    vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-    vec_store(c + 12, c_3_0);
-    vec_store(c + 16, c_4_0);
-    vec_store(c + 20, c_5_0);
-    vec_store(c + 24, c_6_0);
-    vec_store(c + 28, c_7_0);
-    vec_store(c + 32, c_8_0);
-    vec_store(c + 36, c_9_0);
-    vec_store(c + 40, c_10_0);
-    vec_store(c + 44, c_11_0);
-    return open;
-}
-
-TARGET static int first_1x_scalar(const float *k, const float *q_t, float *s, float *m, float *l)
-{
-    return first_12_1x_scalar(k, q_t, s, m, l);
 }
 
 TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         weights_12_1x_scalar(k, q_t, s, m, l);
-    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
-        weights_6_1x_scalar(k, q_t, s, m, l);
     for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         weights_3_1x_scalar(k, q_t, s, m, l);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        weights_2_1x_scalar(k, q_t, s, m, l);
     for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
         weights_1_1x_scalar(k, q_t, s, m, l);
 }
@@ -1167,19 +856,19 @@ TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, fl
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s + 0), m_0));
-        vec_store(s + 0, p_0);
+        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     return state;
 }
 
@@ -1190,19 +879,19 @@ TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
-    vec m_0 = vec_load(m + 0), l_0 = vec_load(l + 0);
+    vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum + 0);
+        const vec old = m_0, most = vec_load(maximum);
         m_0 = vec_select(vec_eq(old, open), most, old);
-        vec_store(m + 0, m_0);
+        vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK, visible += QUERY_BLOCK) {
-        const vec p_0 = vec_and(vec_load(visible + 0), vec_exp2(vec_sub(vec_load(s + 0), m_0)));
-        vec_store(s + 0, p_0);
+        const vec p_0 = vec_and(vec_load(visible), vec_exp2(vec_sub(vec_load(s), m_0)));
+        vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
     }
-    vec_store(l + 0, l_0);
+    vec_store(l, l_0);
     return state;
 }
 
@@ -1211,35 +900,16 @@ TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const
 /* 4 features x 4 queries over a block of keys */
 TARGET static void values_4_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0;
-    vec c_1_0;
-    vec c_2_0;
-    vec c_3_0;
-    if (resume) {
-        c_0_0 = vec_load(c);
-        c_1_0 = vec_load(c + 4);
-        c_2_0 = vec_load(c + 8);
-        c_3_0 = vec_load(c + 12);
-    } else {
-        c_0_0 = vec_zero();
-        c_1_0 = vec_zero();
-        c_2_0 = vec_zero();
-        c_3_0 = vec_zero();
-    }
-    vec a_k, b_0;
+    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 4) : vec_zero();
+    vec c_2_0 = resume ? vec_load(c + 8) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 12) : vec_zero();
+    vec b_0;
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b + 0);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0);
-        a += 4;
-        b += 4; vec_turn();
+        b_0 = vec_load(b);
+        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
+        vec_row_1(c_3_0, a[3], b_0);
+        a += 4; b += 4; vec_turn();
     }
-    vec_store(c, c_0_0);
-    vec_store(c + 4, c_1_0);
-    vec_store(c + 8, c_2_0);
-    vec_store(c + 12, c_3_0);
+    vec_store(c, c_0_0); vec_store(c + 4, c_1_0); vec_store(c + 8, c_2_0); vec_store(c + 12, c_3_0);
 }
 
 TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -1269,15 +939,12 @@ TARGET static void values_guarded_1x_scalar(const float *v, const float *p, cons
 TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys, int some_hidden)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
-    float *s = tile->worker + 0 + lane, *m = tile->m + lane, *l = tile->l + lane;
+    float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     const size_t t = tile->t + lane;
     float *visible = tile->worker + 48 + lane;
     size_t done = 0; /* keys whose weights stand in s */
-    if (pass != FIND_MAXIMUM && *some_open && keys >= 12 && !some_hidden) {
-        *some_open = first_1x_scalar(k, q_t, s, m, l);
-        done = 12;
-    } else if (pass == FIND_MAXIMUM || *some_open || some_hidden) {
+    if (pass == FIND_MAXIMUM || *some_open || some_hidden) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
         done = pass == FIND_MAXIMUM || some_hidden ? keys : least(keys, 12);
         float maximum[4];
@@ -1435,53 +1102,29 @@ TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 /* 4 tokens x 8 features, 8 deep */
 TARGET static void output_4_scalar(const float *a, const float *b, const float *bias, float *c)
 {
-    vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
-    vec c_1_0 = vec_load(bias), c_1_1 = vec_load(bias + 4);
-    vec c_2_0 = vec_load(bias), c_2_1 = vec_load(bias + 4);
-    vec c_3_0 = vec_load(bias), c_3_1 = vec_load(bias + 4);
-    vec a_k, b_0, b_1;
+    vec c_0_0 = vec_load(bias); vec c_0_1 = vec_load(bias + 4); vec c_1_0 = vec_load(bias);
+    vec c_1_1 = vec_load(bias + 4); vec c_2_0 = vec_load(bias); vec c_2_1 = vec_load(bias + 4);
+    vec c_3_0 = vec_load(bias); vec c_3_1 = vec_load(bias + 4);
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a_k = vec_splat(a[2]); c_2_0 = vec_fma(a_k, b_0, c_2_0); c_2_1 = vec_fma(a_k, b_1, c_2_1);
-        a_k = vec_splat(a[3]); c_3_0 = vec_fma(a_k, b_0, c_3_0); c_3_1 = vec_fma(a_k, b_1, c_3_1);
-        a += 4;
-        b += 8; vec_turn();
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
+        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        a += 4; b += 8; vec_turn();
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1);
-    vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
+    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
+    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1); vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
 }
 
-/* 2 tokens x 8 features, 8 deep */
-TARGET static void output_2_scalar(const float *a, const float *b, const float *bias, float *c)
-{
-    vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
-    vec c_1_0 = vec_load(bias), c_1_1 = vec_load(bias + 4);
-    vec a_k, b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a_k = vec_splat(a[1]); c_1_0 = vec_fma(a_k, b_0, c_1_0); c_1_1 = vec_fma(a_k, b_1, c_1_1);
-        a += 4;
-        b += 8; vec_turn();
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-    vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-}
-
-/* 1 tokens x 8 features, 8 deep */
+/* 1 token x 8 features, 8 deep */
 TARGET static void output_1_scalar(const float *a, const float *b, const float *bias, float *c)
 {
-    vec c_0_0 = vec_load(bias), c_0_1 = vec_load(bias + 4);
-    vec a_k, b_0, b_1;
+    vec c_0_0 = vec_load(bias); vec c_0_1 = vec_load(bias + 4);
+    vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b + 0); b_1 = vec_load(b + 4);
-        a_k = vec_splat(a[0]); c_0_0 = vec_fma(a_k, b_0, c_0_0); c_0_1 = vec_fma(a_k, b_1, c_0_1);
-        a += 4;
-        b += 8; vec_turn();
+        b_0 = vec_load(b); b_1 = vec_load(b + 4);
+        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        a += 4; b += 8; vec_turn();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
@@ -1491,23 +1134,21 @@ TARGET static void output_scalar(const float *a, const float *w, const float *bi
 {
     for (; count >= 4; count -= 4, a += 4, c += 32)
         output_4_scalar(a, w, bias, c);
-    for (; count >= 2; count -= 2, a += 2, c += 16)
-        output_2_scalar(a, w, bias, c);
     for (; count >= 1; count -= 1, a += 1, c += 8)
         output_1_scalar(a, w, bias, c);
 }
 
-/* 1 part(s) for each group of 8 tokens: part = token group x 1 panel(s) */
+/* 1 part for each group of 8 tokens: part = token group x 1 panel */
 static size_t output_parts_scalar(size_t rows)
 {
-    return (rows + 7) / 8 * 1;
+    return (rows + 7) / 8;
 }
 
 TARGET static void output_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 8;
     const size_t end = least(rows, first + 8);
-    const size_t panel_0 = part % 1 * 1;
+    const size_t panel_0 = part % 1;
     for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
         const float *w = packed + 256 + panel * 64;
         const float *bias = packed + 320 + panel * 8;
@@ -1520,7 +1161,7 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
 
 /* -- phases: what they do, and into how many parts they are cut -- */
 
-/* groups of 2 query block(s) in a sequence */
+/* groups of 2 query blocks in a sequence */
 static size_t attend_groups_scalar(const struct group *g)
 {
     return (g->args->n + 7) / 8;
@@ -1577,7 +1218,7 @@ TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, s
     }
 }
 
-/* one head of one sequence, 2 query block(s) */
+/* one head of one sequence, 2 query blocks */
 TARGET static void attend_part_scalar(const struct group *g, float *scratch, float *worker, size_t part)
 {
     const size_t groups = attend_groups_scalar(g);
@@ -1587,7 +1228,7 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     const size_t row_0 = index * s->n; /* of the group's rows */
     const float *k = scratch + 128 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 192 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
-    float *z = scratch + 0 + head * 16;
+    float *z = scratch + head * 16;
     for (size_t t = first; t < least(s->n, first + 8); t += QUERY_BLOCK) {
         struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
@@ -1614,7 +1255,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
         attend_part_scalar(g, scratch, worker, part);
         break;
     default:
-        output_part_scalar(packed, scratch + 0, g->args->y + g->first * g->args->n * 8, g->count * g->args->n, part);
+        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 8, g->count * g->args->n, part);
         break;
     }
 }
@@ -1642,6 +1283,8 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #undef vec_iota
 #undef fma_scalar
 #undef vec_fma
+#undef vec_row_1
+#undef vec_row_2
 #undef vec_add
 #undef vec_sub
 #undef vec_mul
@@ -1670,40 +1313,18 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 static const struct packer {
     golden_isa_id id;
     const char *name;
-    uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
+    uint64_t layer;
+    size_t bytes; /* of a block */
     int (*pack)(float *packed, const golden_weights *weights);
 } packers[] = {
 #if COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY)
-    {GOLDEN_ISA_SCALAR, "scalar", 0x097f454eb56943beu, pack_scalar},
+    {GOLDEN_ISA_SCALAR, "scalar", 0x99967b498458ee7fu, ((size_t)1344),
+     pack_scalar},
 #endif
 };
 #define PACKERS (sizeof packers / sizeof packers[0])
 
-/* Who made a packed block; NULL for anything that is not one. */
-static const struct packer *packer_of(const void *packed)
-{
-    struct packed_header header;
-    if (packed == NULL || (uintptr_t)packed % GOLDEN_ALIGNMENT != 0)
-        return NULL;
-    memcpy(&header, packed, sizeof header);
-    if (header.magic != PACKED_MAGIC)
-        return NULL;
-    for (size_t i = 0; i < PACKERS; i++)
-        if (header.isa == (uint32_t)packers[i].id && header.layer == packers[i].layer)
-            return &packers[i];
-    return NULL;
-}
-
-#ifdef GOLDEN_PACK_ONLY
-/* Whatever this machine has: packing takes none of an instruction set's instructions. */
-static const struct packer *packer_for(golden_isa_id isa)
-{
-    for (size_t i = 0; i < PACKERS; i++)
-        if (isa == packers[i].id)
-            return &packers[i];
-    return NULL;
-}
-#else
+#ifndef GOLDEN_PACK_ONLY
 /* What computes: a row for each of `packers`. */
 static const struct kernel {
     size_t (*parts)(const struct group *g, size_t phase);
@@ -1716,28 +1337,93 @@ static const struct kernel {
 };
 _Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "who packs can compute");
 
+#endif
+/* Rows of `packers` that this machine can compute with: bit i is row i. To pack alone it needs none of their instructions. */
+static uint32_t runnable(void)
+{
+    return UINT32_MAX;
+}
+
 static const struct packer *packer_for(golden_isa_id isa)
 {
+#ifndef GOLDEN_PACK_ONLY
+    const int best = isa == GOLDEN_ISA_AUTO;
+#else
+    const int best = 0; /* of which machine? */
+#endif
+    const uint32_t here = runnable();
     for (size_t i = PACKERS; i-- > 0;)
-        if (isa == GOLDEN_ISA_AUTO || isa == packers[i].id)
+        if ((here >> i & 1) != 0 && (best || isa == packers[i].id))
             return &packers[i];
     return NULL;
 }
 
-/* The kernel that a packed block was made for; NULL for anything that is not one. */
-static const struct kernel *kernel_of(const void *packed)
-{
-    const struct packer *packer = packer_of(packed);
-    return packer != NULL ? &kernels[packer - packers] : NULL;
-}
-#endif
-
-/* ==== checks ==== */
+/* ==== packed blocks ==== */
 
 static int misaligned(const void *p, size_t alignment)
 {
     return (uintptr_t)p % alignment != 0;
 }
+
+/* Where a block's header stands that calls trust, and who packed it. */
+struct block {
+    const char *header;
+    const struct packer *packer;
+};
+
+static int packer_of(const struct packed_header *header, const struct packer **packer)
+{
+    for (size_t i = 0; i < PACKERS; i++)
+        if (header->isa == (uint32_t)packers[i].id) {
+            *packer = &packers[i];
+            return header->layer == packers[i].layer ? GOLDEN_OK : GOLDEN_ERROR_PACKED;
+        }
+    return GOLDEN_ERROR_ISA;
+}
+
+/* The best block of the GOLDEN_ALIGNMENT-aligned memory at `blocks` for this machine, which is asked. */
+static int open_best(const void *blocks, size_t bytes, struct block *best)
+{
+    const uint32_t here = runnable();
+    int error = GOLDEN_ERROR_PACKED;
+    best->packer = NULL;
+    for (size_t at = 0; bytes - at >= GOLDEN_ALIGNMENT;) {
+        const char *block = (const char *)blocks + at;
+        struct packed_header header;
+        const struct packer *packer;
+        memcpy(&header, block, sizeof header);
+        if (header.magic != PACKED_MAGIC && header.magic != ELSEWHERE_MAGIC)
+            break;
+        const int fault = packer_of(&header, &packer);
+        const int lacks = fault == GOLDEN_OK && (here >> (packer - packers) & 1) == 0;
+        if (fault == GOLDEN_ERROR_ISA || lacks)
+            error = GOLDEN_ERROR_ISA;
+        else if (fault == GOLDEN_OK && packer->bytes <= bytes - at && (best->packer == NULL || packer > best->packer))
+            *best = (struct block){block + (header.magic == PACKED_MAGIC ? 0 : sizeof header), packer};
+        if (header.next < GOLDEN_ALIGNMENT || header.next % GOLDEN_ALIGNMENT != 0 || header.next > bytes - at)
+            break;
+        at += (size_t)header.next;
+    }
+    return best->packer != NULL ? GOLDEN_OK : error;
+}
+
+/* The block that a call computes with. */
+static int find_block(const void *packed, struct block *block)
+{
+    struct packed_header header;
+    if (misaligned(packed, sizeof header))
+        return GOLDEN_ERROR_ALIGNMENT;
+    memcpy(&header, packed, sizeof header);
+    if (header.magic == PACKED_MAGIC) {
+        block->header = packed;
+        return packer_of(&header, &block->packer);
+    }
+    if (misaligned(packed, GOLDEN_ALIGNMENT))
+        return GOLDEN_ERROR_ALIGNMENT;
+    return open_best(packed, SIZE_MAX, block);
+}
+
+/* ==== checks ==== */
 
 static int check_weights(const golden_weights *w)
 {
@@ -1775,15 +1461,31 @@ static int check_args(const golden_args *a)
     return GOLDEN_OK;
 }
 
-static int check_call(const void *packed, const golden_args *args, const void *scratch)
+/* What computes a call, and on which block. */
+struct subject {
+    const struct kernel *kernel;
+    const void *packed;
+};
+
+static int check_packed(const void *packed, struct subject *subject)
+{
+    struct block block;
+    const int error = packed == NULL ? GOLDEN_ERROR_NULL : find_block(packed, &block);
+    if (error)
+        return error;
+    subject->kernel = &kernels[block.packer - packers];
+    subject->packed = block.header - (uintptr_t)block.header % GOLDEN_ALIGNMENT;
+    return GOLDEN_OK;
+}
+
+static int check_call(const void *packed, const golden_args *args, const void *scratch, struct subject *subject)
 {
     if (packed == NULL || args == NULL || scratch == NULL)
         return GOLDEN_ERROR_NULL;
-    if (misaligned(packed, GOLDEN_ALIGNMENT) || misaligned(scratch, GOLDEN_ALIGNMENT))
+    if (misaligned(scratch, GOLDEN_ALIGNMENT))
         return GOLDEN_ERROR_ALIGNMENT;
-    if (kernel_of(packed) == NULL)
-        return GOLDEN_ERROR_PACKED;
-    return check_args(args);
+    const int error = check_packed(packed, subject);
+    return error ? error : check_args(args);
 }
 #endif
 
@@ -1801,12 +1503,33 @@ int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa)
     const struct packer *packer = packer_for(isa);
     if (packer == NULL)
         return GOLDEN_ERROR_ISA;
-    struct packed_header header = {0, (uint32_t)packer->id, packer->layer};
-    memcpy(packed, &header, sizeof header); /* not usable until it is complete */
+    struct packed_header header[2] = {{0, (uint32_t)packer->id, packer->layer, 0, 0}, {0, 0, 0, 0, 0}};
+    memcpy(packed, header, sizeof header); /* not usable until it is complete */
     if (!packer->pack(packed, weights))
         return GOLDEN_ERROR_NONFINITE;
-    header.magic = PACKED_MAGIC;
-    memcpy(packed, &header, sizeof header);
+    header[0].magic = PACKED_MAGIC;
+#ifdef GOLDEN_PACK_ONLY
+    header[1] = header[0];
+    header[0].magic = ELSEWHERE_MAGIC;
+#endif
+    memcpy(packed, header, sizeof header);
+    return GOLDEN_OK;
+}
+
+int golden_open(const void *blocks, size_t bytes, const void **packed)
+{
+    struct block best;
+    if (packed == NULL)
+        return GOLDEN_ERROR_NULL;
+    *packed = NULL;
+    if (blocks == NULL)
+        return GOLDEN_ERROR_NULL;
+    if (misaligned(blocks, GOLDEN_ALIGNMENT))
+        return GOLDEN_ERROR_ALIGNMENT;
+    const int error = open_best(blocks, bytes, &best);
+    if (error)
+        return error;
+    *packed = best.header;
     return GOLDEN_OK;
 }
 
@@ -1836,18 +1559,18 @@ static size_t phases_of(const struct kernel *kernel, const golden_args *args)
 
 int golden_forward(const void *packed, const golden_args *args, void *scratch)
 {
-    const int error = check_call(packed, args, scratch);
+    struct subject of;
+    const int error = check_call(packed, args, scratch, &of);
     if (error)
         return error;
-    const struct kernel *kernel = kernel_of(packed);
-    const size_t size = group_size(kernel, args);
+    const size_t size = group_size(of.kernel, args);
     for (size_t b = 0; b < args->batch && args->n > 0; b += least(size, args->batch - b)) {
         struct group g;
         group_of(args, b, size, &g);
         for (size_t phase = 0; phase < PHASES; phase++) {
-            const size_t parts = kernel->parts(&g, phase);
+            const size_t parts = of.kernel->parts(&g, phase);
             for (size_t part = 0; part < parts; part++)
-                run_part(kernel, packed, &g, scratch, phase, part, 0);
+                run_part(of.kernel, of.packed, &g, scratch, phase, part, 0);
         }
     }
     return GOLDEN_OK;
@@ -1855,32 +1578,33 @@ int golden_forward(const void *packed, const golden_args *args, void *scratch)
 
 size_t golden_phases(const void *packed, const golden_args *args)
 {
-    return kernel_of(packed) == NULL || check_args(args) ? 0 : phases_of(kernel_of(packed), args);
+    struct subject of;
+    return check_packed(packed, &of) || check_args(args) ? 0 : phases_of(of.kernel, args);
 }
 
 size_t golden_parts(const void *packed, const golden_args *args, size_t phase)
 {
-    if (phase >= golden_phases(packed, args))
+    struct subject of;
+    if (check_packed(packed, &of) || check_args(args) || phase >= phases_of(of.kernel, args))
         return 0;
-    const struct kernel *kernel = kernel_of(packed);
     struct group g;
-    group_of(args, phase / PHASES * group_size(kernel, args), group_size(kernel, args), &g);
-    return kernel->parts(&g, phase % PHASES);
+    group_of(args, phase / PHASES * group_size(of.kernel, args), group_size(of.kernel, args), &g);
+    return of.kernel->parts(&g, phase % PHASES);
 }
 
 int golden_run(const void *packed, const golden_args *args, void *scratch, size_t phase, size_t part, size_t worker)
 {
-    const int error = check_call(packed, args, scratch);
+    struct subject of;
+    const int error = check_call(packed, args, scratch, &of);
     if (error)
         return error;
-    const struct kernel *kernel = kernel_of(packed);
-    if (phase >= phases_of(kernel, args))
+    if (phase >= phases_of(of.kernel, args))
         return GOLDEN_ERROR_PART;
     struct group g;
-    group_of(args, phase / PHASES * group_size(kernel, args), group_size(kernel, args), &g);
-    if (part >= kernel->parts(&g, phase % PHASES))
+    group_of(args, phase / PHASES * group_size(of.kernel, args), group_size(of.kernel, args), &g);
+    if (part >= of.kernel->parts(&g, phase % PHASES))
         return GOLDEN_ERROR_PART;
-    run_part(kernel, packed, &g, scratch, phase % PHASES, part, worker);
+    run_part(of.kernel, of.packed, &g, scratch, phase % PHASES, part, worker);
     return GOLDEN_OK;
 }
 
@@ -1893,8 +1617,8 @@ const char *golden_phase_name(size_t phase)
 
 golden_isa_id golden_isa(const void *packed)
 {
-    const struct packer *packer = packer_of(packed);
-    return packer != NULL ? packer->id : GOLDEN_ISA_AUTO;
+    struct block block;
+    return packed != NULL && find_block(packed, &block) == GOLDEN_OK ? block.packer->id : GOLDEN_ISA_AUTO;
 }
 
 const char *golden_isa_name(golden_isa_id isa)
@@ -1925,9 +1649,9 @@ const char *golden_strerror(int error)
     case GOLDEN_ERROR_ISA:
         return "this file or this machine lacks the instruction set";
     case GOLDEN_ERROR_NONFINITE:
-        return "a weight is NaN or infinite, or becomes so with the scale or another weight folded in";
+        return "a weight is NaN or infinite, or too large with the scale or another weight folded in";
     case GOLDEN_ERROR_PACKED:
-        return "not a block that golden_pack filled for this layer and plan, or its instruction set is not compiled";
+        return "not a block that golden_pack filled for this layer and plan, or not whole";
     case GOLDEN_ERROR_PART:
         return "phase or part is out of range";
     default:

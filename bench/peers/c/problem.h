@@ -14,7 +14,7 @@ extern "C" {
 
 enum output { OUTPUT_DENSE, OUTPUT_NONE, OUTPUT_CONV };
 
-/* One call of one layer. Tensors as the README of attngen shapes them; NULL where the layer has none. */
+/* One call of one layer. Tensors as docs/spec.md shapes them; NULL where the layer has none. */
 struct problem {
     int64_t d_model, h, h_kv, d_k, d_v, d_source;
     int64_t batch, n, m;

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MIT */
+/* Scores are written as exponents of 2, as kernels compute them: T = scale log2(e) Q K^T, with Q the query's factors, K
+ * the key's, one or two of each (channels). */
+#include "extremes.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG2_E 1.4426950408889634
+#define TURN 6.283185307179586
+#define MOST_CHANNELS 2
+#define SPREAD 64.0f      /* between the values' features */
+#define LARGEST_POWER 100 /* of 2: larger scales, and smaller ones, are made up for by W_K */
+
+/* Which columns of its input a head's queries, keys and values are made of. */
+struct columns {
+    size_t channels, query, key, value; /* values take all columns from `value` on; none: the last one, shared */
+    bool symmetric;                     /* a row's factors as a query are those as a key */
+};
+
+static struct columns columns_of(const struct layer *layer)
+{
+    const size_t q = (size_t)layer->d_in_q, kv = (size_t)layer->d_in_kv;
+    const bool self = !layer->cross, apart = self && !layer->tied && kv >= 3;
+    struct columns c = {.channels = 1, .symmetric = self && !apart};
+    if (layer->d_k >= 2 && q >= 2 && kv >= (apart ? 5 : 3))
+        c.channels = 2;
+    c.key = apart ? c.channels : 0;
+    c.value = c.key + c.channels < kv ? c.key + c.channels : kv - 1;
+    return c;
+}
+
+/* Of scale log2(e); 0 where the scale is 0 and x decides nothing. */
+static int power_of_scale(const struct layer *layer)
+{
+    return layer->scale != 0 ? ilogb(layer->scale * LOG2_E) : 0;
+}
+
+static int clamped(int power)
+{
+    return power > LARGEST_POWER ? LARGEST_POWER : power < -LARGEST_POWER ? -LARGEST_POWER : power;
+}
+
+/* The largest factor of a query: products with it and the scale stay in range. */
+static double largest_factor(const struct layer *layer)
+{
+    const int power = power_of_scale(layer), rest = power - clamped(power);
+    return ldexp(1, LARGEST_POWER - 2 * abs(rest));
+}
+
+/* ---- weights --------------------------------------------------------------------------------------------------- */
+
+/* Element [row][column] of head i's matrix of a projection, wherever the layout puts it. */
+static float *element(const struct layer *layer, float *w, size_t in, size_t d, size_t heads, size_t i, size_t row,
+                      size_t column)
+{
+    float *matrix = layer->split ? w + i * in * d : w;
+    const size_t columns = layer->split ? d : heads * d, c = layer->split ? column : i * d + column;
+    return layer->out_in ? matrix + c * in + row : matrix + row * columns + c;
+}
+
+/* Zeros but for the channels: features f, f + 1 of head i are `factor` times columns first, first + 1. */
+static void make_projection(const struct layer *layer, float *w, size_t in, size_t heads, size_t first, double factor)
+{
+    const size_t d = (size_t)layer->d_k, channels = columns_of(layer).channels, h = (size_t)layer->h;
+    memset(w, 0, in * heads * d * sizeof *w);
+    for (size_t i = 0; i < heads; i++)
+        for (size_t c = 0; c < channels; c++) { /* of all query heads of a key head alike */
+            const size_t group = i * (size_t)layer->h_kv / h, feature = (heads == h ? group : i) * 3 + c;
+            *element(layer, w, in, d, heads, i, first + c, feature % d) = (float)factor;
+        }
+}
+
+/* Values are not made of the factors; their last feature is larger than the others, the first smaller. */
+static void make_values(const struct layer *layer, float *w, size_t in, size_t heads, size_t factors)
+{
+    const size_t d = (size_t)layer->d_v;
+    for (size_t i = 0; i < heads; i++)
+        for (size_t row = 0; row < in; row++) {
+            for (size_t column = 0; row < factors && column < d; column++)
+                *element(layer, w, in, d, heads, i, row, column) = 0;
+            *element(layer, w, in, d, heads, i, row, 0) /= SPREAD;
+            *element(layer, w, in, d, heads, i, row, d - 1) *= SPREAD;
+        }
+}
+
+/* Under identity, Z holds the factors too: W_O does without. */
+static void clear_output_rows(const struct layer *layer, float *w, size_t rows)
+{
+    const size_t h = (size_t)layer->h, d_v = (size_t)layer->d_v, d_model = (size_t)layer->d_model;
+    const bool dense = layer->w_o == W_O_DENSE;
+    const size_t matrices = dense ? 1 : h * (size_t)layer->conv_width, width = dense ? d_model : d_model / h;
+    const size_t height = dense ? h * d_v : d_v;
+    for (size_t matrix = 0; matrix < matrices; matrix++, w += height * width)
+        for (size_t row = 0; row < height; row++)
+            for (size_t column = 0; row % d_v < rows && column < width; column++)
+                w[layer->out_in ? column * height + row : row * width + column] = 0;
+}
+
+bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,
+                      struct diag *diag)
+{
+    const struct columns c = columns_of(layer);
+    const size_t h = (size_t)layer->h, h_kv = (size_t)layer->h_kv, kv = (size_t)layer->d_in_kv;
+    struct inputs from = *drawn; /* nothing of the call */
+    from.batch = from.n = from.m = 0;
+    if (!inputs_copy(weights, layer, &from, diag))
+        return false;
+    /* one matrix for both: half of the scale's power on each side, and the root of the rest */
+    const int power = power_of_scale(layer), of_queries = layer->tied ? (power + (power > 0)) / 2 : clamped(power);
+    const double rest = layer->scale != 0 ? ldexp(1, power) / fabs(layer->scale * LOG2_E) : 1;
+    const double unit = layer->tied ? sqrt(rest) : layer->scale < 0 ? -rest : rest;
+    void *const *w = weights->tensor;
+    make_projection(layer, w[TENSOR_W_Q], (size_t)layer->d_in_q, h, c.query, unit * ldexp(1, -of_queries));
+    if (w[TENSOR_W_K] != NULL)
+        make_projection(layer, w[TENSOR_W_K], kv, h_kv, c.key, ldexp(1, of_queries - power));
+    for (int bias = TENSOR_B_Q; bias <= TENSOR_B_O; bias += TENSOR_B_K - TENSOR_B_Q) /* small values drown in none */
+        if (w[bias] != NULL)
+            memset(w[bias], 0, inputs_count(layer, weights, bias) * sizeof(float));
+    if (w[TENSOR_W_V] != NULL)
+        make_values(layer, w[TENSOR_W_V], kv, h_kv, c.value);
+    else if (w[TENSOR_W_O] != NULL)
+        clear_output_rows(layer, w[TENSOR_W_O], c.value);
+    return true;
+}
+
+/* ---- kinds of scores ------------------------------------------------------------------------------------------- */
+
+/* One sequence in the making. */
+struct drawing {
+    const struct layer *layer;
+    const struct inputs *in;
+    struct columns columns;
+    struct random random;
+    size_t b;
+    double largest;
+};
+
+struct factors {
+    double of[MOST_CHANNELS];
+};
+
+static const double ranges[] = {30, 60, 90, 118, 127, 200, 400, 1000, 4000};
+static const double jumps[] = {63, 64, 65, 100, 119, 120, 121, 127, 128, 130, 200, -64, -120, -200};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static double pick(struct random *random, const double *from, size_t count)
+{
+    return from[random_bits(random) % count];
+}
+
+/* 1 to 1e30, of either sign */
+static double any_size(size_t index)
+{
+    return (index % 3 == 0 ? -1 : 1) * pow(10, (double)(index * 7 % 31));
+}
+
+/* Of two factors that are both of that kind */
+static double root_of(double size)
+{
+    return copysign(sqrt(fabs(size)), size);
+}
+
+static size_t divisor_of(size_t a, size_t b)
+{
+    return b == 0 ? a : divisor_of(b, a % b);
+}
+
+/* Multiples of it go through all m positions, out of step with any tile. */
+static size_t step_of(size_t m)
+{
+    size_t step = m * 5 / 8 + 1;
+    while (divisor_of(m, step) != 1)
+        step++;
+    return step;
+}
+
+static float *row_of(const struct drawing *d, enum layer_tensor tensor, size_t row)
+{
+    const bool x = tensor == TENSOR_X;
+    const size_t rows = x ? d->in->n : d->in->m, width = (size_t)(x ? d->layer->d_model : d->layer->d_source);
+    return (float *)d->in->tensor[tensor] + (d->b * rows + row) * width;
+}
+
+/* Into each head's columns. */
+static void put(const struct drawing *d, enum layer_tensor tensor, size_t row, size_t first, struct factors factors)
+{
+    const size_t in = (size_t)(tensor == TENSOR_X ? d->layer->d_in_q : d->layer->d_in_kv);
+    float *to = row_of(d, tensor, row);
+    for (size_t head = 0; head < (d->layer->split ? (size_t)d->layer->h : 1); head++)
+        for (size_t c = 0; c < d->columns.channels; c++)
+            to[head * in + first + c] = (float)fmax(-d->largest, fmin(d->largest, factors.of[c]));
+}
+
+static void put_query(const struct drawing *d, size_t t, struct factors factors)
+{
+    put(d, TENSOR_X, t, d->columns.query, factors);
+}
+
+static void put_key(const struct drawing *d, size_t j, struct factors factors)
+{
+    put(d, inputs_source(d->layer), j, d->columns.key, factors);
+}
+
+static void scale_values(const struct drawing *d, size_t j, double factor)
+{
+    const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
+    float *to = row_of(d, inputs_source(d->layer), j);
+    if (d->columns.key + d->columns.channels <= d->columns.value)
+        for (size_t c = 0; c < width; c++)
+            if (c % in >= d->columns.value)
+                to[c] = (float)(to[c] * factor);
+}
+
+/* Of features that are columns, the last overflows first, and the first last; of others W_V sees to it. */
+static void spread_values(const struct drawing *d)
+{
+    const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
+    for (size_t j = 0; j < d->in->m; j++)
+        for (size_t c = 0; c < width; c++)
+            if (c % in > d->columns.value && (c % in == d->columns.value + 1 || c % in == in - 1))
+                row_of(d, inputs_source(d->layer), j)[c] *= c % in == in - 1 ? SPREAD : 1 / SPREAD;
+}
+
+/* All keys have the value of the first: Z is that value, whatever the scores are. */
+static void equal_values(const struct drawing *d)
+{
+    const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
+    for (size_t j = 1; j < d->in->m; j++)
+        for (size_t c = 0; c < width; c++)
+            if (c % in >= d->columns.value && d->columns.key + d->columns.channels <= d->columns.value)
+                row_of(d, inputs_source(d->layer), j)[c] = row_of(d, inputs_source(d->layer), 0)[c];
+}
+
+/* T = r_t cos(t' - j), largest for another key with each query, r_t from `sizes`, or NULL: of any size. Where a row's
+ * factors are the same as a query and as a key, sqrt(r_t r_j) stands for r_t. */
+static void draw_ring(struct drawing *d, const double *sizes, size_t count)
+{
+    const size_t n = d->in->n, m = d->in->m, step = step_of(m);
+    for (size_t j = 0; j < m; j++) {
+        const double angle = TURN * (double)j / (double)m;
+        put_key(d, j, (struct factors){{cos(angle), sin(angle)}});
+    }
+    for (size_t t = 0; t < n; t++) {
+        const size_t index = t + d->b, nearest = d->columns.symmetric ? t : (t * step + 3) % m;
+        const double angle = TURN * (double)nearest / (double)m;
+        double size = sizes != NULL ? sizes[(index * 2) % count] : any_size(index);
+        size = d->columns.symmetric ? root_of(size) : size;
+        put_query(d, t, (struct factors){{size * cos(angle), size * sin(angle)}});
+    }
+}
+
+static void draw_ranges(struct drawing *d)
+{
+    draw_ring(d, ranges, COUNT(ranges));
+}
+
+static void draw_any_size(struct drawing *d)
+{
+    draw_ring(d, NULL, 0);
+    equal_values(d);
+}
+
+/* T = u_t k_j, where a row is its query's factor and its key's at once, in turns. */
+static void put_product(const struct drawing *d, size_t row, double u, double k)
+{
+    const bool symmetric = d->columns.symmetric, key = !symmetric || row % 2 == 1;
+    if (row < d->in->m)
+        put_key(d, row, (struct factors){{key ? k : u}});
+    if (!symmetric && row < d->in->n)
+        put_query(d, row, (struct factors){{u}});
+}
+
+static size_t rows_of(const struct drawing *d)
+{
+    return d->in->n > d->in->m ? d->in->n : d->in->m;
+}
+
+/* A key past the first tile of scores, whose largest is what others are relative to; or past a third of all. */
+static size_t later(size_t m)
+{
+    return m / 2 > 17 ? m / 2 : (m + 2) / 3;
+}
+
+/* Weights as small as 2^-60 on values as large as 2^60; where the sign turns, both are large. */
+static void draw_decay(struct drawing *d)
+{
+    static const double factors[] = {1, -1.2, 1, -1.28, 1, -1.36, 1, -1.44, 1, -1.52, 0.5, -1.9, 1};
+    const size_t from = later(d->in->m);
+    for (size_t row = 0; row < rows_of(d); row++) {
+        const double tau = floor((row < from ? 9 : 61) * random_uniform(&d->random));
+        put_product(d, row, d->columns.symmetric ? 1 : factors[row % COUNT(factors)], -tau);
+        if (row < d->in->m && !(d->columns.symmetric && row % 2 == 0))
+            scale_values(d, row, ldexp(1, (int)tau));
+    }
+    spread_values(d);
+}
+
+/* Scores jump by 2^63, 2^64, 2^65, 2^119 … from one key to the next, mostly upwards. */
+static void draw_steps(struct drawing *d)
+{
+    static const double factors[] = {1, -1, 1, 0.5, 1, -0.25};
+    double at = 0;
+    for (size_t row = 0; row < rows_of(d); row++) {
+        if (row > 0 && random_uniform(&d->random) < 0.3)
+            at += pick(&d->random, jumps, COUNT(jumps));
+        at = at > 2000 ? -200 : at < -2000 ? 200 : at;
+        put_product(d, row, d->columns.symmetric ? 1 : factors[row % COUNT(factors)],
+                    at + 2 * random_uniform(&d->random));
+    }
+}
+
+/* Whether a tile's first vector of queries has moderate scores, and the next one not: of 16 lanes, of 8, of 4. */
+static bool is_moderate(size_t t)
+{
+    return t < 32 ? t < 16 : t < 48 ? t < 40 : t / 4 % 2 == 0;
+}
+
+/* Later scores lie 2^121 to 2^130 above the first: the exponentials overflow (kernels' may from 2^127.5 on), or they do
+ * not, but their sum does; the values are so small that sums of them do not. Not so for moderate queries. */
+static void draw_brink(struct drawing *d)
+{
+    static const double factors[] = {1, 0.95, 1, 1.02, 1};
+    const size_t m = d->in->m, from = later(m);
+    for (size_t row = 0; row < rows_of(d); row++) {
+        const double noise = 0.25 * random_uniform(&d->random);
+        const double factor = d->columns.symmetric ? 1 : is_moderate(row) ? 0.5 : factors[row % COUNT(factors)];
+        put_product(d, row, factor, (row < from ? 0 : 127.1) + noise);
+        if (row < m)
+            scale_values(d, row, 0x1p-12);
+    }
+}
+
+/* One query's scores alone outgrow the first: of 16 sequences each in another lane. */
+static void draw_lone(struct drawing *d)
+{
+    const size_t n = d->in->n, m = d->in->m, from = later(m), lone = n > 16 ? n - 16 + d->b % 16 : d->b % n;
+    for (size_t row = 0; row < rows_of(d); row++)
+        put_product(d, row, row == lone ? 1 : 0.25, row < from ? 0 : 130);
+}
+
+/* All keys alike, and of any size. */
+static void draw_flat(struct drawing *d)
+{
+    for (size_t row = 0; row < rows_of(d); row++)
+        put_product(d, row, d->columns.symmetric ? root_of(any_size(row)) : any_size(row), 1);
+    equal_values(d);
+}
+
+/* Scores of about 1, so that a mask decides. */
+static void draw_quiet(struct drawing *d)
+{
+    for (size_t row = 0; row < rows_of(d); row++)
+        put_product(d, row, random_uniform(&d->random), random_uniform(&d->random));
+}
+
+static void draw_quiet_equal(struct drawing *d)
+{
+    draw_quiet(d);
+    equal_values(d);
+}
+
+static void (*const kinds[])(struct drawing *) = {
+    draw_ranges, draw_any_size, draw_steps, draw_decay, draw_flat, draw_brink, draw_quiet, draw_quiet_equal, draw_lone};
+
+enum { ANY_SIZE = 1, QUIET = 6, QUIET_EQUAL, LONE }; /* of those */
+
+static bool is_additive(const struct layer *layer)
+{
+    return layer->mask & MASK_ADDITIVE;
+}
+
+static size_t kind_of(const struct layer *layer, enum extremes extremes, size_t b)
+{
+    switch (extremes) {
+    case EXTREMES_MIXED: return b % extremes_batch(layer, extremes);
+    case EXTREMES_LONG: return (is_additive(layer) ? QUIET : ANY_SIZE) + b % 2;
+    default: return LONE;
+    }
+}
+
+size_t extremes_batch(const struct layer *layer, enum extremes extremes)
+{
+    const size_t batch[] = {[EXTREMES_MIXED] = is_additive(layer) ? LONE : QUIET, [EXTREMES_LONG] = 2,
+                            [EXTREMES_LONE] = 16};
+    return batch[extremes];
+}
+
+/* ---- masks that are added -------------------------------------------------------------------------------------- */
+
+/* A number of a row's mask by its position; `own` is another position in each row. All heads tell the same story, as y
+ * sums over them: what is exact in one shall not drown in another. */
+static float mask_number(size_t story, size_t j, size_t own, size_t m, struct random *random)
+{
+    const double noise = random_uniform(random);
+    const double natural = 1 / LOG2_E; /* of one power of 2 */
+    switch (story) {
+    case 0: return (float)(j == own ? natural * pick(random, jumps, COUNT(jumps)) : noise);
+    case 1: return (float)(noise + (j >= own ? 66 * natural : 0) + (j > own + 9 ? 90 * natural : 0));
+    case 2: return -FLT_MAX;
+    case 3: return -1e30f;
+    case 4: return -1e9f;
+    case 5: return j == own ? (float)noise : -FLT_MAX;
+    case 6: return 1e9f;
+    case 7: return 1e30f;
+    case 8: return 2e38f;
+    case 9: return j % 2 == 0 ? -1e30f : 1e30f;
+    case 10: return (float)(j < own ? -INFINITY : j < own + 3 ? noise : noise + 100 * natural);
+    case 11: return (float)(noise - 40 * natural * (double)j);
+    case 12: return (float)any_size(j);
+    case 13: return j == own || j + 1 == m ? (float)noise : -INFINITY;
+    case 14: return (float)(40 * natural * (double)j + noise);
+    case 15: return j == own ? -FLT_MAX : j == 0 ? -1e9f : (float)noise;
+    case 16: return j == own ? -1e9f : -1e30f;
+    default: return j == own ? 1e9f : 1e4f;
+    }
+}
+
+#define STORIES 18
+
+static void draw_mask(struct inputs *in, const struct layer *layer, enum extremes extremes, uint64_t seed)
+{
+    float *mask = in->tensor[TENSOR_MASK_ADD];
+    struct random random = {seed ^ 0x6D61736B};
+    const size_t heads = in->mask_h[TENSOR_MASK_ADD], step = step_of(in->m);
+    for (size_t b = 0; b < in->batch; b++) {
+        const size_t kind = kind_of(layer, extremes, b);
+        for (size_t i = 0; i < heads; i++)
+            for (size_t t = 0; t < in->n; t++, mask += in->m)
+                for (size_t j = 0; j < in->m; j++)
+                    mask[j] = kind == QUIET || kind == QUIET_EQUAL
+                                  ? mask_number(t % STORIES, j, (t * step + i + b) % in->m, in->m, &random)
+                              : random_uniform(&random) < 0.1 ? -INFINITY : (float)random_uniform(&random);
+    }
+}
+
+/* ---- a call ---------------------------------------------------------------------------------------------------- */
+
+bool extremes_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw, enum extremes extremes,
+                   const struct inputs *weights, struct diag *diag)
+{
+    struct inputs_draw whole = *draw;
+    whole.whole_masks = true;
+    if (!inputs_draw_call(in, layer, &whole, weights, diag))
+        return false;
+    struct drawing d = {.layer = layer, .in = in, .columns = columns_of(layer), .largest = largest_factor(layer)};
+    int32_t *lengths = in->tensor[TENSOR_LENGTHS];
+    for (d.b = 0; d.b < in->batch; d.b++) {
+        d.random.state = draw->seed * 64 + d.b;
+        kinds[kind_of(layer, extremes, d.b)](&d);
+        if (lengths != NULL && d.b % 3 != 2) /* most of them whole */
+            lengths[d.b] = (int32_t)in->m;
+    }
+    if (is_additive(layer))
+        draw_mask(in, layer, extremes, draw->seed);
+    return true;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* See fenced.h. */
+#include "fenced.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+bool fenced_make(struct fenced *memory, const void *from, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
+    *memory = (struct fenced){.page_bytes = whole + page};
+    memory->pages = mmap(NULL, memory->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory->pages == MAP_FAILED || mprotect((char *)memory->pages + whole, page, PROT_NONE) != 0) {
+        fenced_free(memory);
+        return false;
+    }
+    memory->data = (char *)memory->pages + whole - bytes;
+    memcpy(memory->data, from, bytes);
+    return true;
+}
+
+void fenced_free(struct fenced *memory)
+{
+    if (memory->pages != NULL && memory->pages != MAP_FAILED)
+        munmap(memory->pages, memory->page_bytes);
+    *memory = (struct fenced){0};
+}
+
+/* It ends with its parent, which a limit of time may end while it waits. */
+static void run_and_exit(void (*work)(void *context), void *context, pid_t parent)
+{
+    const struct rlimit none = {0, 0};
+    const int nowhere = open("/dev/null", O_WRONLY);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    setrlimit(RLIMIT_CORE, &none);
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGBUS, SIG_DFL);
+    if (nowhere >= 0)
+        dup2(nowhere, STDERR_FILENO); /* a sanitizer has much to say */
+    work(context);
+    _exit(0);
+}
+
+bool fenced_call(void (*work)(void *context), void *context, bool *lived, struct diag *diag)
+{
+    int status = 0;
+    const pid_t parent = getpid(), child = fork();
+    if (child == 0)
+        run_and_exit(work, context, parent);
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        diag_environment(diag, NULL, "no process can be started to run a kernel in");
+        return false;
+    }
+    *lived = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return true;
+}

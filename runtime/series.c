@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* Sizes of the calls: every one up to 64 where the layer is small, around the edges of tiles and blocks where it is
+ * large; as many as the work allows. */
+#include "series.h"
+
+#include <stdlib.h>
+
+#include "extremes.h"
+
+#define MOST_WORK 1e9    /* past that few positions must do */
+#define LEAST_WORK 1.2e7 /* multiply-adds of the sized calls together; and of the extreme ones */
+#define SHARE 0.05       /* or this share of the main call's */
+#define EACH_UP_TO 64    /* sizes of which each is wanted */
+#define BATCH 7
+#define GROUPED 256      /* positions, at most, that are projected together */
+#define EXTREME_LEAST 20 /* positions, past a tile of scores */
+#define EXTREME_MOST 72
+#define LONG_MOST 640    /* past a block of keys of most plans */
+#define LONE_MOST 40
+
+/* What is being made, and what it may still cost. */
+struct making {
+    struct series *series;
+    const struct layer *layer;
+    const struct inputs *drawn;
+    const struct inputs_draw *draw;
+    struct folds folds;
+    struct random random;
+    double work;
+    unsigned mask_form; /* of ordinary calls */
+    struct diag *diag;
+};
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static double work_of(const struct layer *layer, size_t batch, size_t n, size_t m)
+{
+    return (double)batch * layer_multiply_adds(layer, (int64_t)n, (int64_t)m).total;
+}
+
+#define ORDINARY (-1)
+
+/* One call more, ORDINARY or with scores as enum extremes says. */
+static bool add_call(struct making *k, size_t batch, size_t n, size_t m, int extreme)
+{
+    struct series *s = k->series;
+    struct series_call *more = realloc(s->call, (s->count + 1) * sizeof *more);
+    if (more == NULL) {
+        diag_environment(k->diag, NULL, "out of memory");
+        return false;
+    }
+    s->call = more;
+    struct series_call *call = &more[s->count++];
+    *call = (struct series_call){.inputs.borrows_weights = true};
+    const struct inputs_draw draw = {.seed = k->draw->seed + 1000 * s->count, .init = k->draw->init, .batch = batch,
+                                     .n = n, .m = m, .mask_form = extreme == ORDINARY ? k->mask_form : 0};
+    k->work -= work_of(k->layer, batch, n, m);
+    const bool good = extreme == ORDINARY
+                          ? inputs_draw_call(&call->inputs, k->layer, &draw, k->drawn, k->diag)
+                          : extremes_draw(&call->inputs, k->layer, &draw, (enum extremes)extreme, &s->extreme_weights,
+                                          k->diag);
+    if (!good)
+        return false;
+    int32_t *lengths = call->inputs.tensor[TENSOR_LENGTHS];
+    if (lengths != NULL && extreme == ORDINARY && batch > BATCH)
+        lengths[0] = 0;
+    return bounds_compute(&call->reference, &call->bounds, k->layer, &call->inputs, k->folds, true, k->diag);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------------------------- */
+
+/* Sizes up to `limit`, the telling ones first, each once; returns how many. */
+static size_t list_sizes(struct making *k, size_t limit, size_t sizes[2 * EACH_UP_TO])
+{
+    static const size_t edges[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64};
+    static const size_t far[] = {65, 96, 97, 127, 128, 129, 255, 257, 512};
+    size_t count = 0, most = smaller(limit, EACH_UP_TO);
+    bool listed[EACH_UP_TO + 1] = {false};
+    for (size_t e = 0; e < sizeof edges / sizeof *edges; e++)
+        if (edges[e] <= most) {
+            sizes[count++] = edges[e];
+            listed[edges[e]] = true;
+        }
+    const size_t first = count;
+    for (size_t size = 1; size <= most; size++)
+        if (!listed[size])
+            sizes[count++] = size;
+    for (size_t at = first; at < count; at++) { /* which of the others come first is drawn */
+        const size_t other = at + random_bits(&k->random) % (count - at), size = sizes[at];
+        sizes[at] = sizes[other];
+        sizes[other] = size;
+    }
+    if (limit > EACH_UP_TO)
+        sizes[count++] = limit;
+    for (size_t e = 0; e < sizeof far / sizeof *far; e++)
+        if (far[e] < limit)
+            sizes[count++] = far[e];
+    return count;
+}
+
+/* Of one sequence each. In cross-attention each number of queries meets another number of keys. */
+static bool add_sizes(struct making *k)
+{
+    size_t n[2 * EACH_UP_TO], m[2 * EACH_UP_TO];
+    const size_t queries = list_sizes(k, (size_t)k->layer->seq_len, n);
+    const size_t keys = k->layer->cross ? list_sizes(k, (size_t)k->layer->source_len, m) : 0;
+    for (size_t i = 0; i < (queries > keys ? queries : keys); i++) {
+        const size_t n_i = n[i % queries], m_i = k->layer->cross ? m[(i + keys / 2) % keys] : n_i;
+        if (work_of(k->layer, 1, n_i, m_i) <= k->work && !add_call(k, 1, n_i, m_i, ORDINARY))
+            return false;
+    }
+    return true;
+}
+
+/* Many short sequences, which are projected together: all at once, and in several groups, the last one smaller. Of the
+ * second call the first sequence has no keys. In cross-attention few queries meet many keys, and the other way round. */
+static bool add_batches(struct making *k)
+{
+    const struct layer *layer = k->layer;
+    const size_t queries = (size_t)layer->seq_len, keys = layer->cross ? (size_t)layer->source_len : queries;
+    const size_t drawn = 3 + random_bits(&k->random) % 3 * 2; /* odd: they do not fill blocks of lanes */
+    const size_t few = work_of(layer, BATCH, drawn, drawn) > MOST_WORK ? 1 : smaller(queries, drawn);
+    const struct { size_t batch, n, m; } calls[] = {
+        {BATCH, few, layer->cross ? smaller(keys, 2 + random_bits(&k->random) % 9) : few},
+        {BATCH + 8 + random_bits(&k->random) % 8, 1, layer->cross ? smaller(keys, 3) : 1},
+        {GROUPED / few + 2, few, layer->cross ? smaller(keys, 5) : few},
+        {GROUPED + 44, 1, layer->cross ? smaller(keys, 2) : 1},
+        {BATCH, layer->cross ? 1 : few, layer->cross ? smaller(keys, EACH_UP_TO) : few},
+        {BATCH, layer->cross ? smaller(queries, EACH_UP_TO) : few, layer->cross ? 1 : few},
+    };
+    for (size_t i = 0; i < (layer->cross ? 6 : 4); i++) {
+        k->mask_form = 4 | (2 - (unsigned)i % 3); /* [batch][1], [1][h], [batch][h] */
+        if ((i < 2 || work_of(layer, calls[i].batch, calls[i].n, calls[i].m) <= k->work) &&
+            !add_call(k, calls[i].batch, calls[i].n, calls[i].m, ORDINARY))
+            return false;
+    }
+    k->mask_form = 0;
+    return true;
+}
+
+/* ---- scores of every size -------------------------------------------------------------------------------------- */
+
+/* The most positions, up to `most`, that the work allows; not less than EXTREME_LEAST, unless the layer is very wide. */
+static size_t positions(const struct making *k, size_t batch, size_t most, double work)
+{
+    const struct layer *layer = k->layer;
+    size_t n = most;
+    for (;;) {
+        const double here = work_of(layer, batch, smaller(n, (size_t)layer->seq_len),
+                                    smaller(n, (size_t)layer->source_len));
+        if (here <= work || n <= (here > MOST_WORK ? 3 : EXTREME_LEAST))
+            break;
+        n -= n / 16 + 1;
+    }
+    return n;
+}
+
+static bool add_extreme(struct making *k, enum extremes extremes, size_t positions)
+{
+    return add_call(k, extremes_batch(k->layer, extremes), smaller(positions, (size_t)k->layer->seq_len),
+                    smaller(positions, (size_t)k->layer->source_len), (int)extremes);
+}
+
+/* The mixed ones always, with an even number of positions and an odd one, the others where the work allows. */
+static bool add_extremes(struct making *k)
+{
+    const struct layer *layer = k->layer;
+    const size_t mixed = positions(k, extremes_batch(layer, EXTREMES_MIXED), EXTREME_MOST, k->work);
+    const size_t longer = positions(k, extremes_batch(layer, EXTREMES_LONG), LONG_MOST, k->work);
+    const size_t lone = positions(k, extremes_batch(layer, EXTREMES_LONE), LONE_MOST, k->work);
+    const size_t first = smaller(mixed, (size_t)layer->seq_len);
+    return add_extreme(k, EXTREMES_MIXED, mixed) && (first < 2 || add_extreme(k, EXTREMES_MIXED, first - 1)) &&
+           (longer <= mixed || (size_t)layer->source_len <= mixed || add_extreme(k, EXTREMES_LONG, longer)) &&
+           (lone < LONE_MOST || add_extreme(k, EXTREMES_LONE, lone));
+}
+
+bool series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
+                 const struct inputs_draw *draw, struct folds folds, struct diag *diag)
+{
+    const double share = SHARE * work_of(layer, draw->batch, draw->n, draw->m);
+    const double work = share > LEAST_WORK ? share : LEAST_WORK;
+    struct making k = {.series = series, .layer = layer, .drawn = drawn, .draw = draw, .folds = folds,
+                       .random = {draw->seed ^ 0x73657269}, .work = work, .diag = diag};
+    *series = (struct series){.extreme_weights.borrows_weights = false};
+    if (!add_batches(&k))
+        return false;
+    series->batches = series->count;
+    k.work = work;
+    if (!add_sizes(&k))
+        return false;
+    series->sized = series->count;
+    k.work = work;
+    return extremes_weights(&series->extreme_weights, layer, drawn, diag) && add_extremes(&k);
+}
+
+void series_free(struct series *series)
+{
+    for (size_t i = 0; i < series->count; i++) {
+        inputs_free(&series->call[i].inputs);
+        reference_free(&series->call[i].reference);
+        bounds_free(&series->call[i].bounds);
+    }
+    inputs_free(&series->extreme_weights);
+    free(series->call);
+    *series = (struct series){0};
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* See fuzz.h. */
+#include "fuzz.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+void fuzz_fail(const char *file, int line, const char *condition, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "%s:%d: %s does not hold", file, line, condition);
+    fputs(format[0] != '\0' ? ": " : "", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    abort();
+}
+
+unsigned take(struct bytes *bytes)
+{
+    return bytes->at < bytes->end ? *bytes->at++ : 0;
+}
+
+uint32_t take_word(struct bytes *bytes)
+{
+    uint32_t word = 0;
+    for (int i = 0; i < 4; i++)
+        word |= (uint32_t)take(bytes) << (8 * i);
+    return word;
+}
+
+size_t take_below(struct bytes *bytes, size_t limit)
+{
+    return (limit > 256 ? take_word(bytes) : take(bytes)) % limit;
+}
+
+uint32_t fuzz_hash(const uint8_t *data, size_t size)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a, and a last mixing */
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ data[i]) * 16777619u;
+    return (hash ^ hash >> 15) * 2246822519u >> 7;
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------------- */
+
+#define FILES_MOST 8
+static char folder[200];
+static char paths[FILES_MOST][300];
+static int path_count;
+
+static void remove_files(void)
+{
+    for (int i = 0; i < path_count; i++)
+        unlink(paths[i]);
+    rmdir(folder);
+}
+
+static const char *path_of(const char *name)
+{
+    if (folder[0] == '\0') {
+        const char *parent = getenv("TMPDIR");
+        snprintf(folder, sizeof folder, "%s/fuzz.XXXXXX", parent != NULL ? parent : "/tmp");
+        REQUIRE(mkdtemp(folder) != NULL, "%s cannot be made", folder);
+        atexit(remove_files);
+    }
+    for (int i = 0; i < path_count; i++)
+        if (strcmp(paths[i] + strlen(folder) + 1, name) == 0)
+            return paths[i];
+    REQUIRE(path_count < FILES_MOST);
+    snprintf(paths[path_count], sizeof paths[0], "%s/%s", folder, name);
+    return paths[path_count++];
+}
+
+const char *fuzz_file(const char *name, const void *bytes, size_t size)
+{
+    const char *path = path_of(name);
+    unlink(path); /* a new file; one that is cut would be written to disk as soon as it is closed */
+    FILE *out = fopen(path, "wb");
+    REQUIRE(out != NULL, "%s cannot be written", path);
+    const bool whole = fwrite(bytes, 1, size, out) == size;
+    REQUIRE(fclose(out) == 0 && whole);
+    return path;
+}
+
+char *fuzz_text(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    REQUIRE(text != NULL);
+    if (size > 0)
+        memcpy(text, data, size);
+    text[size] = '\0';
+    return text;
+}
+
+/* ---- messages -------------------------------------------------------------------------------------------------- */
+
+static void check_message(const char *message)
+{
+    REQUIRE(message != NULL);
+    const bool has_place = strncmp(message, "error: ", strlen("error: ")) != 0;
+    const char *error = has_place ? strstr(message, ": error: ") : message;
+    REQUIRE(error != NULL && error[strlen(has_place ? ": error: " : "error: ")] != '\0', "%s", message);
+    for (const char *c = message; *c != '\0'; c++)
+        REQUIRE((unsigned char)*c >= ' ' || *c == '\n' || *c == '\t', "byte %d of %s", (int)(c - message), message);
+}
+
+void fuzz_diag(struct diag *diag, bool good)
+{
+    REQUIRE(good == (diag->errors == 0), "%s", diag->errors > 0 ? diag->messages[0] : "no message");
+    for (size_t i = 0; i < diag->errors && i < DIAG_LIMIT; i++)
+        check_message(diag->messages[i]);
+    REQUIRE(!diag->environment, "%s", diag->messages[0]); /* nothing here is the machine's fault */
+    diag_free(diag);
+}
+
+/* ---- layers ---------------------------------------------------------------------------------------------------- */
+
+struct layer *fuzz_layer(const char *spec)
+{
+    struct diag diag = {0};
+    struct layer *layer = layer_read(fuzz_file("given.layer", spec, strlen(spec)), NULL, 0, &diag);
+    fuzz_diag(&diag, layer != NULL);
+    REQUIRE(layer != NULL);
+    return layer;
+}
+
+bool fuzz_same_layer(const struct layer *a, const struct layer *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->text, b->text) == 0 && a->d_model == b->d_model && a->h == b->h &&
+           a->h_kv == b->h_kv && a->d_k == b->d_k && a->d_v == b->d_v && a->d_source == b->d_source &&
+           a->seq_len == b->seq_len && a->source_len == b->source_len && a->split == b->split && a->cross == b->cross &&
+           a->tied == b->tied && a->identity == b->identity && a->w_o == b->w_o && a->conv_width == b->conv_width &&
+           a->mask == b->mask && a->window_left == b->window_left && a->window_right == b->window_right &&
+           a->bias == b->bias && a->scores == b->scores && a->out_in == b->out_in && a->d_in_q == b->d_in_q &&
+           a->d_in_kv == b->d_in_kv && a->d_out == b->d_out && memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 &&
+           a->options_count == b->options_count;
+}
