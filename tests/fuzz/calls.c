@@ -284,12 +284,12 @@ static int32_t *draw_lengths(struct bytes *in, size_t batch, size_t m, struct ca
 }
 
 /* A pointer that the layer has no use for is now and then given. */
-static const void *unused(struct bytes *in, const void *something, struct call *c)
+static const void *unused(struct bytes *in, struct call *c)
 {
     if (take(in) != 1)
         return NULL;
     c->wrong |= BIT(KERNEL_UNUSED);
-    return something;
+    return c;
 }
 
 /* Every tensor; of a call with wrong sizes, as if it had no rows. */
@@ -304,8 +304,8 @@ static void draw_tensors(struct bytes *in, const struct pair *p, struct call *c,
     const size_t maps = sees && (c->wrong & BIT(KERNEL_BROADCAST)) == 0 ? n * keys : 0;
     a->x = spoil(in, draw_floats(in, batch * n * p->d_model), queries, &c->wrong);
     a->source = has(p, SOURCE) ? spoil(in, draw_floats(in, batch * keys * p->d_source), batch > 0 && keys > 0, &c->wrong)
-                               : unused(in, a->x, c);
-    a->lengths = has(p, LENGTHS) ? spoil(in, draw_lengths(in, batch, keys, c), batch > 0, &c->wrong) : unused(in, c, c);
+                               : unused(in, c);
+    a->lengths = has(p, LENGTHS) ? spoil(in, draw_lengths(in, batch, keys, c), batch > 0, &c->wrong) : unused(in, c);
     if (has(p, MASK_OF_BOOL)) {
         unsigned char *mask = get(maps > 0 ? a->mask_bool_batch * a->mask_bool_h * maps : 0, 8);
         const unsigned dense = take(in);
@@ -317,11 +317,11 @@ static void draw_tensors(struct bytes *in, const struct pair *p, struct call *c,
         a->mask_bool = take(in) == 1 ? NULL : mask;
         c->wrong |= a->mask_bool == NULL && sees ? BIT(KERNEL_NULL) : 0;
     } else {
-        a->mask_bool = unused(in, c, c);
+        a->mask_bool = unused(in, c);
     }
     a->mask_add = has(p, MASK_OF_FLOATS)
                 ? spoil(in, draw_floats(in, maps > 0 ? a->mask_add_batch * a->mask_add_h * maps : 0), sees, &c->wrong)
-                : unused(in, c->packed, c);
+                : unused(in, c);
     c->y_bytes = batch * n * p->d_out * sizeof(float);
     c->attn_bytes = batch * p->h * n * keys * sizeof(float);
     c->y = get(c->y_bytes, 8);
