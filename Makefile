@@ -41,12 +41,12 @@ installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
 # What both programs share (attnrun tune plans as attngen does, without templates), and what each is made of.
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
-run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c))
+run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
 shared      := $(addprefix $(BUILD)/gen/,system.o layer.o filekind.o diag.o isa.o request.o planfile.o plan.o expect.o)
 embedded    := $(wildcard templates/*.in gen/*.lua)
-carried     := $(wildcard runtime/*.in runtime/page/*) runtime/draw.h
+carried     := runtime/commands/selftest.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
@@ -149,11 +149,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(BUILD)/tests/sweep.o $(addprefix $(BUILD)/runtime/,process.o clock.o) $(shared)
+$(BUILD)/sweep: $(BUILD)/tests/sweep.o $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/recast.o $(addprefix $(BUILD)/runtime/,tensors.o process.o clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/recast.o $(addprefix $(BUILD)/runtime/,inputs/tensors.o system/process.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep

@@ -8,9 +8,9 @@
 
 #include "../gen/system.h"
 #include "../gen/version.h"
-#include "apart.h"
-#include "cache.h"
-#include "commands.h"
+#include "kernels/apart.h"
+#include "kernels/cache.h"
+#include "commands/commands.h"
 
 static const struct command {
     const char *name;

@@ -24,7 +24,7 @@ silent() {
     result $? "$text: $(head -n 20 "$work/log" "$work/errors")"
 }
 
-tools=(gen/*.c runtime/*.c)
+tools=(gen/*.c runtime/*.c runtime/*/*.c)
 tool_flags=(-std=c11 -D_GNU_SOURCE -Igen -Iruntime)
 for name in lua5.4 lua-5.4 lua54 lua; do
     # shellcheck disable=SC2207 # flags are words

@@ -13,7 +13,7 @@
 
 #include HEADER
 #include BLOCK
-#include "../runtime/tensors.h"
+#include "../runtime/inputs/tensors.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Weights as others store them: the tensors of a safetensors file under new names, side by side, transposed, in another
- * element type. Knows nothing of runtime/weights.c, whose tables it tests.
+ * element type. Knows nothing of runtime/inputs/weights.c, whose tables it tests.
  *
  *     recast IN OUT TYPE NEW=OLD[+OLD…][^]…
  *
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../runtime/tensors.h"
+#include "../runtime/inputs/tensors.h"
 
 static void die(const char *what, const char *which)
 {

@@ -24,7 +24,7 @@
 
 #include "../gen/diag.h"
 #include "../gen/layer.h"
-#include "../runtime/process.h"
+#include "../runtime/system/process.h"
 
 extern char **environ;
 

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "../runtime/budget.h"
+#include "../runtime/timing/budget.h"
 
 static double clock_us;
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../runtime/compare.h"
+#include "../runtime/reference/compare.h"
 #include "layer_of.h"
 
 #define D 24

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../runtime/fenced.h"
-#include "../runtime/process.h"
+#include "../runtime/promises/fenced.h"
+#include "../runtime/system/process.h"
 
 static void run_on(void *context)
 {

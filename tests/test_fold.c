@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../runtime/compare.h"
+#include "../runtime/reference/compare.h"
 #include "layer_of.h"
 
 #define LAYERS 300

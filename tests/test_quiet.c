@@ -14,7 +14,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "../runtime/rounds.h"
+#include "../runtime/timing/rounds.h"
 
 #define ROUNDS 15
 

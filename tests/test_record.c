@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../runtime/page.h"
-#include "../runtime/record.h"
+#include "../runtime/reports/page.h"
+#include "../runtime/reports/record.h"
 
 static const char awkward[] = "a \"quoted\" \\ text,\n\twith µ, <b>&amp;</b> and \x01";
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../runtime/reference.h"
+#include "../runtime/reference/reference.h"
 #include "layer_of.h"
 
 /* ---- making layers and inputs ---------------------------------------------------------------------------------- */

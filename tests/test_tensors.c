@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "../runtime/process.h"
-#include "../runtime/tensors.h"
+#include "../runtime/system/process.h"
+#include "../runtime/inputs/tensors.h"
 
 /* A file in memory: header length, header, `data` zeros. */
 static unsigned char *make_file(const char *header, size_t data, size_t *size)

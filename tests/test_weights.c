@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "../runtime/process.h"
-#include "../runtime/weights.h"
+#include "../runtime/system/process.h"
+#include "../runtime/inputs/weights.h"
 
 /* sign, exponent and fraction of a format, by its definition */
 static double value_of(uint16_t bits, int exponent_bits, int fraction_bits)

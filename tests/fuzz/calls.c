@@ -13,7 +13,7 @@
 #include <math.h>
 #include <sanitizer/asan_interface.h>
 
-#include "../../runtime/load.h"
+#include "../../runtime/kernels/load.h"
 
 #include "conv.h"
 #include "cross.h"

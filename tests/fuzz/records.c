@@ -12,10 +12,10 @@
 
 #include <sys/stat.h>
 
-#include "../../runtime/commands.h"
-#include "../../runtime/journal.h"
-#include "../../runtime/record.h"
-#include "../../runtime/report.h"
+#include "../../runtime/commands/commands.h"
+#include "../../runtime/reports/journal.h"
+#include "../../runtime/reports/record.h"
+#include "../../runtime/reports/report.h"
 
 /* ---- what was written ------------------------------------------------------------------------------------------ */
 

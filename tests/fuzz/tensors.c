@@ -10,10 +10,10 @@
 
 #include <math.h>
 
-#include "../../runtime/inputs.h"
-#include "../../runtime/process.h"
-#include "../../runtime/tensors.h"
-#include "../../runtime/weights.h"
+#include "../../runtime/inputs/inputs.h"
+#include "../../runtime/system/process.h"
+#include "../../runtime/inputs/tensors.h"
+#include "../../runtime/inputs/weights.h"
 
 static const char *const specs[] = {
     "name = a\nd_model = 2\nh = 1\nseq_len = 2\nbias = true\n",

@@ -12,9 +12,9 @@
 #include "../../gen/isa.h"
 #include "../../gen/plan.h"
 #include "../../gen/planfile.h"
-#include "../../runtime/inputs.h"
-#include "../../runtime/options.h"
-#include "../../runtime/vary.h"
+#include "../../runtime/inputs/inputs.h"
+#include "../../runtime/commands/options.h"
+#include "../../runtime/commands/vary.h"
 
 #define WORDS_MOST 16
 

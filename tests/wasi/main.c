@@ -5,8 +5,8 @@
 #include <dlfcn.h>
 
 #include "../../gen/diag.h"
-#include "../../runtime/commands.h"
-#include "../../runtime/process.h"
+#include "../../runtime/commands/commands.h"
+#include "../../runtime/system/process.h"
 
 extern const char attnrun_shim_table[];
 

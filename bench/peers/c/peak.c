@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The multiply-add peak of some cores at once, from attnrun's register-only loop (runtime/peak.c). */
+/* The multiply-add peak of some cores at once, from attnrun's register-only loop (runtime/timing/peak.c). */
 #include "crew.h"
-#include "peak.h"
+#include "timing/peak.h"
 
 enum { LOOPS = 10 }; /* about half a millisecond */
 

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+/* attnrun bench: µs, GFLOP/s and share of peak of a layer and of its steps, on one core.
+ *
+ * Rounds interleave the peak, the whole layer and the layer phase by phase, because the clock moves; a share is the
+ * median of the rounds' own shares. Every round uses the same buffers, so caches are as warm as their size lets them
+ * be. A disturbed round is taken again, and so are all of a layer whose figures are disturbed although, which is marked
+ * if it does not help (quiet.h). FLOPs are twice the multiply-adds of the plain layer, however it is computed. Left out
+ * on purpose: more cores.
+ */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/isa.h"
+#include "../../gen/system.h"
+#include "kernels/apart.h"
+#include "commands.h"
+#include "timing/peak.h"
+#include "system/process.h"
+#include "reports/record.h"
+#include "reference/reference.h"
+#include "timing/rounds.h"
+#include "timing/timing.h"
+
+/* A phase's name, and which multiply-adds it does. */
+static double project_work(struct layer_cost c) { return c.q + c.k + c.v; }
+static double attend_work(struct layer_cost c) { return c.scores + c.values; }
+static double output_work(struct layer_cost c) { return c.output; }
+static double layer_work(struct layer_cost c) { return c.total; }
+static double no_work(struct layer_cost c) { (void)c; return 0; }
+
+static const struct {
+    const char *name;
+    double (*work)(struct layer_cost cost);
+} steps[] = {
+    {"layer", layer_work}, /* the whole, first */
+    {"transpose", no_work},
+    {"project", project_work},
+    {"attend", attend_work},
+    {"output", output_work},
+};
+
+#define STEPS (sizeof steps / sizeof *steps)
+
+/* One kernel being measured. */
+struct bench {
+    const struct options *options;
+    struct timed timed;
+    size_t rounds;
+    double *us[STEPS], *peak, *room; /* [rounds] */
+    struct sample *samples;   /* [rounds]: of the rounds as a whole */
+    double now[STEPS];        /* µs of the round that is being measured */
+};
+
+/* ---- measuring ------------------------------------------------------------------------------------------------- */
+
+static size_t step_of_phase(const struct bench *b, size_t phase)
+{
+    const char *name = b->timed.call->phase_name(phase);
+    for (size_t s = 1; s < STEPS; s++)
+        if (name != NULL && strcmp(steps[s].name, name) == 0)
+            return s;
+    return STEPS;
+}
+
+/* Phase by phase: phases of one name are added up. */
+static void time_steps(struct bench *b, double us[STEPS])
+{
+    const struct timed *t = &b->timed;
+    const size_t phases = t->call->phases(t->packed, &t->args);
+    for (size_t s = 1; s < STEPS; s++)
+        us[s] = 0;
+    for (size_t r = 0; r < t->repeats; r++)
+        for (size_t phase = 0; phase < phases; phase++) {
+            const size_t step = step_of_phase(b, phase), parts = t->call->parts(t->packed, &t->args, phase);
+            const double start = now_us();
+            for (size_t part = 0; part < parts; part++)
+                t->call->run(t->packed, &t->args, t->scratch, phase, part, 0);
+            if (step < STEPS && parts > 0)
+                us[step] += (now_us() - start) / (double)t->repeats;
+        }
+}
+
+/* From now on so long for the next few calls: the first ones, a round. */
+static void limit_calls(const struct bench *b)
+{
+    process_limit(apart_limit(b->timed.layer, &b->timed.inputs, 4));
+}
+
+/* Decides repeats and rounds from a first run; also warms up. */
+static void calibrate(struct bench *b)
+{
+    const double us = timed_calibrate(&b->timed);
+    const double round = 2 * us * (double)b->timed.repeats + 150;
+    b->rounds = rounds_for(1e6 * b->options->seconds / round,
+                           b->options->rounds != UNSET ? b->options->rounds : DEFAULT_ROUNDS);
+    settle_clock(b->timed.isa);
+}
+
+/* The peak, the layer, the peak, the steps. */
+static struct sample take_round(void *context)
+{
+    struct bench *b = context;
+    limit_calls(b);
+    const double before = peak_measure(b->timed.isa);
+    struct sample whole = timed_sample(&b->timed);
+    b->now[0] = whole.us;
+    const double between = peak_measure(b->timed.isa);
+    const struct stopwatch watch = stopwatch_start();
+    time_steps(b, b->now);
+    const struct sample steps = stopwatch_stop(&watch, b->timed.repeats);
+    whole.wall_us += steps.wall_us;
+    whole.cpu_us += steps.cpu_us;
+    whole.switches += steps.switches;
+    whole.peak = (before + between) / 2;
+    return whole;
+}
+
+static void take_rounds(struct bench *b)
+{
+    size_t again = b->rounds;
+    for (size_t r = 0; r < b->rounds; r++) {
+        b->samples[r] = sample_quietly(take_round, b, &again);
+        b->peak[r] = b->samples[r].peak;
+        for (size_t s = 0; s < STEPS; s++)
+            b->us[s][r] = b->now[s];
+    }
+}
+
+/* Whether the figures of the layer are those of a disturbed machine. */
+static bool layer_is_disturbed(const struct bench *b)
+{
+    memcpy(b->room, b->us[0], b->rounds * sizeof *b->room);
+    sort_ascending(b->room, b->rounds);
+    return quiet_of(b->samples, b->rounds, quantile(b->room, b->rounds, 0.5), b->room[0]).disturbed;
+}
+
+static bool measure(struct bench *b)
+{
+    bool good = (b->peak = calloc(b->rounds, sizeof *b->peak)) != NULL;
+    good = (b->room = calloc(b->rounds, sizeof *b->room)) != NULL && good;
+    good = (b->samples = calloc(b->rounds, sizeof *b->samples)) != NULL && good;
+    for (size_t s = 0; s < STEPS; s++)
+        good = (b->us[s] = calloc(b->rounds, sizeof **b->us)) != NULL && good;
+    bool wanted = good;
+    for (int turn = 0; wanted && turn <= ROUNDS_AGAIN; turn++) {
+        take_rounds(b);
+        wanted = layer_is_disturbed(b);
+    }
+    return good;
+}
+
+/* ---- reporting ------------------------------------------------------------------------------------------------- */
+
+static void report_step(struct bench *b, size_t step, double multiply_adds)
+{
+    const double flops = 2 * multiply_adds * (double)b->timed.inputs.batch;
+    const char *name = b->timed.layer->name, *isa = b->timed.isa;
+    double *us = b->us[step];
+    double *share = malloc(b->rounds * sizeof *share), *peaks = malloc(b->rounds * sizeof *peaks);
+    if (share == NULL || peaks == NULL) {
+        free(share);
+        free(peaks);
+        return;
+    }
+    for (size_t r = 0; r < b->rounds; r++) { /* before anything is sorted */
+        peaks[r] = b->peak[r];
+        share[r] = b->peak[r] > 0 && us[r] > 0 ? flops / (1e3 * us[r]) / b->peak[r] : 0;
+    }
+    sort_ascending(us, b->rounds);
+    sort_ascending(share, b->rounds);
+    sort_ascending(peaks, b->rounds);
+    const double peak = quantile(peaks, b->rounds, 0.5), of_peak = quantile(share, b->rounds, 0.5);
+    const double median = quantile(us, b->rounds, 0.5), least = us[0];
+    const double spread = quantile(us, b->rounds, 0.75) - quantile(us, b->rounds, 0.25);
+    const double gflops = median > 0 ? flops / (1e3 * median) : 0;
+    const struct quiet quiet = quiet_of(b->samples, b->rounds, median, least);
+    char cpu_share[40] = "";
+    if (!isnan(quiet.cpu_share))
+        snprintf(cpu_share, sizeof cpu_share, "\"" FIELD_CPU_SHARE "\":%.4g,", quiet.cpu_share);
+    const char *star = quiet.disturbed ? " *" : ""; /* at the end, where it disturbs no script */
+    if (b->options->json)
+        printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,"
+               "%s\"" FIELD_SWITCHES "\":%zu,\"" FIELD_DISTURBED "\":%d,"
+               "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n",
+               name, isa, steps[step].name, median, least, spread, cpu_share, quiet.switches, quiet.disturbed, gflops,
+               peak, of_peak);
+    else if (multiply_adds > 0)
+        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f %9.1f %9.1f %6.1f%%%s\n", name, isa, steps[step].name,
+               median, least, spread, gflops, peak, 100 * of_peak, star);
+    else
+        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f%s\n", name, isa, steps[step].name, median, least,
+               spread, star);
+    free(share);
+    free(peaks);
+}
+
+static struct layer_cost plain_cost(const struct bench *b)
+{
+    return layer_multiply_adds(b->timed.layer, (int64_t)b->timed.inputs.n, (int64_t)b->timed.inputs.m);
+}
+
+static void report(struct bench *b)
+{
+    const struct layer_cost cost = plain_cost(b);
+    for (size_t s = 0; s < STEPS; s++)
+        if (s == 0 || b->us[s][0] > 0) /* steps that the kernel has */
+            report_step(b, s, steps[s].work(cost));
+}
+
+/* ---- one layer ------------------------------------------------------------------------------------------------- */
+
+static void say_skipped(const char *name, const char *isa)
+{
+    fprintf(stderr, "%s %s: skipped, this machine lacks it\n", name, isa);
+}
+
+static void bench_isa(struct bench *b, int isa, struct diag *diag)
+{
+    const size_t errors = diag->errors;
+    limit_calls(b);
+    if (!timed_pack(&b->timed, isa, diag)) {
+        if (diag->errors == errors)
+            say_skipped(b->timed.layer->name, b->timed.call->isa_name(isa));
+        return;
+    }
+    calibrate(b);
+    if (measure(b))
+        report(b);
+    else
+        diag_environment(diag, NULL, "out of memory");
+    process_limit(0);
+    free(b->peak);
+    free(b->room);
+    free(b->samples);
+    for (size_t s = 0; s < STEPS; s++)
+        free(b->us[s]);
+}
+
+static bool prepare(struct bench *b, const struct layer *layer, const struct kernel_table *call, struct diag *diag)
+{
+    const struct options *o = b->options;
+    const struct inputs_draw draw = {
+        .seed = o->seed, .init = o->init, .full_lengths = true, .batch = o->batch != UNSET ? o->batch : 1,
+        .n = o->n != UNSET ? o->n : (size_t)layer->seq_len,
+        .m = o->m != UNSET ? o->m : (size_t)layer->source_len};
+    return timed_make(&b->timed, layer, call, &draw, diag) &&
+           (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag));
+}
+
+/* The reference on the same inputs: one line, the least of three runs, or of one when that takes long. */
+static void bench_reference(struct bench *b, struct diag *diag)
+{
+    const struct layer_cost cost = plain_cost(b);
+    double least = INFINITY;
+    for (int run = 0; run < 3 && (run == 0 || least < 1e5); run++) {
+        struct reference reference;
+        const double start = now_us();
+        if (!reference_compute(&reference, b->timed.layer, &b->timed.inputs, false, NULL, NULL, diag))
+            return;
+        least = fmin(least, now_us() - start);
+        reference_free(&reference);
+    }
+    const double gflops = 2 * cost.total * (double)b->timed.inputs.batch / (1e3 * least);
+    if (b->options->json)
+        printf("{\"name\":\"%s\",\"isa\":\"double\",\"step\":\"reference\",\"us\":%.4g,\"us_min\":%.4g,"
+               "\"gflops\":%.5g,\"peak_gflops\":0,\"share\":0}\n", b->timed.layer->name, least, least, gflops);
+    else
+        printf("%-18s %-7s %-10s %11.2f %11.2f %10s %9.1f\n", b->timed.layer->name, "double", "reference", least, least,
+               "", gflops);
+}
+
+static void print_heading(void)
+{
+    printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
+           "* behind a line: a disturbed machine; the least is nearer to the truth\n"
+           "%-18s %-7s %-10s %11s %11s %10s %9s %9s %7s\n",
+           "layer", "isa", "step", "us", "min", "spread", "GFLOP/s", "peak", "share");
+}
+
+/* What a process of its own measures: an instruction set, or without one the reference. */
+struct job {
+    const struct options *options;
+    const struct layer *layer;
+    const struct kernel_table *call;
+    const char *spec;
+    int isa;
+    bool *headed;
+};
+
+/* In that process: everything from the drawn inputs to the printed line, so that all memory is its own. */
+static void bench_here(void *context, FILE *answer)
+{
+    const struct job *job = context;
+    struct bench b = {.options = job->options};
+    struct diag diag = {0};
+    if (prepare(&b, job->layer, job->call, &diag)) {
+        if (!*job->headed)
+            print_heading();
+        fflush(stdout);
+        if (job->isa != 0)
+            bench_isa(&b, job->isa, &diag);
+        else
+            bench_reference(&b, &diag);
+    }
+    const int code = system_end(diag_report(&diag, stderr));
+    fwrite(&code, sizeof code, 1, answer);
+}
+
+/* A kernel that ended its process. */
+static int report_broken(const struct job *job, const char *why)
+{
+    const struct options *o = job->options;
+    const char *isa = job->call->isa_name(job->isa);
+    fprintf(stderr, "FAILED  %s %s: %s\n  repeat: ", job->layer->name, isa, why);
+    compile_print_variables(stderr);
+    fputs("attnrun bench ", stderr);
+    compile_print_word(job->spec, stderr);
+    fprintf(stderr, " --isa %s --seed %llu", isa, (unsigned long long)o->seed);
+    if (o->batch != UNSET)
+        fprintf(stderr, " --batch %zu", o->batch);
+    if (o->n != UNSET)
+        fprintf(stderr, " --n %zu", o->n);
+    if (o->m != UNSET)
+        fprintf(stderr, " --m %zu", o->m);
+    compile_print_options(&o->compile, stderr);
+    fputc('\n', stderr);
+    return EXIT_CHECK_FAILED;
+}
+
+/* Waits without a stir while the process measures. Its exit code, or that of what ended it. */
+static int bench_apart(struct job *job)
+{
+    struct process_result result;
+    struct diag diag = {0};
+    char text[80];
+    int code = EXIT_GOOD;
+    if (process_call(&result, bench_here, job, NULL, &diag)) {
+        const char *why = process_unanswered(&result, sizeof code, text);
+        if (why == NULL)
+            memcpy(&code, result.output, sizeof code);
+        else if (result.signal == SIGPIPE)
+            raise(SIGPIPE); /* nobody reads what it prints, nor what we would */
+        else if (process_stopped(&result) || job->isa == 0)
+            diag_environment(&diag, job->layer->name, "%s while it was measured", why);
+        else
+            code = report_broken(job, why);
+        free(result.output);
+    }
+    if (diag.errors > 0)
+        code = diag_report(&diag, stderr);
+    *job->headed = *job->headed || code <= EXIT_CHECK_FAILED;
+    diag_free(&diag);
+    return code;
+}
+
+/* Every instruction set that is wanted, and the reference; what is wrong with the call is said once. */
+static int bench_kernels(struct job *job)
+{
+    int worst = EXIT_GOOD;
+    for (size_t row = 0; row < isa_count && worst <= EXIT_CHECK_FAILED; row++) {
+        const char *name = job->call->isa_name(isa_table[row].id);
+        job->isa = isa_table[row].id;
+        if (name != NULL && options_want_isa(job->options, name)) {
+            const int code = bench_apart(job);
+            worst = code > worst ? code : worst;
+        } else if (name == NULL && options_name_isa(job->options, isa_table[row].name)) {
+            say_skipped(job->layer->name, isa_table[row].name);
+        }
+    }
+    if (job->options->reference && worst <= EXIT_CHECK_FAILED) {
+        job->isa = 0;
+        const int code = bench_apart(job);
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+static int bench_spec(const struct options *options, const char *spec, bool *headed)
+{
+    struct diag diag = {0};
+    struct kernel kernel = {0};
+    struct layer *layer = layer_read(spec, options->compile.set, options->compile.set_count, &diag);
+    int code;
+    if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
+        struct job job = {options, layer, kernel.call, spec, 0, headed};
+        code = bench_kernels(&job);
+    } else {
+        code = diag_report(&diag, stderr);
+    }
+    diag_free(&diag);
+    kernel_unload(&kernel);
+    layer_free(layer);
+    return code;
+}
+
+int command_bench(const struct options *options)
+{
+    int worst = EXIT_GOOD;
+    bool headed = options->json; /* above the first line of figures, if there is one */
+    pin_to_this_core();
+    for (size_t i = 0; i < options->spec_count; i++) {
+        int code = bench_spec(options, options->specs[i], &headed);
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* Two kinds of plans are looked at: the default's neighbours, which differ from it in one key, and every combination of
+ * the keys that shape tiles. Of each the model tells the cycles. What it expects to take much longer than the default
+ * is left out; of the rest the fastest go first, in turns with neighbours of one key after another, as the model does
+ * not see all that a key does.
+ */
+#include "candidates.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/diag.h"
+#include "../../gen/expect.h"
+#include "../../gen/isa.h"
+#include "../../gen/layer.h"
+#include "../../gen/planfile.h"
+
+/* Expected and measured share are within 5 points for most layers (docs/plan.md), 6 % of the time at 85 %, for both of
+ * two plans that are compared. */
+#define SLOWER_MOST 1.13
+
+/* What is tried of each key, one at a time. Words are named by their values (request.h). */
+static const struct {
+    enum plan_key key;
+    int64_t values[8]; /* up to the first 0 that is not the first; 0 in front: 0 and 1 */
+} trials[] = {
+    {PLAN_QUERY_VECS, {1, 2, 3, 4}},
+    {PLAN_PANEL_VECS, {1, 2, 3, 4}},
+    {PLAN_PANEL_ROWS, {4, 6, 8, 10, 12, 14, 16}},
+    {PLAN_LANE_ROWS, {4, 6, 7, 8, 10, 12, 14}},
+    {PLAN_SCORE_ROWS, {4, 6, 7, 8, 10, 12, 14}},
+    {PLAN_VALUE_ROWS, {4, 6, 7, 8, 10, 12, 14}},
+    {PLAN_PREFETCH, {PLAN_OFF, PLAN_ON}},
+    {PLAN_VALUE_LAYOUT, {PLAN_ROWS, PLAN_BLOCKS}},
+    {PLAN_Z_LAYOUT, {PLAN_ROWS, PLAN_BLOCKS}},
+    {PLAN_FOLD, {PLAN_OFF, PLAN_ON}},
+    {PLAN_SOFTMAX, {PLAN_ONE_PASS, PLAN_TWO_PASS}},
+    {PLAN_UNROLL, {1, 4, 8, 16}},
+    {PLAN_KEY_BLOCK, {16, 32, 64, 128, 256, 512, 1024}},
+    {PLAN_GROUP_ROWS, {1, 48, 96, 144, 192, 288, 384, 512}},
+    {PLAN_DEPTH_SLAB, {32, 64, 128, 256, 512}},
+    {PLAN_PANEL_DEPTH, {128, 192, 256, 384, 512, 768, 2048}},
+    {PLAN_BATCH_ROWS, {1, 32, 64, 128, 256}},
+};
+#define TRIALS (sizeof trials / sizeof trials[0])
+
+/* The keys whose values are tried all with all. */
+static const enum plan_key combined[] = {PLAN_QUERY_VECS, PLAN_PANEL_VECS, PLAN_VALUE_LAYOUT, PLAN_PREFETCH};
+#define COMBINED (sizeof combined / sizeof combined[0])
+
+static size_t trial_of(enum plan_key key)
+{
+    size_t i = 0;
+    while (trials[i].key != key)
+        i++;
+    return i;
+}
+
+static size_t values_of(size_t trial)
+{
+    size_t count = 1;
+    while (count < 8 && trials[trial].values[count] != 0)
+        count++;
+    return count;
+}
+
+/* ---- what a request makes of a plan ---- */
+
+struct outcome {
+    struct plan_isa plan; /* without what differs although the code is the same */
+    struct plan_fold fold;
+    double cycles;
+};
+
+static bool resolve(struct outcome *o, const struct layer *layer, size_t isa_row, int64_t batch,
+                    const struct plan_request *request, struct diag *diag)
+{
+    struct plan_file file = plan_file_empty();
+    file.isa[isa_row].request = *request;
+    file.common.value[PLAN_FOLD] = request->value[PLAN_FOLD];
+    struct plan *plan = plan_make_from(layer, 1u << isa_row, &file, diag);
+    if (plan == NULL)
+        return false;
+    struct expect expect;
+    expect_make(&expect, layer, &plan->isas[0], batch);
+    memset(o, 0, sizeof *o);
+    o->plan = plan->isas[0];
+    o->fold = plan->fold;
+    o->plan.fold = NULL;
+    o->plan.request = plan_request_none();
+    memset(o->plan.reasons, 0, sizeof o->plan.reasons);
+    o->plan.reason_count = 0;
+    o->cycles = expect.layer.cycles;
+    plan_free(plan);
+    return true;
+}
+
+/* Bytes between members may differ by chance: then one plan is measured twice, no worse. */
+static bool same(const struct outcome *a, const struct outcome *b)
+{
+    return memcmp(&a->plan, &b->plan, sizeof a->plan) == 0 && memcmp(&a->fold, &b->fold, sizeof a->fold) == 0;
+}
+
+/* ---- collecting ---- */
+
+/* The request without the keys that change nothing beside the others. */
+static struct plan_request least_request(const struct outcome *wanted, const struct layer *layer, size_t isa_row,
+                                         int64_t batch, struct plan_request request)
+{
+    for (int key = 0; key < PLAN_KEYS; key++) {
+        struct plan_request fewer = request;
+        struct outcome without;
+        struct diag ignored = {0};
+        fewer.value[key] = PLAN_AUTO;
+        if (request.value[key] != PLAN_AUTO && resolve(&without, layer, isa_row, batch, &fewer, &ignored) &&
+            same(&without, wanted))
+            request = fewer;
+        diag_free(&ignored);
+    }
+    return request;
+}
+
+static bool add(struct candidates *c, const struct layer *layer, size_t isa_row, int64_t batch,
+                const struct plan_request *request, struct diag *diag)
+{
+    struct outcome new, old;
+    if (!resolve(&new, layer, isa_row, batch, request, diag))
+        return false;
+    for (size_t i = 0; i < c->count; i++)
+        if (c->item[i].cycles == new.cycles && resolve(&old, layer, isa_row, batch, &c->item[i].request, diag) &&
+            same(&old, &new))
+            return false;
+    struct candidate *grown = realloc(c->item, (c->count + 1) * sizeof *grown);
+    if (grown == NULL) {
+        diag_environment(diag, NULL, "out of memory");
+        return false;
+    }
+    c->item = grown;
+    c->item[c->count].request = least_request(&new, layer, isa_row, batch, *request);
+    c->item[c->count].made = c->count;
+    c->item[c->count++].cycles = new.cycles;
+    return true;
+}
+
+bool candidates_add(struct candidates *candidates, const struct layer *layer, size_t isa_row, int64_t batch,
+                    const struct plan_request *request)
+{
+    struct diag ignored = {0};
+    const bool added = add(candidates, layer, isa_row, batch, request, &ignored);
+    diag_free(&ignored);
+    return added;
+}
+
+static int by_cycles(const void *a, const void *b)
+{
+    const struct candidate *l = a, *r = b;
+    return l->cycles != r->cycles ? (l->cycles > r->cycles) - (l->cycles < r->cycles)
+                                  : (l->made > r->made) - (l->made < r->made);
+}
+
+/* The one key of a neighbour; PLAN_KEYS for other plans. */
+static int only_key(const struct plan_request *request)
+{
+    int key = 0;
+    while (key < PLAN_KEYS && request->value[key] == PLAN_AUTO)
+        key++;
+    return plan_request_keys(request) == 1 ? key : PLAN_KEYS;
+}
+
+/* The first untaken one of `count`; `count` if there is none. */
+static size_t next_of(const bool *taken, size_t count)
+{
+    size_t i = 1;
+    while (i < count && taken[i])
+        i++;
+    return i;
+}
+
+/* The first untaken neighbour of the key that has been least taken; `count` if there is none. */
+static size_t next_neighbour(const struct candidate *sorted, const bool *taken, size_t count)
+{
+    size_t used[PLAN_KEYS + 1] = {0}, best = count;
+    for (size_t i = 1; i < count; i++)
+        used[only_key(&sorted[i].request)] += taken[i];
+    for (size_t i = count - 1; i > 0; i--) {
+        const int key = only_key(&sorted[i].request);
+        if (!taken[i] && key < PLAN_KEYS && (best == count || used[key] <= used[only_key(&sorted[best].request)]))
+            best = i;
+    }
+    return best;
+}
+
+/* Leaves out what the model expects to be slow; behind the default the fastest, in turns with neighbours. */
+static bool order(struct candidates *c)
+{
+    struct candidate *sorted = malloc(c->count * sizeof *sorted);
+    bool *taken = calloc(c->count, sizeof *taken);
+    const bool good = sorted != NULL && taken != NULL;
+    if (good) {
+        size_t kept = 1;
+        memcpy(sorted, c->item, c->count * sizeof *sorted);
+        qsort(sorted + 1, c->count - 1, sizeof *sorted, by_cycles);
+        while (kept < c->count && sorted[kept].cycles <= SLOWER_MOST * sorted[0].cycles)
+            kept++;
+        for (size_t slot = 1; slot < kept; slot++) {
+            size_t next = slot % 2 == 0 ? next_neighbour(sorted, taken, kept) : kept;
+            if (next == kept)
+                next = next_of(taken, kept);
+            taken[next] = true;
+            c->item[slot] = sorted[next];
+        }
+        c->count = kept;
+    }
+    free(sorted);
+    free(taken);
+    return good;
+}
+
+bool candidates_make(struct candidates *c, const struct layer *layer, size_t isa_row, int64_t batch, bool fold,
+                     struct diag *diag)
+{
+    const size_t before = diag->errors;
+    struct plan_request request = plan_request_none();
+    *c = (struct candidates){0};
+    add(c, layer, isa_row, batch, &request, diag);
+    for (size_t t = 0; t < TRIALS && diag->errors == before; t++)
+        for (size_t v = 0; v < values_of(t) && (trials[t].key != PLAN_FOLD || fold); v++) {
+            request = plan_request_none();
+            request.value[trials[t].key] = trials[t].values[v];
+            add(c, layer, isa_row, batch, &request, diag);
+        }
+    size_t combinations = 1;
+    for (size_t i = 0; i < COMBINED; i++)
+        combinations *= values_of(trial_of(combined[i]));
+    for (size_t n = 0; n < combinations && diag->errors == before; n++) {
+        size_t rest = n;
+        request = plan_request_none();
+        for (size_t i = 0; i < COMBINED; i++) {
+            const size_t trial = trial_of(combined[i]), count = values_of(trial);
+            request.value[combined[i]] = trials[trial].values[rest % count];
+            rest /= count;
+        }
+        add(c, layer, isa_row, batch, &request, diag);
+    }
+    c->modelled = c->count;
+    if (diag->errors == before && !order(c))
+        diag_environment(diag, NULL, "out of memory");
+    return diag->errors == before;
+}
+
+void candidates_free(struct candidates *candidates)
+{
+    free(candidates->item);
+    *candidates = (struct candidates){0};
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* attnrun check: every kernel of a layer against the reference, and its promises. */
+
+#include "../../gen/isa.h"
+#include "kernels/apart.h"
+#include "commands.h"
+
+#define ONE_SEQUENCE_FROM 5e8 /* multiply-adds; larger layers are checked with batch 1 */
+
+struct tally {
+    size_t passed, failed, skipped;
+    int code; /* the worst so far */
+};
+
+/* One layer under check. */
+struct check {
+    const struct options *options;
+    const char *spec;
+    struct layer *layer;
+    struct inputs_draw draw;
+    struct kernel kernel;
+    struct subject subject;
+    struct diag diag;
+};
+
+static size_t given_or(size_t given, int64_t otherwise)
+{
+    return given != UNSET ? given : (size_t)otherwise;
+}
+
+static bool choose_draw(struct check *c)
+{
+    const struct options *options = c->options;
+    const struct layer *layer = c->layer;
+    const double work = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
+    c->draw = (struct inputs_draw){
+        .seed = options->seed,
+        .init = options->init,
+        .batch = given_or(options->batch, work > ONE_SEQUENCE_FROM ? 1 : 2),
+        .n = given_or(options->n, layer->seq_len),
+        .m = layer->cross ? given_or(options->m, layer->source_len) : given_or(options->n, layer->seq_len),
+    };
+    if (c->draw.n <= (size_t)layer->seq_len && c->draw.m <= (size_t)layer->source_len)
+        return true;
+    diag_error(&c->diag, c->spec, "n = %zu, m = %zu; at most %lld and %lld fit the layer", c->draw.n, c->draw.m,
+               (long long)layer->seq_len, (long long)layer->source_len);
+    return false;
+}
+
+/* The command that does this check alone. */
+static void print_repeat(const struct check *c, const char *isa)
+{
+    printf("  repeat: ");
+    compile_print_variables(stdout);
+    printf("attnrun check ");
+    compile_print_word(c->spec, stdout);
+    printf(" --seed %llu --batch %zu --n %zu", (unsigned long long)c->draw.seed, c->draw.batch, c->draw.n);
+    if (c->layer->cross)
+        printf(" --m %zu", c->draw.m);
+    printf(" --init %s --isa %s", c->draw.init == INIT_NORMAL ? "normal" : "xavier", isa);
+    compile_print_options(&c->options->compile, stdout);
+    printf("\n");
+}
+
+static void print_line(const char *verdict, const struct check *c, const char *isa, const struct findings *f)
+{
+    printf("%-7s %s %s  y: error %.2g, %.2g of the gate, %.2g of the worst case", verdict, c->layer->name, isa,
+           compare_shown_error(&f->y), f->y.drawn_ratio, f->y.worst_ratio);
+    if (c->layer->scores)
+        printf("  attn: error %.2g, %.2g, %.2g", compare_shown_error(&f->attn), f->attn.drawn_ratio,
+               f->attn.worst_ratio);
+    printf("\n");
+}
+
+static void print_miss(const struct comparison *comparison)
+{
+    if (comparison->misses == 0)
+        return;
+    printf("  ");
+    comparison_print_miss(comparison, stdout);
+    printf("\n");
+}
+
+static void report(const struct check *c, const struct findings *f, const char *isa)
+{
+    if (!f->ran && f->verdict == VERDICT_FAILED)
+        printf("FAILED  %s %s\n", c->layer->name, isa);
+    else if (f->verdict == VERDICT_FAILED || !c->options->quiet)
+        print_line(f->verdict == VERDICT_GOOD ? "ok" : "FAILED", c, isa, f);
+    compare_print_unbounded(&f->y, TENSOR_Y, stdout);
+    compare_print_unbounded(&f->attn, TENSOR_ATTN, stdout);
+    print_miss(&f->y);
+    print_miss(&f->attn);
+    if (f->why[0] != '\0')
+        printf("  %s\n", f->why);
+    if (f->verdict == VERDICT_FAILED)
+        print_repeat(c, isa);
+}
+
+static void skip(const struct check *c, const char *isa, struct tally *tally)
+{
+    tally->skipped++;
+    if (!c->options->quiet)
+        printf("skipped %s %s  this machine lacks it\n", c->layer->name, isa);
+}
+
+static void check_isa(struct check *c, int isa, const char *name, struct tally *tally)
+{
+    const struct findings f = apart_verify(&c->subject, isa, &c->diag);
+    switch (f.verdict) {
+    case VERDICT_GOOD:
+        tally->passed++;
+        report(c, &f, name);
+        break;
+    case VERDICT_FAILED:
+        tally->failed++;
+        report(c, &f, name);
+        break;
+    case VERDICT_LACKING:
+        skip(c, name, tally);
+        break;
+    case VERDICT_NONE:
+        break;
+    }
+}
+
+/* Every instruction set that was asked for, or that the pair has. */
+static void check_kernels(struct check *c, struct tally *tally)
+{
+    for (size_t row = 0; row < isa_count; row++) {
+        const char *name = c->kernel.call->isa_name(isa_table[row].id);
+        if (name != NULL && options_want_isa(c->options, name))
+            check_isa(c, isa_table[row].id, name, tally);
+        else if (name == NULL && options_name_isa(c->options, isa_table[row].name))
+            skip(c, isa_table[row].name, tally);
+    }
+}
+
+static void check_spec(const struct options *options, const char *spec, struct tally *tally)
+{
+    struct check c = {.options = options, .spec = spec};
+    const size_t failed = tally->failed;
+    c.layer = layer_read(spec, options->compile.set, options->compile.set_count, &c.diag);
+    bool good = c.layer != NULL && choose_draw(&c) &&
+                compile_kernel(&c.kernel, spec, c.layer->name, &options->compile, &c.diag) &&
+                subject_make(&c.subject, c.layer, &c.kernel, &c.draw, &c.diag);
+    if (good)
+        check_kernels(&c, tally);
+    fflush(stdout);
+    int code = diag_report(&c.diag, stderr);
+    if (code == EXIT_GOOD && tally->failed > failed)
+        code = EXIT_CHECK_FAILED;
+    tally->code = code > tally->code ? code : tally->code;
+    diag_free(&c.diag);
+    subject_free(&c.subject);
+    kernel_unload(&c.kernel);
+    layer_free(c.layer);
+}
+
+int command_check(const struct options *options)
+{
+    struct tally tally = {0};
+    for (size_t i = 0; i < options->spec_count; i++)
+        check_spec(options, options->specs[i], &tally);
+    printf("%zu passed, %zu failed, %zu skipped\n", tally.passed, tally.failed, tally.skipped);
+    return tally.code;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* attnrun merge: the shards of one sweep joined again, from their JSON lines.
+ *
+ * What belongs together: results of one attngen version and one sweep (spec, values, instruction set, options). The
+ * machines may differ; the table then has a column for what differs. A line that stands twice counts once; a point
+ * with two different results is refused. Missing points are reported, and are a failure. Left out on purpose:
+ * choosing between results.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "system/process.h"
+#include "reports/report.h"
+#include "vary.h"
+
+struct merge {
+    struct records records;    /* one a point */
+    const char *first;         /* the file of the first record */
+    struct taken {
+        const char *path;      /* the file of a point's result; NULL: none yet */
+        size_t record;         /* where it stands */
+    } *taken;                  /* [points + 1] */
+    size_t points;             /* of the whole sweep */
+};
+
+/* How the points were shared out, as a result says it; false where it does not. */
+static bool shard_of(const struct record *record, size_t *shard, size_t *shards)
+{
+    struct diag ignored = {0};
+    const bool good = shard_parse(record_get_text(record, "shard"), shard, shards, &ignored);
+    diag_free(&ignored);
+    return good;
+}
+
+/* The number of a result's point; 0 for what is no result of a sweep. */
+static size_t point_of(const struct record *record)
+{
+    const double point = record_get_number(record, "point"), points = record_get_number(record, "points");
+    const bool good = point >= 1 && point <= points && points <= POINTS_MOST && point == floor(point);
+    size_t shard, shards;
+    if (record_get(record, "shard") != NULL && !shard_of(record, &shard, &shards))
+        return 0;
+    return good && *record_get_text(record, "sweep") != '\0' ? (size_t)point : 0;
+}
+
+/* Whether a result is of the sweep that the first one is of; the first one says how many points there are. */
+static bool belongs(struct merge *m, const struct record *record, const char *path, struct diag *diag)
+{
+    const struct record *first = m->records.count > 0 ? &m->records.record[0] : record;
+    if (point_of(record) == 0) {
+        diag_error(diag, path, "holds a line that is no result of attnrun sweep; name files of its --json only");
+        return false;
+    }
+    if (m->records.count == 0) {
+        m->first = path;
+        m->points = (size_t)record_get_number(record, "points");
+        m->taken = calloc(m->points + 1, sizeof *m->taken);
+        if (m->taken == NULL)
+            diag_environment(diag, NULL, "out of memory");
+    }
+    if (strcmp(record_get_text(record, "version"), record_get_text(first, "version")) != 0)
+        diag_error(diag, path, "is of attngen %s, %s of %s; measure both with one version",
+                   record_get_text(record, "version"), m->first, record_get_text(first, "version"));
+    else if (strcmp(record_get_text(record, "sweep"), record_get_text(first, "sweep")) != 0)
+        diag_error(diag, path, "is of another sweep than %s; the spec, the values, the instruction set or the options "
+                   "differ", m->first);
+    else if (point_of(record) > m->points)
+        diag_error(diag, path, "has point %zu of a sweep of %zu", point_of(record), m->points);
+    return diag->errors == 0;
+}
+
+static bool is_same(const struct record *a, const struct record *b)
+{
+    char *one = record_json(a), *other = record_json(b);
+    bool same = one != NULL && other != NULL && strcmp(one, other) == 0;
+    free(one);
+    free(other);
+    return same;
+}
+
+/* Takes over the record. */
+static bool take(struct merge *m, struct record *record, const char *path, struct diag *diag)
+{
+    bool good = belongs(m, record, path, diag);
+    const size_t point = good ? point_of(record) : 0;
+    if (good && m->taken[point].path != NULL) {
+        good = is_same(record, &m->records.record[m->taken[point].record]);
+        if (!good)
+            diag_error(diag, path, "has another result for point %zu than %s; keep one of them", point,
+                       m->taken[point].path);
+    } else if (good) {
+        m->taken[point] = (struct taken){path, m->records.count};
+        good = records_add(&m->records, record);
+        if (!good)
+            diag_environment(diag, NULL, "out of memory");
+    }
+    record_free(record);
+    return good;
+}
+
+static bool take_file(struct merge *m, const char *path, struct diag *diag)
+{
+    struct records records = {0};
+    size_t size = 0, whole;
+    char *text = file_read(path, &size, diag);
+    bool good = text != NULL && records_parse(&records, text, size, &whole, path, diag);
+    for (size_t i = 0; good && i < records.count; i++)
+        good = take(m, &records.record[i], path, diag);
+    records_free(&records);
+    free(text);
+    return good;
+}
+
+/* "points 3 to 5, 9" */
+static void print_missing(const struct merge *m)
+{
+    const char *gap = " ";
+    fprintf(stderr, "attnrun merge: %zu of %zu points are missing:", m->points - m->records.count, m->points);
+    for (size_t point = 1; point <= m->points; point++) {
+        size_t end = point;
+        if (m->taken[point].path != NULL)
+            continue;
+        while (end < m->points && m->taken[end + 1].path == NULL)
+            end++;
+        fprintf(stderr, end > point ? "%s%zu to %zu" : "%s%zu", gap, point, end);
+        gap = ", ";
+        point = end;
+    }
+    fprintf(stderr, "\n");
+}
+
+#define SHARDS_SHOWN 20
+
+/* Of which shards nothing is there, [shards + 1]: those that missing points belong to and no result does. `shard` is
+ * that of each point. */
+static bool *find_missing_shards(const struct merge *m, const size_t *shard, size_t shards)
+{
+    bool *missing = calloc(shards + 1, sizeof *missing);
+    if (missing == NULL)
+        return NULL;
+    for (size_t point = 1; point <= m->points; point++)
+        missing[shard[point - 1]] |= m->taken[point].path == NULL;
+    for (size_t i = 0; i < m->records.count; i++) {
+        size_t own, of;
+        if (shard_of(&m->records.record[i], &own, &of) && of == shards)
+            missing[own] = false;
+    }
+    return missing;
+}
+
+/* Shards are named by the results that are there: "2/4" says that there are four. */
+static void print_missing_shards(const struct merge *m)
+{
+    size_t own, shards, count = 0;
+    if (!shard_of(&m->records.record[0], &own, &shards) || shards < 2)
+        return;
+    size_t *shard = shard_deal(m->points, shards);
+    bool *missing = shard != NULL ? find_missing_shards(m, shard, shards) : NULL;
+    for (size_t s = 1; missing != NULL && s <= shards; s++) {
+        if (!missing[s] || ++count > SHARDS_SHOWN)
+            continue;
+        fprintf(stderr, "%s%zu/%zu", count > 1 ? ", " : "attnrun merge: nothing is there of shard ", s, shards);
+    }
+    if (count > SHARDS_SHOWN)
+        fprintf(stderr, " and %zu more", count - SHARDS_SHOWN);
+    if (count > 0)
+        fputc('\n', stderr);
+    free(missing);
+    free(shard);
+}
+
+static bool any_failed(const struct merge *m)
+{
+    for (size_t i = 0; i < m->records.count; i++)
+        if (strcmp(record_get_text(&m->records.record[i], "status"), "failed") == 0)
+            return true;
+    return false;
+}
+
+int command_merge(const struct options *options)
+{
+    struct merge m = {0};
+    struct diag diag = {0};
+    bool complete = true;
+    bool good = report_possible(options, &diag);
+    for (size_t i = 0; good && i < options->spec_count; i++)
+        good = take_file(&m, options->specs[i], &diag);
+    if (good && m.records.count == 0) {
+        diag_error(&diag, options->specs[0], "holds no result");
+        good = false;
+    }
+    if (good && report_all(&m.records, options, REPORT_JSON | REPORT_PAGE, &diag)) {
+        complete = m.records.count == m.points;
+        if (!complete) {
+            print_missing(&m);
+            print_missing_shards(&m);
+        }
+    }
+    int code = diag_report(&diag, stderr);
+    if (code == EXIT_GOOD && (!complete || any_failed(&m)))
+        code = EXIT_CHECK_FAILED;
+    records_free(&m.records);
+    free(m.taken);
+    diag_free(&diag);
+    return code;
+}

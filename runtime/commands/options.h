@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of attnrun. Left out on purpose: what the commands do with it. */
+#ifndef ATTNRUN_OPTIONS_H
+#define ATTNRUN_OPTIONS_H
+
+#include "kernels/compile.h"
+#include "inputs/inputs.h"
+#include "inputs/weights.h"
+
+#define UNSET SIZE_MAX
+
+struct options {
+    const char *const *specs; /* what stands behind the options: specs, or what the command takes instead */
+    size_t spec_count;
+    struct compile_options compile; /* .set points to `set` */
+    const char **set;
+    const char *isa; /* "a,b"; NULL: all that the kernel has */
+    uint64_t seed;
+    enum inputs_init init;
+    const char *lengths;            /* numbers joined by commas, or NULL */
+    size_t batch, n, m, rounds;     /* UNSET: the command's default */
+    double seconds, budget;
+    const char *in, *out;
+    size_t head, sequence;
+    const char *labels, *source_labels, *scale;
+    const char **vary;
+    size_t vary_count;
+    const char *csv, *json_lines, *html, *shard;
+    const char *format, *symbol;
+    struct weights_choice weights;
+    bool quiet, json, reference, resume;
+    bool each_isa; /* --isa was given: each of the list, not the best one */
+};
+
+/* Commands, as bits: which of them know an option. */
+enum command_bit {
+    COMMAND_CHECK = 1,
+    COMMAND_RUN = 2,
+    COMMAND_BENCH = 4,
+    COMMAND_SWEEP = 8,
+    COMMAND_MERGE = 16,
+    COMMAND_TUNE = 32,
+    COMMAND_PACK = 64,
+    COMMAND_SELFTEST = 128,
+    COMMAND_HEATMAP = 256
+};
+
+/* argv[0] is the name of `command`, a bit. False with the reason in `diag`. options_free() in any case. */
+bool options_parse(struct options *options, int argc, char **argv, unsigned command, struct diag *diag);
+void options_free(struct options *options);
+/* The options that this command knows, one a line. */
+void options_help(FILE *out, unsigned command);
+/* Whether `name` stands in the list given with --isa, or there is none. */
+bool options_want_isa(const struct options *options, const char *name);
+/* Whether it stands there by its own name: that it is left out has to be said. */
+bool options_name_isa(const struct options *options, const char *name);
+/* Whether `name` stands in a list joined by commas; NULL is an empty one. */
+bool options_lists(const char *list, const char *name);
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* attnrun pack: weights of a file, packed for one or several instruction sets, as something that a compiler or an
+ * assembler takes: a block for each, one behind the other, in the order of isa_table.
+ *
+ * The emitted pair itself packs, compiled to do nothing else (NAME_PACK_ONLY): this file knows of a block only that it
+ * begins with two headers, that floats follow, and that the first header says how far away the next block is.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "../../gen/isa.h"
+#include "../../gen/version.h"
+#include "commands.h"
+#include "system/process.h"
+
+enum format { FORMAT_C, FORMAT_BLOB };
+
+struct job {
+    const struct options *options;
+    struct layer *layer;
+    unsigned isas;      /* a block for each of these rows of isa_table */
+    size_t blocks;
+    char isa_names[200]; /* joined by commas */
+    enum format format;
+    char *stem;         /* of the files: DIR/NAME_packed */
+    char *symbol;       /* NAME_packed */
+    char *capitals;     /* of the symbol */
+    char *name;         /* the layer's, in capitals */
+    struct tensors weights;
+    struct kernel kernel;
+    unsigned char *block; /* the first; the others follow */
+    size_t bytes;         /* of one */
+    struct diag diag;
+};
+
+/* ---- what is asked for ----------------------------------------------------------------------------------------- */
+
+/* Of programs for the kind of machine that this is: the sets that attngen emits by itself and that not every such machine
+ * has, and the last resort where there is one. */
+#if defined(__x86_64__)
+#define ISAS_HERE "scalar,avx2,avx512"
+#elif defined(__aarch64__)
+#define ISAS_HERE "neon"
+#else
+#define ISAS_HERE "scalar"
+#endif
+
+static bool choose_isas(struct job *job)
+{
+    const char *given = job->options->isa, *text = strcmp(given, "auto") == 0 ? ISAS_HERE : given;
+    const bool all = strcmp(text, "all") == 0;
+    const unsigned rows = isa_parse_list(text, &job->diag); /* scalar is in, asked for or not */
+    if (job->diag.errors > 0)
+        return false;
+    for (size_t row = 0; row < isa_count; row++)
+        if ((rows >> row & 1u) != 0 && (all || options_lists(text, isa_table[row].name))) {
+            job->isas |= 1u << row;
+            job->blocks++;
+        }
+    isa_list_names(job->isa_names, sizeof job->isa_names, job->isas, ",");
+    return true;
+}
+
+/* `length` characters of text, and suffix, malloc'd; says so when there is no memory. */
+static char *joined(struct job *job, const char *text, size_t length, const char *suffix)
+{
+    const size_t end = strlen(suffix);
+    char *both = malloc(length + end + 1);
+    if (both == NULL) {
+        diag_environment(&job->diag, NULL, "out of memory");
+        return NULL;
+    }
+    memcpy(both, text, length);
+    memcpy(both + length, suffix, end + 1);
+    return both;
+}
+
+static char *capitals_of(struct job *job, const char *text)
+{
+    char *capitals = joined(job, text, strlen(text), "");
+    for (char *c = capitals; c != NULL && *c != '\0'; c++)
+        *c = (char)toupper((unsigned char)*c);
+    return capitals;
+}
+
+static const char *base_name(const char *path)
+{
+    return strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+}
+
+/* Whether the files' name may stand in quotes in C and in assembler, and is not the pair's, whose header it would
+ * write over. */
+static bool check_stem(struct job *job)
+{
+    const char *name = base_name(job->stem);
+    bool quotable = true;
+    for (const char *c = name; *c != '\0'; c++)
+        quotable = quotable && (unsigned char)*c >= ' ' && *c != '"' && *c != '\\';
+    if (!quotable)
+        diag_error(&job->diag, job->options->out, "cannot stand in an #include; a name without quotes, backslashes and "
+                   "control characters is needed");
+    else if (strcmp(name, job->layer->name) == 0)
+        diag_error(&job->diag, job->options->out, "%s.h is the header of the pair; another name is needed", name);
+    else
+        return true;
+    return false;
+}
+
+/* The files' stem and format: from -o, from --format, or both where they agree. */
+static bool choose_files(struct job *job)
+{
+    static const struct { const char *ending; enum format format; } endings[] = {
+        {".c", FORMAT_C}, {".S", FORMAT_BLOB}, {".bin", FORMAT_BLOB},
+    };
+    const char *path = job->options->out, *format = job->options->format;
+    const bool blob = format != NULL && strcmp(format, "blob") == 0;
+    job->format = blob ? FORMAT_BLOB : FORMAT_C;
+    if (format != NULL && !blob && strcmp(format, "c") != 0) {
+        diag_error(&job->diag, "--format", "there is no format \"%s\"; c or blob is needed", format);
+        return false;
+    }
+    if (path == NULL) {
+        job->stem = joined(job, job->layer->name, strlen(job->layer->name), "_packed");
+        return job->stem != NULL;
+    }
+    const char *name = base_name(path);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t whole = strlen(name), end = strlen(endings[i].ending);
+        if (whole <= end || strcmp(name + whole - end, endings[i].ending) != 0)
+            continue;
+        if (format != NULL && job->format != endings[i].format) {
+            diag_error(&job->diag, path, "is no name for --format %s; it ends in %s", format, endings[i].ending);
+            return false;
+        }
+        job->format = endings[i].format;
+        job->stem = joined(job, path, strlen(path) - end, "");
+        return job->stem != NULL && check_stem(job);
+    }
+    diag_error(&job->diag, path, "ends in none of .c (an array), .S and .bin (a blob and its stub); one of them is "
+               "needed");
+    return false;
+}
+
+/* The header's guard is made of the symbol in capitals, as that of the pair is of the layer's name. */
+static bool choose_symbol(struct job *job)
+{
+    const char *given = job->options->symbol, *fault = given != NULL ? layer_name_fault(given) : NULL;
+    if (fault != NULL || (given != NULL && strcasecmp(given, job->layer->name) == 0)) {
+        diag_error(&job->diag, "--symbol", "\"%s\" is no name for a C object beside the pair: it %s; a letter, then "
+                   "letters, digits and _ are needed", given, fault != NULL ? fault : "is the pair's own");
+        return false;
+    }
+    job->symbol = given != NULL ? joined(job, given, strlen(given), "")
+                                : joined(job, job->layer->name, strlen(job->layer->name), "_packed");
+    job->capitals = job->symbol != NULL ? capitals_of(job, job->symbol) : NULL;
+    job->name = capitals_of(job, job->layer->name);
+    return job->capitals != NULL && job->name != NULL;
+}
+
+/* ---- packing --------------------------------------------------------------------------------------------------- */
+
+static const float *floats(const struct job *job, enum layer_tensor tensor)
+{
+    const struct tensor *found = tensors_find(&job->weights, layer_tensor_name(tensor));
+    return found != NULL ? found->data : NULL;
+}
+
+/* Writes into a block how far away the next one is. */
+static void chain(unsigned char *block, size_t next)
+{
+    struct kernel_header header;
+    memcpy(&header, block, sizeof header);
+    header.next = next;
+    memcpy(block, &header, sizeof header);
+}
+
+static bool pack(struct job *job)
+{
+    const struct kernel_weights weights = {
+        .w_q = floats(job, TENSOR_W_Q), .b_q = floats(job, TENSOR_B_Q), .w_k = floats(job, TENSOR_W_K),
+        .b_k = floats(job, TENSOR_B_K), .w_v = floats(job, TENSOR_W_V), .b_v = floats(job, TENSOR_B_V),
+        .w_o = floats(job, TENSOR_W_O), .b_o = floats(job, TENSOR_B_O),
+    };
+    const struct kernel_table *kernel = job->kernel.call;
+    job->bytes = (kernel->packed_bytes + KERNEL_ALIGNMENT - 1) / KERNEL_ALIGNMENT * KERNEL_ALIGNMENT;
+    job->block = job->bytes <= SIZE_MAX / job->blocks ? aligned_alloc(KERNEL_ALIGNMENT, job->blocks * job->bytes) : NULL;
+    if (job->block == NULL) {
+        diag_environment(&job->diag, NULL, "out of memory");
+        return false;
+    }
+    memset(job->block, 0, job->blocks * job->bytes); /* gaps too are the same in every run */
+    unsigned char *block = job->block;
+    for (size_t row = 0, packed = 0; row < isa_count; row++) {
+        if ((job->isas >> row & 1u) == 0)
+            continue;
+        const int error = kernel->pack(block, &weights, isa_table[row].id);
+        if (error != KERNEL_OK) {
+            diag_error(&job->diag, job->options->weights.path, "the weights are refused: %s", kernel->strerror(error));
+            return false;
+        }
+        chain(block, ++packed < job->blocks ? job->bytes : 0);
+        block += job->bytes;
+    }
+    return true;
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------------- */
+
+#define LICENCE "SPDX-License-Identifier: 0BSD. What attnrun adds is yours, without conditions; " \
+                "the weights stay whose they are."
+
+static void write_banner(const struct job *job, FILE *out, const char *ending, const char *what)
+{
+    fprintf(out, "/* %s%s - the weights of %s, packed for %s by attnrun %s%s. Do not edit.\n *\n * %s\n */\n",
+            base_name(job->stem), ending, job->layer->name, job->isa_names, ATTNGEN_VERSION, what, LICENCE);
+}
+
+static size_t numbers_of(const struct job *job)
+{
+    return (job->bytes - KERNEL_HEADERS * sizeof(struct kernel_header)) / sizeof(float);
+}
+
+static void write_header(const struct job *job, FILE *out)
+{
+    const char *symbol = job->symbol, *name = job->layer->name;
+    fprintf(out, "/* %s.h - the weights of %s, packed for %s by attnrun %s. Do not edit.\n *\n"
+            " * A program opens them once, which asks the machine what it has and copies nothing:\n"
+            " *     const void *packed;\n"
+            " *     int error = %s_open(%s, sizeof %s, &packed);\n"
+            " * and then calls %s_forward(packed, &args, scratch). On a machine that has none of these instruction sets\n"
+            " * error is %s_ERROR_ISA. The blocks are constant and may lie in read-only memory.\n *\n * %s\n */\n",
+            base_name(job->stem), name, job->isa_names, ATTNGEN_VERSION, name, symbol, symbol, name, job->name, LICENCE);
+    fprintf(out, "#ifndef %s_INTERFACE_H\n#define %s_INTERFACE_H\n\n#include <stdint.h>\n\n", job->capitals,
+            job->capitals);
+    if (job->blocks == 1) /* of several the pair may lack the largest */
+        fprintf(out, "#if defined(%s_PACKED_BYTES) && %s_PACKED_BYTES < %zu\n"
+                "#error \"%s.h: its block is larger than %s.h allows\"\n#endif\n\n", job->name, job->name, job->bytes,
+                base_name(job->stem), name);
+    fprintf(out, "#ifdef __cplusplus\nextern \"C\" {\n#define %s_ALIGNED alignas(64)\n#else\n"
+            "#define %s_ALIGNED _Alignas(64)\n#endif\n\n", job->capitals, job->capitals);
+    fprintf(out, "struct %s_block {\n    struct {\n        uint32_t magic, isa;\n"
+            "        uint64_t layer; /* tells it from the blocks of other layers, plans and versions */\n"
+            "        uint64_t next;  /* bytes to the next block; 0: this is the last */\n"
+            "        uint64_t zero;\n    } header[%d];\n    float numbers[%zu];\n};\n"
+            "%s_ALIGNED extern const struct %s_block %s[%zu];\n\n", symbol, KERNEL_HEADERS, numbers_of(job),
+            job->capitals, symbol, symbol, job->blocks);
+    fprintf(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+}
+
+static void write_block(const struct job *job, const unsigned char *block, FILE *out)
+{
+    enum { ROW = 6 };
+    struct kernel_header header[KERNEL_HEADERS];
+    memcpy(header, block, sizeof header);
+    const float *numbers = (const float *)(const void *)(block + sizeof header);
+    const size_t count = numbers_of(job);
+    fprintf(out, "    {{");
+    for (int i = 0; i < KERNEL_HEADERS; i++)
+        fprintf(out, "%s{0x%08" PRIx32 "u, %" PRIu32 "u, 0x%016" PRIx64 "u, %" PRIu64 "u, 0}", i > 0 ? ",\n      " : "",
+                header[i].magic, header[i].isa, header[i].layer, header[i].next);
+    fprintf(out, "}, {\n");
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s%af,%s", i % ROW == 0 ? "        " : " ", (double)numbers[i],
+                i % ROW == ROW - 1 || i == count - 1 ? "\n" : "");
+    fprintf(out, "    }},\n");
+}
+
+static void write_c(const struct job *job, FILE *out)
+{
+    write_banner(job, out, ".c", "");
+    fprintf(out, "#include \"%s.h\"\n\n", base_name(job->stem));
+    fprintf(out, "_Alignas(64) const struct %s_block %s[%zu] = {\n", job->symbol, job->symbol, job->blocks);
+    for (size_t i = 0; i < job->blocks; i++)
+        write_block(job, job->block + i * job->bytes, out);
+    fprintf(out, "};\n");
+}
+
+/* Sections, alignment and symbols as ELF, Mach-O and COFF want them; '%progbits' since '@' begins a comment on Arm. */
+static void write_stub(const struct job *job, FILE *out)
+{
+    const char *symbol = job->symbol, *file = base_name(job->stem);
+    write_banner(job, out, ".S", "; the numbers are little-endian");
+    fprintf(out, "#ifndef %s_FILE /* looked for in the current folder and in those of -I */\n"
+            "#define %s_FILE \"%s.bin\"\n#endif\n", job->capitals, job->capitals, file);
+    fprintf(out, "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n"
+            "#error \"%s.bin is little-endian; attnrun pack --format c serves both byte orders\"\n#endif\n", file);
+    fprintf(out, "#if defined(__APPLE__) || (defined(_WIN32) && defined(__i386__)) /* C names have a _ in front */\n"
+            "#define %s_LABEL _%s\n#else\n#define %s_LABEL %s\n#endif\n\n", job->capitals, symbol, job->capitals,
+            symbol);
+    fprintf(out, "#if defined(__APPLE__)\n    .section __TEXT,__const\n"
+            "#elif defined(_WIN32) || defined(__CYGWIN__)\n    .section .rdata,\"dr\"\n"
+            "#else\n    .section .rodata.%s,\"a\",%%progbits\n    .type %s_LABEL, %%object\n"
+            "    .size %s_LABEL, %zu\n#endif\n",
+            symbol, job->capitals, job->capitals, job->blocks * job->bytes);
+    fprintf(out, "    .globl %s_LABEL\n    .p2align 6 /* 64 bytes */\n%s_LABEL:\n    .incbin %s_FILE\n", job->capitals,
+            job->capitals, job->capitals);
+    fprintf(out, "#if defined(__ELF__)\n    .section .note.GNU-stack,\"\",%%progbits /* needs no executable stack */\n"
+            "#endif\n");
+}
+
+static void write_blob(const struct job *job, FILE *out)
+{
+    fwrite(job->block, 1, job->blocks * job->bytes, out);
+}
+
+/* Made in memory, then written whole or not at all; what is longest comes first, since that is what may not fit. */
+static bool write_file(struct job *job, const char *ending, void (*write)(const struct job *job, FILE *out))
+{
+    char *path = joined(job, job->stem, strlen(job->stem), ending), *text = NULL;
+    struct piece piece = {0};
+    FILE *out = path != NULL ? open_memstream(&text, &piece.bytes) : NULL;
+    if (out != NULL)
+        write(job, out);
+    bool good = out != NULL && !ferror(out);
+    if (out != NULL && fclose(out) != 0)
+        good = false;
+    if (path != NULL && !good)
+        diag_environment(&job->diag, path, "out of memory");
+    piece.data = text;
+    good = good && file_replace(path, &piece, 1, &job->diag);
+    free(text);
+    free(path);
+    return good;
+}
+
+static bool write_files(struct job *job)
+{
+    if (job->format == FORMAT_BLOB && (!write_file(job, ".bin", write_blob) || !write_file(job, ".S", write_stub)))
+        return false;
+    return (job->format != FORMAT_C || write_file(job, ".c", write_c)) && write_file(job, ".h", write_header);
+}
+
+int command_pack(const struct options *options)
+{
+    struct job job = {.options = options};
+    struct compile_options compile = options->compile;
+    compile.pack_only = true;
+    compile.isa = job.isa_names;
+    job.layer = layer_read(options->specs[0], options->compile.set, options->compile.set_count, &job.diag);
+    bool good = job.layer != NULL && choose_isas(&job) && choose_files(&job) && choose_symbol(&job) &&
+                weights_read(&job.weights, job.layer, &options->weights, &job.diag) &&
+                compile_kernel(&job.kernel, options->specs[0], job.layer->name, &compile, &job.diag) && pack(&job) &&
+                write_files(&job);
+    if (good)
+        printf("packed for %s: %s.%s, %zu bytes as %s%s\n", job.isa_names, job.stem,
+               job.format == FORMAT_BLOB ? "bin, .S and .h" : "c and .h", job.blocks * job.bytes, job.symbol,
+               job.blocks > 1 ? ", a block for each" : "");
+    fflush(stdout);
+    const int code = diag_report(&job.diag, stderr);
+    diag_free(&job.diag);
+    tensors_free(&job.weights);
+    kernel_unload(&job.kernel);
+    layer_free(job.layer);
+    free(job.block);
+    free(job.stem);
+    free(job.symbol);
+    free(job.capitals);
+    free(job.name);
+    return code;
+}

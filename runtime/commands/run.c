@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* attnrun run: a layer on the tensors of a file, by a kernel or by the reference. */
+#include <math.h>
+
+#include "kernels/call.h"
+#include "../../gen/isa.h"
+#include "commands.h"
+#include "reference/compare.h"
+
+struct job {
+    const struct options *options;
+    struct call call;
+    const struct tensor *y_given, *attn_given; /* in the file, or NULL */
+    struct reference reference;
+    struct bounds bounds;
+    struct diag diag;
+    bool missed; /* an output differs from the file's, or could not be compared with it */
+    bool broken;
+};
+
+/* expected = what the file says, itself rounded to f32. */
+static void expect_given(double *expected, double *worst, double *drawn, double *open, const struct tensor *given)
+{
+    const float *values = given != NULL ? given->data : NULL;
+    for (size_t i = 0; values != NULL && i < given->bytes / sizeof *values; i++) {
+        const double rounding = 0x1p-24 * fabs(values[i]) + 0x1p-149;
+        if (!isfinite(expected[i]) && isfinite(values[i])) /* the file is wrong, whatever a kernel gives */
+            worst[i] = drawn[i] = open[i] = 0;
+        expected[i] = values[i];
+        worst[i] += rounding;
+        drawn[i] += rounding;
+    }
+}
+
+/* The reference, with all rows; its values are kept as f32 when they are what was asked for. */
+static bool compute_reference(struct job *job)
+{
+    const struct folds folds = kernel_folds(&job->call.kernel);
+    if (!bounds_compute(&job->reference, &job->bounds, job->call.layer, &job->call.inputs, folds, false, &job->diag))
+        return false;
+    const size_t y = inputs_count(job->call.layer, &job->call.inputs, TENSOR_Y);
+    const size_t attn = inputs_count(job->call.layer, &job->call.inputs, TENSOR_ATTN);
+    for (size_t i = 0; job->options->reference && i < y; i++)
+        job->call.y[i] = (float)job->reference.y[i];
+    for (size_t i = 0; job->options->reference && i < attn; i++)
+        job->call.attn[i] = (float)job->reference.attn[i];
+    if (y > 0) /* the bounds are NULL where there is nothing to bound */
+        expect_given(job->reference.y, job->bounds.y_worst, job->bounds.y_drawn, job->bounds.y_open, job->y_given);
+    if (attn > 0)
+        expect_given(job->reference.attn, job->bounds.attn_worst, job->bounds.attn_drawn, job->bounds.attn_open,
+                     job->attn_given);
+    return true;
+}
+
+static void print_comparison(const char *who, enum layer_tensor tensor, const struct comparison *c)
+{
+    const char *name = layer_tensor_name(tensor);
+    if (c->unbounded > 0 && c->unbounded == c->elements)
+        printf("%s: %s is not compared\n", who, name);
+    else
+        printf("%s: %s differs by at most %.3g (%.3g of the largest |%s|), %.3g of the worst-case bound%s\n", who, name,
+               c->error, c->largest > 0 ? c->error / c->largest : 0, name, c->worst_ratio,
+               c->misses > 0 ? ": MISSED" : "");
+    compare_print_unbounded(c, tensor, stdout);
+    if (c->misses == 0)
+        return;
+    printf("  %s", name);
+    for (int i = 0; i < (tensor == TENSOR_Y ? 3 : 4); i++)
+        printf("[%zu]", c->index[i]);
+    printf(" is %.9g; the file has %.9g; %zu of %zu elements miss\n", c->actual, c->expected, c->misses, c->elements);
+}
+
+static void compare_outputs(struct job *job, const char *who)
+{
+    struct comparison y = {0}, attn = {0};
+    if (job->y_given != NULL) {
+        compare_y(&y, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.y, GATE_WORST);
+        print_comparison(who, TENSOR_Y, &y);
+    }
+    if (job->attn_given != NULL) {
+        compare_attn(&attn, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.attn,
+                     GATE_WORST);
+        print_comparison(who, TENSOR_ATTN, &attn);
+    }
+    job->missed = job->missed || y.misses + attn.misses + y.unbounded + attn.unbounded > 0;
+    if (job->y_given == NULL && job->attn_given == NULL)
+        printf("%s: computed\n", who);
+}
+
+/* A kernel that computed nothing. */
+static void report_broken(struct job *job, const char *name)
+{
+    const struct options *o = job->options;
+    printf("FAILED  %s: %s\n  repeat: ", name != NULL ? name : "the best instruction set", job->call.why);
+    compile_print_variables(stdout);
+    printf("attnrun run ");
+    compile_print_word(o->specs[0], stdout);
+    printf(" --in ");
+    compile_print_word(o->in, stdout);
+    printf("%s", o->weights.path != NULL ? " --weights " : "");
+    compile_print_word(o->weights.path, stdout);
+    printf("%s", o->weights.prefix != NULL ? " --prefix " : "");
+    compile_print_word(o->weights.prefix, stdout);
+    printf("%s", o->weights.zero_bias ? " --zero-bias" : "");
+    if (name != NULL)
+        printf(" --isa %s", name);
+    compile_print_options(&o->compile, stdout);
+    printf("\n");
+    job->missed = job->broken = true;
+}
+
+/* Runs one instruction set (0: the best) and compares; *ran stays false when this machine lacks it. */
+static bool run_kernel(struct job *job, int isa, bool *ran)
+{
+    const char *name = isa != 0 ? job->call.kernel.call->isa_name(isa) : NULL;
+    const bool good = call_run(&job->call, &isa, job->options->in, &job->diag);
+    *ran = good && isa != CALL_LACKS;
+    if (good && isa == CALL_BROKEN)
+        report_broken(job, name);
+    else if (*ran)
+        compare_outputs(job, job->call.kernel.call->isa_name(isa));
+    return good;
+}
+
+/* The best instruction set, or each of those asked for that this machine has. */
+static bool run_kernels(struct job *job)
+{
+    bool any = false, ran = false, good = true;
+    if (!job->options->each_isa)
+        good = run_kernel(job, 0, &any);
+    for (size_t row = 0; job->options->each_isa && good && row < isa_count; row++) {
+        const char *name = job->call.kernel.call->isa_name(isa_table[row].id);
+        if (name == NULL || !options_want_isa(job->options, name))
+            continue;
+        good = run_kernel(job, isa_table[row].id, &ran);
+        any = any || ran;
+        if (good && !ran)
+            printf("%s: skipped, this machine lacks it\n", name);
+    }
+    if (good && !any)
+        call_report_no_isa(job->options->specs[0], &job->diag);
+    return good && any;
+}
+
+static bool write_outputs(struct job *job)
+{
+    struct tensor items[2] = {{.name = "y"}, {.name = "attn"}};
+    const enum layer_tensor which[2] = {TENSOR_Y, TENSOR_ATTN};
+    items[0].data = job->call.y;
+    items[1].data = job->call.attn;
+    for (int i = 0; i < 2; i++) {
+        items[i].rank = inputs_shape(job->call.layer, &job->call.inputs, which[i], items[i].shape);
+        items[i].bytes = inputs_count(job->call.layer, &job->call.inputs, which[i]) * sizeof(float);
+    }
+    return tensors_write(job->options->out, items, job->call.layer->scores ? 2 : 1, &job->diag);
+}
+
+int command_run(const struct options *options)
+{
+    struct job job = {.options = options};
+    const char *spec = options->specs[0];
+    bool good = call_read(&job.call, spec, &options->compile, options->in, &options->weights, &job.diag);
+    job.y_given = tensors_find(&job.call.file, "y");
+    job.attn_given = tensors_find(&job.call.file, "attn");
+    if (good && !options->reference)
+        good = compile_kernel(&job.call.kernel, spec, job.call.layer->name, &options->compile, &job.diag);
+    if (good && (options->reference || job.y_given != NULL || job.attn_given != NULL))
+        good = compute_reference(&job);
+    if (good && options->reference)
+        compare_outputs(&job, "reference");
+    else if (good)
+        good = run_kernels(&job);
+    if (good && options->out != NULL && !job.broken)
+        write_outputs(&job);
+    fflush(stdout);
+    int code = diag_report(&job.diag, stderr);
+    if (code == EXIT_GOOD && job.missed)
+        code = EXIT_CHECK_FAILED;
+    diag_free(&job.diag);
+    reference_free(&job.reference);
+    bounds_free(&job.bounds);
+    call_free(&job.call);
+    return code;
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: MIT */
+/* attnrun selftest: writes a program that checks a pair where there is neither attnrun nor a reference.
+ *
+ * The program's text is selftest.in, with @n, @N and other single letters replaced and each line "@@word" filled in by
+ * a function of this file. Inputs are drawn here and there by the same code, draw.h. Left out on purpose: running it,
+ * and the statistics and the promises that attnrun check has room for.
+ */
+#include <ctype.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/embedded.h"
+#include "../../gen/version.h"
+#include "commands.h"
+#include "reference/compare.h"
+#include "inputs/draw.h"
+#include "system/process.h"
+
+#define SAMPLE 4096           /* numbers of an output that are compared, at most: 100 KB of text */
+#define POSITIONS 37          /* queries: past the query block of most plans, and odd */
+#define KEYS_MORE 6
+#define WORK 1e8              /* multiply-adds of the call, about: a second or two where a processor is emulated */
+#define FEW_POSITIONS 7
+#define NOT_PROMISED (FLT_MAX / 2) /* a bound past this is none */
+
+/* One self-test in the making. */
+struct selftest {
+    const struct options *options;
+    const char *spec;
+    struct layer *layer;
+    struct inputs inputs;
+    struct draw draws[TENSOR_COUNT]; /* .rows = 0: not drawn */
+    struct folds folds;
+    struct reference reference;
+    struct bounds bounds;
+    struct diag diag;
+    FILE *out;
+};
+
+/* y or attn, and which of its numbers are compared: 0, step, 2 step … */
+struct output {
+    const char *name;
+    size_t count, step, samples;
+    int64_t extent[4];
+    int axes;
+    const double *value, *worst, *drawn, *open;
+};
+
+/* ---- sizes and inputs ---- */
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t keys_for(const struct selftest *s, size_t n)
+{
+    const size_t given = s->options->m;
+    return !s->layer->cross ? n : given != UNSET ? given : smaller((size_t)s->layer->source_len, n + KEYS_MORE);
+}
+
+static double work_of(const struct selftest *s, size_t n)
+{
+    return layer_multiply_adds(s->layer, (int64_t)n, (int64_t)keys_for(s, n)).total;
+}
+
+/* As many positions as the work allows; then one sequence in place of two. */
+static bool choose_sizes(struct selftest *s)
+{
+    const struct options *o = s->options;
+    const size_t limit = (size_t)s->layer->seq_len;
+    size_t batch = o->batch != UNSET ? o->batch : 2, n = o->n != UNSET ? o->n : smaller(limit, POSITIONS);
+    while (o->n == UNSET && n > FEW_POSITIONS && (double)batch * work_of(s, n) > WORK)
+        n--;
+    if (o->batch == UNSET && 2 * work_of(s, n) > WORK)
+        batch = 1;
+    s->inputs = (struct inputs){.batch = batch, .n = n, .m = keys_for(s, n)};
+    if (n > limit || s->inputs.m > (size_t)s->layer->source_len) {
+        diag_error(&s->diag, s->spec, "n = %zu, m = %zu; at most %zu and %lld fit the layer", n, s->inputs.m, limit,
+                   (long long)s->layer->source_len);
+        return false;
+    }
+    for (int t = TENSOR_MASK_BOOL; t <= TENSOR_MASK_ADD; t++) {
+        s->inputs.mask_batch[t] = batch;
+        s->inputs.mask_h[t] = (size_t)s->layer->h;
+    }
+    return true;
+}
+
+/* The power of two next to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs; less for queries of a large scale. */
+static float limit_of(const struct selftest *s, enum layer_tensor t)
+{
+    int64_t shape[4];
+    const int rank = layer_weight_shape(s->layer, t, shape);
+    if (rank == 0)
+        return 2;
+    const double large = rank == 1 ? 0.25 : sqrt(6.0 / (double)(shape[rank - 1] + shape[rank - 2]));
+    return (float)exp2(round(log2(large * inputs_query_factor(s->layer, t))));
+}
+
+static void plan_draw(struct selftest *s, enum layer_tensor t)
+{
+    const size_t columns = t == TENSOR_MASK_BOOL || t == TENSOR_MASK_ADD ? s->inputs.m : 1;
+    const size_t count = inputs_count(s->layer, &s->inputs, t);
+    uint64_t seed = s->options->seed * TENSOR_COUNT + (uint64_t)t; /* each tensor a stream of its own */
+    s->draws[t] = (struct draw){
+        .kind = t == TENSOR_MASK_BOOL ? DRAW_MASK_BOOL : t == TENSOR_MASK_ADD ? DRAW_MASK_ADD : DRAW_NUMBERS,
+        .data = s->inputs.tensor[t],
+        .rows = columns > 0 ? count / columns : 0,
+        .columns = columns,
+        .limit = limit_of(s, t),
+        .seed = draw_bits(&seed),
+    };
+}
+
+/* The first sequence has all its keys. */
+static void draw_lengths(struct selftest *s)
+{
+    int32_t *lengths = s->inputs.tensor[TENSOR_LENGTHS];
+    uint64_t state = s->options->seed;
+    for (size_t b = 0; b < s->inputs.batch; b++)
+        lengths[b] = (int32_t)(b == 0 ? s->inputs.m : draw_bits(&state) % (s->inputs.m + 1));
+}
+
+static bool draw_inputs(struct selftest *s)
+{
+    const char *lengths = s->options->lengths;
+    if (!inputs_allocate(&s->inputs, s->layer, &s->diag))
+        return false;
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (t != TENSOR_LENGTHS && s->inputs.tensor[t] != NULL) {
+            plan_draw(s, t);
+            draw_fill(&s->draws[t]);
+        }
+    if (s->inputs.tensor[TENSOR_LENGTHS] != NULL)
+        draw_lengths(s);
+    return lengths == NULL || inputs_set_lengths(&s->inputs, s->layer, lengths, &s->diag);
+}
+
+/* ---- what is compared ---- */
+
+static size_t divisor_of(size_t a, size_t b)
+{
+    return b == 0 ? a : divisor_of(b, a % b);
+}
+
+/* Every number, or every step-th; the step has no divisor in common with the last axis, so that all columns occur. */
+static void sample(struct output *o)
+{
+    const size_t last = (size_t)o->extent[o->axes - 1];
+    o->step = o->count > SAMPLE ? (o->count + SAMPLE - 1) / SAMPLE : 1;
+    while (o->step > 1 && divisor_of(o->step, last) != 1)
+        o->step++;
+    o->samples = (o->count + o->step - 1) / o->step;
+}
+
+static struct output output_of(const struct selftest *s, enum layer_tensor t)
+{
+    const bool y = t == TENSOR_Y;
+    struct output o = {.name = layer_tensor_name(t), .count = inputs_count(s->layer, &s->inputs, t)};
+    o.axes = inputs_shape(s->layer, &s->inputs, t, o.extent);
+    o.value = y ? s->reference.y : s->reference.attn;
+    o.worst = y ? s->bounds.y_worst : s->bounds.attn_worst;
+    o.drawn = y ? s->bounds.y_drawn : s->bounds.attn_drawn;
+    o.open = y ? s->bounds.y_open : s->bounds.attn_open;
+    sample(&o);
+    return o;
+}
+
+/* The narrower gate, with what rounding the expected number to f32 takes; not so small that an f32 loses it. Negative
+ * where nothing is promised. */
+static double bound_of(const struct output *o, size_t at)
+{
+    const double bound = fmin(o->worst[at], o->drawn[at]), rounding = fabs(o->value[at] - (double)(float)o->value[at]);
+    if (!isfinite(o->value[at]) || !isfinite(o->worst[at]) || o->open[at] != 0 || bound + rounding >= NOT_PROMISED)
+        return -1;
+    return bound + rounding > 0 ? fmax(FLT_MIN, 1.001 * (bound + rounding)) : 0; /* 1.001: three digits are printed */
+}
+
+/* ---- the text ---- */
+
+static const enum layer_tensor output_tensors[] = {TENSOR_Y, TENSOR_ATTN};
+
+#define OUTPUTS (sizeof output_tensors / sizeof *output_tensors)
+#define has(s, tensor) layer_has_tensor((s)->layer, tensor)
+
+static void print_upper(struct selftest *s)
+{
+    for (const char *c = s->layer->name; *c != '\0'; c++)
+        putc(toupper((unsigned char)*c), s->out);
+}
+
+/* A literal that is this f32 again. */
+static void print_float(struct selftest *s, float value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.9g", value);
+    fprintf(s->out, "%s%sf", text, strpbrk(text, ".e") != NULL ? "" : ".0");
+}
+
+static void print_asserts(struct selftest *s)
+{
+    const struct layer *l = s->layer;
+    const struct { const char *name; int64_t value; } facts[] = {
+        {"INTERFACE_VERSION", KERNEL_INTERFACE_VERSION}, {"D_MODEL", l->d_model}, {"H", l->h}, {"H_KV", l->h_kv},
+        {"D_K", l->d_k}, {"D_V", l->d_v}, {"D_SOURCE", l->d_source}, {"D_OUT", l->d_out}, {"SEQ_LEN", l->seq_len},
+        {"SOURCE_LEN", l->source_len}, {"FOLDS_SCORES", s->folds.scores}, {"FOLDS_VALUES", s->folds.values},
+    };
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        fputs(i == 0 ? "_Static_assert(" : " &&\n               ", s->out);
+        print_upper(s);
+        fprintf(s->out, "_%s == %lld", facts[i].name, (long long)facts[i].value);
+    }
+    fprintf(s->out, ",\n               \"this test was written for another %s.h; write it anew\");\n", l->name);
+}
+
+/* draw.h without its guard and includes. */
+static void print_draw(struct selftest *s)
+{
+    static const char from[] = "/* splitmix64 */", to[] = "\n#endif";
+    const struct embedded_file *file = embedded_find(runtime_files, runtime_files_count, "draw.h");
+    const char *begin = strstr((const char *)file->data, from), *end = begin;
+    for (const char *at = begin; (at = strstr(at, to)) != NULL; at++)
+        end = at;
+    fwrite(begin, 1, (size_t)(end - begin), s->out);
+}
+
+/* "{37, 20}" */
+static void print_lengths(struct selftest *s, const char *name, bool past)
+{
+    const int32_t *lengths = s->inputs.tensor[TENSOR_LENGTHS];
+    const size_t batch = s->inputs.batch;
+    fprintf(s->out, "static const int32_t %s[%zu] = {", name, batch > 0 ? batch : 1);
+    for (size_t b = 0; b < (batch > 0 ? batch : 1); b++)
+        fprintf(s->out, "%s%lld", b == 0 ? "" : b % 16 == 0 ? ",\n    " : ", ",
+                batch == 0 ? 0 : past ? (long long)s->inputs.m + 1 : (long long)lengths[b]);
+    fputs("};\n", s->out);
+}
+
+static void print_tensors(struct selftest *s)
+{
+    for (int t = 0; t < TENSOR_COUNT; t++) {
+        const char *name = layer_tensor_name(t);
+        const size_t count = inputs_count(s->layer, &s->inputs, t);
+        if (!has(s, t) || t == TENSOR_LENGTHS)
+            continue;
+        if (t == TENSOR_Y || t == TENSOR_ATTN)
+            fprintf(s->out, "static float %s[%zu + 2 * GUARD], %s_again[%zu + 2 * GUARD];\n", name, count, name, count);
+        else
+            fprintf(s->out, "static %s %s[%zu];\n", t == TENSOR_MASK_BOOL ? "unsigned char" : "float", name,
+                    count > 0 ? count : 1);
+    }
+    if (has(s, TENSOR_LENGTHS)) {
+        print_lengths(s, "lengths", false);
+        print_lengths(s, "lengths_past", true);
+    }
+}
+
+static void print_draws(struct selftest *s)
+{
+    static const char *const kinds[] = {"DRAW_NUMBERS", "DRAW_MASK_BOOL", "DRAW_MASK_ADD"};
+    for (int t = 0; t < TENSOR_COUNT; t++) {
+        const struct draw *draw = &s->draws[t];
+        if (draw->data == NULL)
+            continue;
+        fprintf(s->out, "    {%s, %s, %zu, %zu, ", kinds[draw->kind], layer_tensor_name(t), draw->rows, draw->columns);
+        print_float(s, draw->limit);
+        fprintf(s->out, ", UINT64_C(0x%016llx)},\n", (unsigned long long)draw->seed);
+    }
+}
+
+static void print_weights(struct selftest *s)
+{
+    const char *separator = "";
+    for (int t = TENSOR_W_Q; t <= TENSOR_B_O; t++)
+        if (has(s, t)) {
+            fprintf(s->out, "%s.%s = %s", separator, layer_tensor_name(t), layer_tensor_name(t));
+            separator = ", ";
+        }
+}
+
+static void print_args(struct selftest *s)
+{
+    const struct inputs *in = &s->inputs;
+    fputs("\n    .x = x,", s->out);
+    if (has(s, TENSOR_SOURCE))
+        fputs(" .source = source,", s->out);
+    if (has(s, TENSOR_LENGTHS))
+        fputs(" .lengths = lengths,", s->out);
+    for (int t = TENSOR_MASK_BOOL; t <= TENSOR_MASK_ADD; t++)
+        if (has(s, t)) {
+            const char *name = layer_tensor_name(t);
+            fprintf(s->out, "\n    .%s = %s, .%s_batch = %zu, .%s_h = %zu,", name, name, name, in->mask_batch[t], name,
+                    in->mask_h[t]);
+        }
+    fputs("\n    .y = y + GUARD,", s->out);
+    if (has(s, TENSOR_ATTN))
+        fputs(" .attn = attn + GUARD,", s->out);
+    fprintf(s->out, " .batch = %zu, .n = %zu", in->batch, in->n);
+    if (s->layer->cross)
+        fprintf(s->out, ", .m = %zu", in->m);
+    fputs("\n", s->out);
+}
+
+static void print_expected(struct selftest *s)
+{
+    for (size_t i = 0; i < OUTPUTS; i++) {
+        if (!has(s, output_tensors[i]))
+            continue;
+        const struct output o = output_of(s, output_tensors[i]);
+        fprintf(s->out, "static const struct expected %s_expected[%zu] = {", o.name, o.samples > 0 ? o.samples : 1);
+        for (size_t k = 0; k < o.samples; k++) {
+            fputs(k % 4 == 0 ? "\n    {" : " {", s->out);
+            print_float(s, isfinite(o.value[k * o.step]) ? (float)o.value[k * o.step] : 0);
+            const double bound = bound_of(&o, k * o.step);
+            fprintf(s->out, bound > 0 ? ", %.3ef}," : ", %.0f}," , bound);
+        }
+        fputs(o.samples > 0 ? "\n};\n\n" : "{0, 0}};\n\n", s->out);
+    }
+}
+
+static void print_outputs(struct selftest *s)
+{
+    for (size_t i = 0; i < OUTPUTS; i++) {
+        if (!has(s, output_tensors[i]))
+            continue;
+        const struct output o = output_of(s, output_tensors[i]);
+        fprintf(s->out, "    {\"%s\", %s, %s_again, %zu, %zu, {", o.name, o.name, o.name, o.count, o.step);
+        for (int axis = 0; axis < o.axes; axis++)
+            fprintf(s->out, "%s%lld", axis > 0 ? ", " : "", (long long)o.extent[axis]);
+        fprintf(s->out, "}, %d, %s_expected},\n", o.axes, o.name);
+    }
+}
+
+static void print_again(struct selftest *s)
+{
+    if (has(s, TENSOR_ATTN))
+        fputs("    again.attn = outputs[1].again + GUARD;\n", s->out);
+}
+
+/* The wrong calls that only some layers have. */
+static void print_bad(struct selftest *s)
+{
+    if (!has(s, TENSOR_LENGTHS))
+        return;
+    fprintf(s->out, "    %s_args past = args;\n    past.lengths = lengths_past;\n", s->layer->name);
+}
+
+static void print_errors(struct selftest *s)
+{
+    if (!has(s, TENSOR_LENGTHS))
+        return;
+    fprintf(s->out, "          returns(\"the code for a length past the keys\", %s_forward(packed, &past, scratch),\n"
+            "                  args.batch > 0 ? ", s->layer->name);
+    print_upper(s);
+    fputs("_ERROR_LENGTH : ", s->out);
+    print_upper(s);
+    fputs("_OK) &&\n", s->out);
+}
+
+/* The lines "@@word" of the program's text, and "@@word" within a line. */
+static const struct filler {
+    const char *word;
+    void (*print)(struct selftest *s);
+} fillers[] = {
+    {"asserts", print_asserts}, {"draw", print_draw},       {"tensors", print_tensors}, {"draws", print_draws},
+    {"weights", print_weights}, {"args", print_args},       {"expected", print_expected}, {"outputs", print_outputs},
+    {"again", print_again},     {"bad", print_bad},         {"errors", print_errors},
+};
+
+/* ---- the first comment ---- */
+
+static void print_sizes(struct selftest *s)
+{
+    fprintf(s->out, "batch %zu, %zu queries", s->inputs.batch, s->inputs.n);
+    if (s->layer->cross)
+        fprintf(s->out, " on %zu keys", s->inputs.m);
+}
+
+static void print_sampling(struct selftest *s)
+{
+    for (size_t i = 0; i < OUTPUTS; i++) {
+        if (!has(s, output_tensors[i]))
+            continue;
+        const struct output o = output_of(s, output_tensors[i]);
+        fprintf(s->out, "\n *   %-4s %zu numbers, ", o.name, o.count);
+        if (o.step == 1)
+            fputs("all compared", s->out);
+        else
+            fprintf(s->out, "every %zuth compared: %zu", o.step, o.samples);
+    }
+}
+
+static void print_memory(struct selftest *s)
+{
+    double bytes = 0;
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        bytes += (double)(inputs_count(s->layer, &s->inputs, t) * inputs_element_size(t)) *
+                 (t == TENSOR_Y || t == TENSOR_ATTN ? 2 : 1);
+    fprintf(s->out, "%.3g", bytes);
+}
+
+/* Text of others inside a comment, which it must not end. */
+static void print_in_comment(struct selftest *s, const char *text)
+{
+    for (; *text != '\0'; text++)
+        fprintf(s->out, strncmp(text, "*/", 2) == 0 || strncmp(text, "/*", 2) == 0 ? "%c " : "%c",
+                *text == '\n' ? ' ' : *text);
+}
+
+/* The options that this file depends on; a path would make it depend on where it was written. */
+static void print_command(struct selftest *s)
+{
+    const struct options *o = s->options;
+    const char *slash = strrchr(s->spec, '/');
+    fprintf(s->out, "attnrun selftest --seed %llu --batch %zu --n %zu", (unsigned long long)o->seed, s->inputs.batch,
+            s->inputs.n);
+    if (s->layer->cross)
+        fprintf(s->out, " --m %zu", s->inputs.m);
+    if (o->lengths != NULL)
+        fprintf(s->out, " --lengths %s", o->lengths);
+    for (size_t i = 0; i < o->compile.set_count; i++) {
+        fputs(" --set '", s->out);
+        print_in_comment(s, o->compile.set[i]);
+        putc('\'', s->out);
+    }
+    putc(' ', s->out);
+    print_in_comment(s, slash != NULL ? slash + 1 : s->spec);
+}
+
+static void print_letter(struct selftest *s, char letter)
+{
+    switch (letter) {
+    case 'n':
+        fputs(s->layer->name, s->out);
+        break;
+    case 'N':
+        print_upper(s);
+        break;
+    case 'V':
+        fputs(ATTNGEN_VERSION, s->out);
+        break;
+    case 'C':
+        print_command(s);
+        break;
+    case 'S':
+        print_sizes(s);
+        break;
+    case 'E':
+        print_sampling(s);
+        break;
+    case 'M':
+        print_memory(s);
+        break;
+    }
+}
+
+/* Prints what the word at `at` stands for, nothing for a comment "-- …"; returns what is behind it. */
+static const char *fill_in(struct selftest *s, const char *at)
+{
+    if (*at == '-')
+        return strchr(at, '\n') + 1;
+    const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz");
+    for (size_t i = 0; i < sizeof fillers / sizeof *fillers; i++)
+        if (strlen(fillers[i].word) == length && memcmp(fillers[i].word, at, length) == 0)
+            fillers[i].print(s);
+    at += length;
+    return *at == '\n' ? at + 1 : at; /* a filler ends its own lines */
+}
+
+static void print_program(struct selftest *s)
+{
+    const char *at = (const char *)embedded_find(runtime_files, runtime_files_count, "selftest.in")->data;
+    while (*at != '\0') {
+        if (at[0] == '@' && at[1] == '@') {
+            at = fill_in(s, at + 2);
+        } else if (at[0] == '@') {
+            print_letter(s, at[1]);
+            at += 2;
+        } else {
+            putc(*at++, s->out);
+        }
+    }
+}
+
+/* ---- the command ---- */
+
+static void write_program(struct selftest *s)
+{
+    struct piece text = {NULL, 0};
+    char *bytes = NULL, *path = NULL;
+    s->out = open_memstream(&bytes, &text.bytes);
+    if (s->out != NULL) {
+        print_program(s);
+        if (fclose(s->out) != 0) {
+            free(bytes);
+            bytes = NULL;
+        }
+    }
+    if (s->options->out == NULL && asprintf(&path, "%s_test.c", s->layer->name) < 0)
+        path = NULL;
+    text.data = bytes;
+    if (bytes == NULL || (path == NULL && s->options->out == NULL))
+        diag_environment(&s->diag, NULL, "out of memory");
+    else
+        file_replace(path != NULL ? path : s->options->out, &text, 1, &s->diag);
+    free(bytes);
+    free(path);
+}
+
+int command_selftest(const struct options *options)
+{
+    struct selftest s = {.options = options, .spec = options->specs[0]};
+    const struct compile_options *compile = &options->compile;
+    s.layer = layer_read(s.spec, compile->set, compile->set_count, &s.diag);
+    if (s.layer != NULL && choose_sizes(&s) && draw_inputs(&s) &&
+        compile_folds(&s.folds, s.spec, s.layer->name, compile, &s.diag) &&
+        bounds_compute(&s.reference, &s.bounds, s.layer, &s.inputs, s.folds, false, &s.diag))
+        write_program(&s);
+    const int code = diag_report(&s.diag, stderr);
+    diag_free(&s.diag);
+    inputs_free(&s.inputs);
+    reference_free(&s.reference);
+    bounds_free(&s.bounds);
+    layer_free(s.layer);
+    return code;
+}

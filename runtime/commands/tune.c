@@ -1,0 +1,906 @@
+/* SPDX-License-Identifier: MIT */
+/* attnrun tune: which plan is the fastest here, for one layer.
+ *
+ *     candidates (candidates.c) → each: compiled, checked against the reference, timed against the default
+ *     → the best of them, in rounds → what single keys gained, joined → the winner anew against the default → a file
+ *
+ * A ratio is the default's time over a candidate's in the same round, so that a clock that moves moves both. Samples of
+ * a disturbed machine are taken again or do not count (quiet.h). What was the best of many is partly so by luck; the
+ * figures that are reported and decide are those of the last, fresh run only. Its time is kept back from the budget
+ * from the start (budget.h), and a compilation that would take it is stopped. Left out on purpose: more than one core,
+ * and which candidates there are.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "../../gen/isa.h"
+#include "../../gen/planfile.h"
+#include "kernels/apart.h"
+#include "timing/budget.h"
+#include "kernels/cache.h"
+#include "candidates.h"
+#include "commands.h"
+#include "system/process.h"
+#include "reports/record.h"
+#include "timing/timing.h"
+
+#define CHECKED_BATCH 2     /* sequences, at most */
+#define SEATS 5             /* candidates that stay in memory; the slowest makes room */
+#define FIRST_ROUNDS 3      /* of each, when it arrives; more while they take less than FIRST_US */
+#define FIRST_US 3e4
+#define FIRST_TRIES 24      /* rounds, at most, for FIRST_ROUNDS that are not disturbed */
+#define RETAKES 3           /* of the disturbed samples of a round */
+#define RATIOS_MOST 1024
+/* Of the budget without what is kept back for the fresh run, from its start: */
+#define SEARCH_SHARE 0.7    /* no candidate arrives behind */
+#define ROUNDS_SHARE 0.8    /* rounds among the best end here */
+#define JOIN_SHARE 0.95     /* no key is joined behind */
+#define HURRIED 0.6         /* of the time without hurry(), a guess before the first candidate */
+#define COMPILE_MARGIN 1.5  /* of the winner's compilation to the default's */
+#define JOIN_LEAST 1.003    /* what another key must add */
+/* The fresh run: medians of SITTINGS sittings, each with memory of its own. Between the 2nd smallest and the 2nd
+ * largest of 9 lies the true median with probability 1 - 2 (1 + 9) / 2^9 = 96 %. */
+#define SITTINGS 9
+#define SITTING_LOW 1
+#define SITTINGS_MOST (2 * SITTINGS) /* disturbed ones do not count */
+#define PAIRS_LEAST 3
+#define PAIRS_MOST 400
+
+/* A kernel in memory. */
+struct seat {
+    struct plan_request request;
+    struct kernel kernel;
+    struct timed timed;
+    double us[2][RATIOS_MOST]; /* of the default and of this one, round by round */
+    size_t rounds;
+    double ratio;              /* of those rounds that are not disturbed */
+};
+
+/* The fresh run. */
+struct gain {
+    double default_us, tuned_us, ratio, low, high;
+    bool disturbed; /* although sittings were repeated */
+};
+
+struct tune {
+    const struct options *options;
+    const char *spec;
+    struct layer *layer;
+    struct inputs_draw draw; /* what is timed */
+    struct subject subject; /* what candidates are checked with, for kernels that fold so: */
+    struct folds folds;
+    size_t wrong;           /* kernels that are */
+    size_t row;             /* in isa_table */
+    struct budget budget;   /* of this instruction set */
+    double least_us;        /* of the default, so far */
+    double sittings_us;     /* that the fresh run takes at least */
+    double after_us;        /* the longest that a compiled candidate took until its first figure */
+    bool over;              /* a compilation was stopped, as its time was over */
+    struct plan_file blank; /* asks for nothing; names CPU and compiler */
+    struct candidates candidates;
+    struct seat standard, seats[SEATS];
+    size_t seated;
+    size_t measured, dropped; /* dropped: of those measured, whose figures are a disturbed machine's */
+    struct plan_request gained[SEATS * 20]; /* single keys that were faster than the default, and by how much */
+    double gained_ratio[SEATS * 20];
+    size_t gains;
+    struct diag *diag;
+};
+
+#define GAINS (sizeof ((struct tune *)0)->gained_ratio / sizeof(double))
+
+static const struct isa *isa_of(const struct tune *t)
+{
+    return &isa_table[t->row];
+}
+
+/* Without a limit there is no time that could be filled. */
+static bool time_is_up(const struct tune *t, double share)
+{
+    const double until = budget_until(&t->budget, share);
+    return isinf(until) || now_us() > until;
+}
+
+/* Progress and tables; JSON stands alone. */
+static FILE *log_of(const struct tune *t)
+{
+    return t->options->json ? stderr : stdout;
+}
+
+static void print_request(const struct plan_request *request, FILE *out)
+{
+    if (plan_request_keys(request) > 0)
+        plan_request_print(request, out);
+    else
+        fputs("the default", out);
+}
+
+/* ---- the file -------------------------------------------------------------------------------------------------- */
+
+static char *file_text(const struct tune *t, const struct plan_file *file)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL)
+        return NULL;
+    fprintf(out, "# Written by attnrun tune for the layer %s: batch %zu, n %zu, m %zu on one core.\n"
+                 "# attngen --plan reads it; what a section does not name is decided as without it.\n",
+            t->layer->name, t->draw.batch, t->draw.n, t->draw.m);
+    plan_file_print(file, t->layer, out);
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static bool write_file(const struct tune *t, const struct plan_file *file, const char *path)
+{
+    char *text = file_text(t, file);
+    bool good = text != NULL;
+    if (!good)
+        diag_environment(t->diag, path, "out of memory");
+    good = good && file_replace(path, &(struct piece){text, strlen(text)}, 1, t->diag);
+    free(text);
+    return good;
+}
+
+static void set_request(struct plan_file *file, size_t row, const struct plan_request *request)
+{
+    file->isa[row].request = *request;
+    file->isa[row].request.value[PLAN_FOLD] = PLAN_AUTO; /* that holds for all sets */
+    file->common.value[PLAN_FOLD] = request->value[PLAN_FOLD];
+    file->isa[row].line = 1;
+}
+
+/* ---- a candidate's way into memory ----------------------------------------------------------------------------- */
+
+static void seat_free(struct seat *seat)
+{
+    timed_free(&seat->timed);
+    kernel_unload(&seat->kernel);
+    *seat = (struct seat){0};
+}
+
+/* --set words for the request, after those of the command line. */
+static bool request_words(struct words *words, const struct options *options, const struct plan_request *request)
+{
+    char value[24], text[64];
+    for (size_t i = 0; i < options->compile.set_count; i++)
+        words_add(words, options->compile.set[i]);
+    for (int key = 0; key < PLAN_KEYS; key++)
+        if (request->value[key] != PLAN_AUTO) {
+            snprintf(text, sizeof text, "%s=%s", plan_key_name((enum plan_key)key),
+                     plan_value_text((enum plan_key)key, request->value[key], value));
+            words_add(words, text);
+        }
+    return !words->failed;
+}
+
+/* Reference and bounds hold for every kernel that folds alike. */
+static bool compute(struct tune *t, const struct kernel *kernel)
+{
+    const struct folds folds = kernel_folds(kernel);
+    const struct inputs_draw draw = {.seed = t->draw.seed, .init = t->draw.init, .n = t->draw.n, .m = t->draw.m,
+                                     .batch = t->draw.batch < CHECKED_BATCH ? t->draw.batch : CHECKED_BATCH};
+    const bool made = t->subject.layer != NULL && folds.scores == t->folds.scores && folds.values == t->folds.values;
+    if (!made) {
+        subject_free(&t->subject);
+        t->folds = folds;
+        if (!subject_make(&t->subject, t->layer, kernel, &draw, t->diag))
+            return false;
+    }
+    t->subject.kernel = kernel;
+    return true;
+}
+
+/* Says what is wrong, and the command that shows it: --set words make the same kernel as the plan file did. */
+static void report_wrong(struct tune *t, const struct findings *f, const struct plan_request *request)
+{
+    const struct comparison *const both[] = {&f->y, &f->attn};
+    struct compile_options compile = t->options->compile;
+    struct words words = {0};
+    fprintf(stderr, "FAILED  %s %s: ", t->layer->name, isa_of(t)->name);
+    print_request(request, stderr);
+    for (int i = 0; i < 2; i++)
+        if (both[i]->misses > 0) {
+            fputs("\n  ", stderr);
+            comparison_print_miss(both[i], stderr);
+        }
+    fprintf(stderr, "%s%s\n  repeat: ", f->why[0] != '\0' ? "\n  " : "", f->why);
+    compile_print_variables(stderr);
+    fprintf(stderr, "attnrun check %s --isa %s --seed %llu --n %zu", t->spec, isa_of(t)->name,
+            (unsigned long long)t->draw.seed, t->draw.n);
+    if (t->layer->cross)
+        fprintf(stderr, " --m %zu", t->draw.m);
+    request_words(&words, t->options, request);
+    compile.set = (const char *const *)words.word;
+    compile.set_count = words.count;
+    compile_print_options(&compile, stderr);
+    fputc('\n', stderr);
+    words_free(&words);
+}
+
+/* Accuracy and promises, in a process of its own, which a wrong kernel may take with it; what is right goes on to be
+ * timed in this one. False when the kernel is wrong, which is said and counted, or with the reason in `diag`. */
+static bool check_kernel(struct tune *t, const struct kernel *kernel, const struct plan_request *request)
+{
+    if (!compute(t, kernel))
+        return false;
+    const struct findings f = apart_verify(&t->subject, isa_of(t)->id, t->diag);
+    t->subject.kernel = NULL;
+    if (f.verdict == VERDICT_FAILED) {
+        t->wrong++;
+        report_wrong(t, &f, request);
+    } else if (f.verdict == VERDICT_LACKING) {
+        diag_environment(t->diag, t->spec, "this machine lacks %s", isa_of(t)->name);
+    }
+    return f.verdict == VERDICT_GOOD;
+}
+
+/* A compilation in a process of its own, which leaves the kernel in the cache. */
+struct errand {
+    const struct tune *t;
+    const struct compile_options *options;
+    double until;
+};
+
+static void stop_in_time(int signal)
+{
+    (void)signal;
+    kill(getpid(), SIGTERM); /* which waits until the compiler is stopped and its files are removed */
+}
+
+static void run_errand(void *context, FILE *answer)
+{
+    const struct errand *e = context;
+    const double left = fmax(e->until - now_us(), 1);
+    const struct itimerval timer = {.it_value = {(time_t)(left / 1e6), (suseconds_t)fmod(left, 1e6)}};
+    struct kernel kernel = {0};
+    struct diag ignored = {0}; /* the caller compiles as well, from the cache, and says what is wrong */
+    if (freopen("/dev/null", "w", stderr) == NULL)
+        return;
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGALRM, stop_in_time);
+    setitimer(ITIMER_REAL, &timer, NULL);
+    if (compile_kernel(&kernel, e->t->spec, e->t->layer->name, e->options, &ignored))
+        fputc('.', answer);
+}
+
+/* Whether a kernel that one process compiles is there for the next. */
+static bool is_kept(const struct tune *t)
+{
+    struct cache cache;
+    const bool kept = cache_open(&cache, t->options->compile.cache, t->diag) && cache.folder >= 0;
+    cache_close(&cache);
+    return kept;
+}
+
+/* compile_kernel() that has ended at that time, where a cache makes that possible. False when interrupted, or when it
+ * had to be stopped, which is noted. */
+static bool compile_in_time(struct tune *t, struct kernel *kernel, const struct compile_options *options, double until)
+{
+    struct errand errand = {t, options, until};
+    struct process_result result;
+    if (!isinf(until) && is_kept(t)) {
+        if (!process_call(&result, run_errand, &errand, NULL, t->diag))
+            return false;
+        free(result.output);
+        t->over = result.signal == SIGTERM && now_us() >= until;
+    }
+    return !t->over && compile_kernel(kernel, t->spec, t->layer->name, options, t->diag);
+}
+
+/* What attngen --plan makes of a file, or without a plan where `file` is NULL. False with the reason in `diag`, or when
+ * it could not be had by that time. */
+static bool compile_plan(struct tune *t, struct kernel *kernel, const struct plan_file *file, const char *isa,
+                         double until)
+{
+    struct compile_options options = t->options->compile;
+    char *folder = NULL, *path = NULL;
+    sigset_t before;
+    bool good = true;
+    options.isa = isa;
+    signals_hold(&before); /* so that the folder does not stay */
+    if (file != NULL) {
+        folder = folder_make(t->diag);
+        path = folder != NULL ? path_join(folder, "tuned.plan") : NULL;
+        if (folder != NULL && path == NULL)
+            diag_environment(t->diag, NULL, "out of memory");
+        good = path != NULL && write_file(t, file, path);
+        options.plan = path;
+    }
+    good = good && compile_in_time(t, kernel, &options, until);
+    if (folder != NULL)
+        folder_remove(folder);
+    free(folder);
+    free(path);
+    signals_release(&before);
+    return good;
+}
+
+/* False when the kernel is wrong, when it takes too long, or with the reason in `diag`. */
+static bool make_kernel(struct tune *t, struct kernel *kernel, const struct plan_file *file,
+                        const struct plan_request *request, double until)
+{
+    return compile_plan(t, kernel, file, isa_of(t)->name, until) && check_kernel(t, kernel, request);
+}
+
+/* Packed and warm. */
+static bool sit_down(struct tune *t, struct timed *timed, const struct kernel *kernel)
+{
+    if (!timed_make(timed, t->layer, kernel->call, &t->draw, t->diag) ||
+        !timed_pack(timed, isa_of(t)->id, t->diag)) {
+        if (t->diag->errors == 0)
+            diag_environment(t->diag, t->layer->name, "this machine lacks %s", isa_of(t)->name);
+        return false;
+    }
+    timed_drop_weights(timed);
+    timed_calibrate(timed);
+    return true;
+}
+
+/* Small code, which compiles in a third of the time, for an instruction set that is not the one to be measured: the
+ * scalar one is in every pair. */
+static void hurry(struct plan_file *file, size_t row)
+{
+    file->isa[row].line = 1;
+    file->isa[row].request.value[PLAN_SIZE] = PLAN_SMALL;
+}
+
+static bool seat_fill(struct tune *t, struct seat *seat, const struct plan_request *request, double until)
+{
+    struct plan_file file = t->blank;
+    *seat = (struct seat){.request = *request};
+    set_request(&file, t->row, request);
+    if (t->row > 0)
+        hurry(&file, 0);
+    if (make_kernel(t, &seat->kernel, &file, request, until) && sit_down(t, &seat->timed, &seat->kernel))
+        return true;
+    seat_free(seat);
+    return false;
+}
+
+static void say_too_short(struct tune *t)
+{
+    if (t->over)
+        diag_error(t->diag, "--budget", "%g s are not enough to compile the default; give more, or 0 for one other "
+                   "plan however long it takes", t->options->budget);
+}
+
+/* The default as it is without a plan, which the fresh run takes too; what it takes says what has to be kept back. */
+static bool seat_standard(struct tune *t)
+{
+    struct seat *seat = &t->standard;
+    const double start = now_us();
+    *seat = (struct seat){.request = plan_request_none()};
+    if (!compile_plan(t, &seat->kernel, NULL, isa_of(t)->name, t->budget.end)) {
+        say_too_short(t);
+        return false;
+    }
+    const double made = now_us(), making = fmax(made - start, seat->kernel.compile_us); /* maybe from the cache */
+    if (!check_kernel(t, &seat->kernel, &seat->request))
+        return false;
+    const double checked = now_us();
+    if (!sit_down(t, &seat->timed, &seat->kernel))
+        return false;
+    const double sitting = now_us() - checked;
+    const struct sample sample = timed_sample_warm(&seat->timed);
+    const double pair = 2 * (sample.wall_us + sample.us);
+    t->least_us = sample.us;
+    t->after_us = checked - made + sitting + FIRST_ROUNDS * pair;
+    t->sittings_us = SITTINGS * (2 * sitting + PAIRS_LEAST * pair + SETTLE_US);
+    t->budget.reserve = COMPILE_MARGIN * making + checked - made + t->sittings_us;
+    t->budget.longest = (t->row > 0 ? HURRIED : 1) * making + t->after_us;
+    return true;
+}
+
+/* ---- timing ---------------------------------------------------------------------------------------------------- */
+
+static struct sample take_warm(void *context)
+{
+    return timed_sample_warm(context);
+}
+
+static double median_of(const double *values, size_t count)
+{
+    double sorted[PAIRS_MOST];
+    if (count == 0)
+        return 0;
+    memcpy(sorted, values, count * sizeof *sorted);
+    sort_ascending(sorted, count);
+    return quantile(sorted, count, 0.5);
+}
+
+/* How many rounds of a seat count; its ratio is that of those. */
+static size_t look_at(const struct tune *t, struct seat *seat)
+{
+    const struct quiet_ratio ratio = ratio_quietly(seat->us[0], seat->us[1], seat->rounds, t->least_us);
+    seat->ratio = ratio.median;
+    return ratio.kept;
+}
+
+/* One round: the default, then the seats from `first` on; disturbed samples count for nothing. */
+static void time_round(struct tune *t, size_t first)
+{
+    size_t again = RETAKES;
+    const struct sample standard = sample_quietly(take_warm, &t->standard.timed, &again);
+    if (sample_is_disturbed(&standard))
+        return;
+    t->least_us = fmin(t->least_us, standard.us);
+    for (size_t i = first; i < t->seated; i++) {
+        struct seat *seat = &t->seats[i];
+        const struct sample own = sample_quietly(take_warm, &seat->timed, &again);
+        if (sample_is_disturbed(&own) || seat->rounds == RATIOS_MOST)
+            continue;
+        seat->us[0][seat->rounds] = standard.us;
+        seat->us[1][seat->rounds++] = own.us;
+    }
+}
+
+/* Whether each seat from `first` on has a figure that is worth something. */
+static bool are_seen(struct tune *t, size_t first)
+{
+    for (size_t i = first; i < t->seated; i++)
+        if (look_at(t, &t->seats[i]) < FIRST_ROUNDS)
+            return false;
+    return true;
+}
+
+/* Rounds from seat `first` on until the first figures are there. False when the machine is too disturbed. */
+static bool time_first_rounds(struct tune *t, size_t first)
+{
+    const double start = now_us();
+    for (size_t r = 0; r < FIRST_ROUNDS || (r < RATIOS_MOST / 8 && now_us() - start < FIRST_US); r++)
+        time_round(t, first);
+    for (size_t r = FIRST_ROUNDS; r < FIRST_TRIES && !are_seen(t, first); r++)
+        time_round(t, first);
+    return are_seen(t, first);
+}
+
+/* ---- searching ------------------------------------------------------------------------------------------------- */
+
+static int fastest_first(const void *a, const void *b)
+{
+    const double l = ((const struct seat *)a)->ratio, r = ((const struct seat *)b)->ratio;
+    return (l < r) - (l > r);
+}
+
+/* A seat without a figure goes last. */
+static void sort_seats(struct tune *t)
+{
+    for (size_t i = 0; i < t->seated; i++)
+        if (look_at(t, &t->seats[i]) == 0)
+            t->seats[i].ratio = 0;
+    qsort(t->seats, t->seated, sizeof *t->seats, fastest_first);
+}
+
+static void note_gain(struct tune *t, const struct seat *seat)
+{
+    if (plan_request_keys(&seat->request) != 1 || seat->ratio < JOIN_LEAST || t->gains == GAINS)
+        return;
+    size_t at = t->gains++; /* the largest first */
+    for (; at > 0 && t->gained_ratio[at - 1] < seat->ratio; at--) {
+        t->gained[at] = t->gained[at - 1];
+        t->gained_ratio[at] = t->gained_ratio[at - 1];
+    }
+    t->gained[at] = seat->request;
+    t->gained_ratio[at] = seat->ratio;
+}
+
+/* A candidate's line in the log; `what` is its ratio or why there is none. */
+static void log_candidate(const struct tune *t, const struct seat *seat, bool seen, const char *behind)
+{
+    if (seen)
+        fprintf(log_of(t), "  %6.3f  ", seat->ratio);
+    else
+        fputs("       -  ", log_of(t));
+    print_request(&seat->request, log_of(t));
+    fprintf(log_of(t), "%s\n", seen ? behind : ", dropped: the machine was disturbed");
+    fflush(log_of(t));
+}
+
+/* A compiled one until its first figure; false when that is a disturbed machine's. */
+static bool see(struct tune *t, size_t first, double start)
+{
+    t->seated++;
+    t->measured++;
+    const bool seen = time_first_rounds(t, first);
+    t->dropped += !seen;
+    t->after_us = fmax(t->after_us, now_us() - start);
+    return seen;
+}
+
+/* When a compilation must have ended for its candidate to end then. */
+static double compile_until(const struct tune *t, double until)
+{
+    return until - t->after_us;
+}
+
+/* A candidate arrives: the free seat, or the slowest one's once it is known to be slower. A wrong one does not keep the
+ * others from being checked, but nothing comes of the run any more. */
+static bool arrive(void *context, size_t number, double until)
+{
+    struct tune *t = context;
+    struct seat *seat = &t->seats[t->seated];
+    if (!seat_fill(t, seat, &t->candidates.item[number].request, compile_until(t, until)))
+        return t->diag->errors == 0 && !t->over;
+    const bool seen = see(t, t->seated, now_us());
+    log_candidate(t, seat, seen, "");
+    if (!seen) {
+        seat_free(&t->seats[--t->seated]);
+        return true;
+    }
+    note_gain(t, seat);
+    sort_seats(t);
+    if (t->seated == SEATS)
+        seat_free(&t->seats[--t->seated]);
+    return true;
+}
+
+/* All candidates behind the default, or those that the time allows; the first if the budget allows it at all. */
+static void search(struct tune *t)
+{
+    budget_spend(&t->budget, SEARCH_SHARE, 1, t->candidates.count, 1, arrive, t);
+}
+
+/* Rounds among the best; every time that the rounds have doubled, the slower half leaves. */
+static void halve(struct tune *t)
+{
+    size_t rounds = 0, next = t->seated > 0 ? t->seats[0].rounds : 0;
+    while (t->seated > 1 && rounds < RATIOS_MOST / 2 && !time_is_up(t, ROUNDS_SHARE)) {
+        time_round(t, 0);
+        if (++rounds < next)
+            continue;
+        next *= 2;
+        sort_seats(t);
+        for (size_t keep = (t->seated + 1) / 2; t->seated > keep;)
+            seat_free(&t->seats[--t->seated]);
+    }
+    sort_seats(t);
+    while (t->seated > 1)
+        seat_free(&t->seats[--t->seated]);
+}
+
+/* A single key that gained is joined to the best, and stays if that makes it faster. */
+static bool join_key(void *context, size_t number, double until)
+{
+    struct tune *t = context;
+    struct plan_request both = t->seats[0].request;
+    plan_request_add(&both, &t->gained[number]);
+    if (!candidates_add(&t->candidates, t->layer, t->row, (int64_t)t->draw.batch, &both))
+        return true; /* measured already */
+    if (!seat_fill(t, &t->seats[1], &t->candidates.item[t->candidates.count - 1].request, compile_until(t, until)))
+        return false;
+    t->seats[0].rounds = 0;
+    const bool seen = see(t, 0, now_us());
+    const bool better = seen && t->seats[1].ratio >= JOIN_LEAST * t->seats[0].ratio;
+    log_candidate(t, &t->seats[1], seen, better ? ", joined" : "");
+    seat_free(&t->seats[better ? 0 : 1]);
+    if (better) {
+        t->seats[0] = t->seats[1];
+        t->seats[1] = (struct seat){0};
+    }
+    t->seated = 1;
+    return true;
+}
+
+/* One key after the other; without a limit there is no time for it. */
+static void join(struct tune *t)
+{
+    if (t->seated == 1)
+        budget_spend(&t->budget, JOIN_SHARE, 0, t->gains, 0, join_key, t);
+}
+
+/* ---- the fresh run --------------------------------------------------------------------------------------------- */
+
+/* What a sitting has found. */
+struct sitting {
+    double us[2], ratio;
+    bool quiet; /* at least half of its pairs count */
+};
+
+/* One sitting: both with new memory, in turns, who is first by turns, until that time or so. Without enough quiet pairs
+ * the figures are of all. */
+static bool sit(struct tune *t, const struct kernel *const kernel[2], double until, struct sitting *sitting)
+{
+    struct timed timed[2] = {{0}};
+    double us[2][PAIRS_MOST];
+    size_t pairs = 0, disturbed = 0, again = PAIRS_MOST;
+    bool good = sit_down(t, &timed[0], kernel[0]) && sit_down(t, &timed[1], kernel[1]);
+    if (good)
+        settle_clock(isa_of(t)->name);
+    for (; good && pairs < PAIRS_MOST && (pairs < PAIRS_LEAST || now_us() < until); pairs++) {
+        const int first = (int)(pairs % 2);
+        struct sample both[2];
+        both[first] = sample_quietly(take_warm, &timed[first], &again);
+        both[!first] = sample_quietly(take_warm, &timed[!first], &again);
+        disturbed += sample_is_disturbed(&both[0]) || sample_is_disturbed(&both[1]);
+        us[0][pairs] = both[0].us;
+        us[1][pairs] = both[1].us;
+    }
+    if (good) {
+        const struct quiet_ratio ratio = ratio_quietly(us[0], us[1], pairs, INFINITY);
+        *sitting = (struct sitting){.us = {median_of(us[0], pairs), median_of(us[1], pairs)},
+                                    .quiet = 2 * ratio.kept >= pairs && 2 * disturbed <= pairs};
+        sitting->ratio = ratio.kept > 0 ? ratio.median : sitting->us[0] / sitting->us[1];
+    }
+    timed_free(&timed[0]);
+    timed_free(&timed[1]);
+    return good;
+}
+
+/* As many sittings as it takes, disturbed ones once more at most and while there is time: the quiet ones first. */
+static bool sit_all(struct tune *t, const struct kernel *const kernels[2], struct sitting *sittings, size_t *quiet,
+                    size_t *count)
+{
+    const double end = t->budget.end;
+    *quiet = *count = 0;
+    for (double longest = 0; *quiet < SITTINGS && *count < SITTINGS_MOST; ++*count) {
+        const double now = now_us();
+        if (*count >= SITTINGS && now + longest > end)
+            break;
+        struct sitting sitting, *at = &sittings[*count];
+        if (!sit(t, kernels, isinf(end) ? now : now + (end - now) / (double)(SITTINGS - *quiet), &sitting))
+            return false;
+        longest = fmax(longest, now_us() - now);
+        *at = sittings[*quiet];
+        sittings[sitting.quiet ? (*quiet)++ : *count] = sitting;
+    }
+    return true;
+}
+
+static bool judge(struct tune *t, const struct kernel *standard, const struct kernel *tuned, struct gain *v)
+{
+    const struct kernel *const kernels[2] = {standard, tuned};
+    struct sitting sittings[SITTINGS_MOST];
+    double us[2][SITTINGS_MOST], ratio[SITTINGS_MOST];
+    size_t quiet, count;
+    if (!sit_all(t, kernels, sittings, &quiet, &count))
+        return false;
+    v->disturbed = quiet < SITTINGS;
+    count = v->disturbed ? count : SITTINGS;
+    for (size_t s = 0; s < count; s++) {
+        us[0][s] = sittings[s].us[0];
+        us[1][s] = sittings[s].us[1];
+        ratio[s] = sittings[s].ratio;
+    }
+    v->default_us = median_of(us[0], count);
+    v->tuned_us = median_of(us[1], count);
+    sort_ascending(ratio, count);
+    v->ratio = quantile(ratio, count, 0.5);
+    v->low = ratio[SITTING_LOW];
+    v->high = ratio[count - 1 - SITTING_LOW];
+    return true;
+}
+
+/* ---- one instruction set --------------------------------------------------------------------------------------- */
+
+#define WORTH 1.005 /* the least gain that is worth a plan to keep; less is within what another build changes */
+
+static bool is_worth(const struct gain *v)
+{
+    return !v->disturbed && v->low > 1 && v->ratio >= WORTH;
+}
+
+static void print_json(const struct tune *t, const struct gain *v, const struct plan_request *request)
+{
+    printf("{\"name\":\"%s\",\"isa\":\"%s\",\"default_us\":%.5g,\"tuned_us\":%.5g,\"ratio\":%.4f,\"ratio_low\":%.4f,"
+           "\"ratio_high\":%.4f,\"gained\":%s,\"modelled\":%zu,\"measured\":%zu,"
+           "\"dropped\":%zu,\"" FIELD_DISTURBED "\":%d,\"plan\":\"", t->layer->name,
+           isa_of(t)->name, v->default_us, v->tuned_us, v->ratio, v->low, v->high, is_worth(v) ? "true" : "false",
+           t->candidates.modelled, t->measured, t->dropped, v->disturbed);
+    print_request(request, stdout);
+    printf("\"}\n");
+}
+
+/* Why nothing was measured, and what would be enough. */
+static void print_nothing(const struct tune *t)
+{
+    const char *layer = t->layer->name, *isa = isa_of(t)->name;
+    if (t->candidates.count <= 1)
+        printf("%s %s: the spec leaves no other plan to measure, the default is kept\n", layer, isa);
+    else
+        printf("%s %s: no other plan could be measured in %g s, the default is kept; --budget %.0f is enough for "
+               "some\n", layer, isa, t->options->budget,
+               ceil(1e-6 * (now_us() - t->budget.start + t->budget.reserve + 4 * t->budget.longest)));
+}
+
+static void print_gain(const struct tune *t, const struct gain *v, const struct plan_request *request)
+{
+    const char *layer = t->layer->name, *isa = isa_of(t)->name;
+    printf("%s %s: %zu plans measured; in a fresh run: default %.5g us, tuned %.5g us, ratio %.3f (%.3f to %.3f)\n",
+           layer, isa, t->measured, v->default_us, v->tuned_us, v->ratio, v->low, v->high);
+    if (is_worth(v))
+        printf("%s %s: gained %.1f %% by ", layer, isa, 100 * (v->ratio - 1));
+    else if (v->disturbed)
+        printf("%s %s: the machine was disturbed, which is no ground for a plan: the default is kept; tune again when "
+               "it is quiet; the best was ", layer, isa);
+    else
+        printf("%s %s: no gain %s, the default is kept; the best was ", layer, isa,
+               v->low > 1 ? "of half a per cent" : "beyond the noise");
+    print_request(request, stdout);
+    putchar('\n');
+}
+
+/* What was gained, in words. */
+static void print_verdict(const struct tune *t, const struct gain *v, const struct plan_request *request)
+{
+    if (t->options->json)
+        print_json(t, v, request);
+    else if (t->measured == 0)
+        print_nothing(t);
+    else if (t->over && plan_request_keys(request) == 0)
+        printf("%s %s: %zu plans measured; the best could not be compiled anew in time, the default is kept\n",
+               t->layer->name, isa_of(t)->name, t->measured);
+    else if (plan_request_keys(request) == 0)
+        printf("%s %s: none of %zu plans was faster than the default, which is kept%s\n", t->layer->name,
+               isa_of(t)->name, t->measured, t->dropped > 0 ? "; the machine was disturbed, tune again when it is quiet" : "");
+    else
+        print_gain(t, v, request);
+    fflush(stdout);
+}
+
+/* The winner anew, as attngen makes it with the plan, beside the default as it is without one; and what that means for
+ * the file. */
+static void decide(struct tune *t, struct plan_file *file)
+{
+    const bool won = t->seated > 0 && t->seats[0].ratio > 1;
+    const struct plan_request none = plan_request_none(), winner = won ? t->seats[0].request : none;
+    struct plan_file alone = t->blank;
+    struct kernel tuned = {0};
+    struct gain v = {t->least_us, t->least_us, 1, 1, 1, false};
+    t->over = false;
+    timed_free(&t->standard.timed);
+    while (t->seated > 0)
+        seat_free(&t->seats[--t->seated]);
+    set_request(&alone, t->row, &winner);
+    const bool made = won && make_kernel(t, &tuned, &alone, &winner,
+                                         compile_until(t, t->budget.end - t->sittings_us));
+    if (made && judge(t, &t->standard.kernel, &tuned, &v)) {
+        if (is_worth(&v))
+            set_request(file, t->row, &winner);
+        print_verdict(t, &v, &winner);
+    } else if (!won || t->over) {
+        print_verdict(t, &v, &none);
+    }
+    kernel_unload(&tuned);
+}
+
+static void tune_isa(struct tune *t, size_t row, bool fold, struct plan_file *file)
+{
+    const struct plan_request none = plan_request_none();
+    t->row = row;
+    t->gains = t->seated = t->measured = t->dropped = 0;
+    set_request(file, row, &none);
+    if (candidates_make(&t->candidates, t->layer, row, (int64_t)t->draw.batch, fold, t->diag) && seat_standard(t)) {
+        fprintf(log_of(t), "%s %s: %zu plans by the model, %zu near the default's time or faster; ratios of the "
+                "default's time to theirs, at first sight:\n", t->layer->name, isa_of(t)->name, t->candidates.modelled,
+                t->candidates.count - 1);
+        search(t);
+        if (t->wrong == 0 && t->diag->errors == 0) {
+            halve(t);
+            join(t);
+        }
+        if (t->wrong == 0 && t->diag->errors == 0)
+            decide(t, file);
+    }
+    seat_free(&t->standard);
+    while (t->seated > 0)
+        seat_free(&t->seats[--t->seated]);
+    candidates_free(&t->candidates);
+}
+
+/* ---- the command ----------------------------------------------------------------------------------------------- */
+
+/* Which rows of isa_table this machine has, by packing; bits. */
+static unsigned rows_here(struct tune *t)
+{
+    const struct inputs_draw draw = {.seed = t->draw.seed, .batch = 1, .n = 1, .m = 1};
+    struct kernel kernel = {0};
+    struct inputs inputs = {0};
+    struct plan_file file = t->blank;
+    unsigned rows = 0;
+    for (size_t i = 0; i < isa_count; i++)
+        hurry(&file, i);
+    if (!inputs_draw(&inputs, t->layer, &draw, t->diag) ||
+        !compile_plan(t, &kernel, &file, t->options->isa, t->budget.end)) {
+        inputs_free(&inputs);
+        say_too_short(t);
+        return 0;
+    }
+    void *packed = large_pages(kernel.call->packed_bytes);
+    const struct kernel_weights weights = kernel_weights_of(&inputs);
+    for (size_t i = 0; packed != NULL && i < isa_count; i++)
+        if (options_want_isa(t->options, isa_table[i].name) &&
+            kernel.call->pack(packed, &weights, isa_table[i].id) != KERNEL_ISA)
+            rows |= 1u << i;
+    free(packed);
+    kernel_unload(&kernel);
+    inputs_free(&inputs);
+    if (rows == 0)
+        diag_environment(t->diag, t->spec, "this machine has none of the instruction sets asked for");
+    return rows;
+}
+
+static void tune_all(struct tune *t)
+{
+    struct plan_file file;
+    char cpu[PLAN_TEXT], compiler[PLAN_TEXT];
+    if (!compiler_text(compiler, t->diag))
+        return;
+    plan_this_cpu(cpu);
+    t->blank = plan_file_empty();
+    for (size_t i = 0; i < isa_count; i++) {
+        strcpy(t->blank.isa[i].cpu, cpu[0] != '\0' ? cpu : "unknown");
+        strcpy(t->blank.isa[i].compiler, compiler);
+    }
+    file = t->blank;
+    t->budget = budget_begin(t->options->budget, now_us);
+    unsigned rows = rows_here(t);
+    for (size_t i = isa_count; i-- > 0;) {
+        if ((rows >> i & 1u) == 0)
+            continue;
+        if (!t->options->each_isa)
+            rows = 1u << i; /* the best alone */
+        tune_isa(t, i, (rows & (rows - 1)) == 0, &file);
+        if (t->diag->errors > 0 || t->wrong > 0)
+            break;
+        t->budget = budget_begin(t->options->budget, now_us); /* of the next one */
+    }
+    if (t->wrong > 0)
+        fprintf(stderr, "%s: error: a plan makes a kernel that is wrong, see above; no plan file is written\n",
+                t->spec);
+    else if (t->diag->errors == 0 && write_file(t, &file, t->options->out))
+        fprintf(log_of(t), "written: %s\n", t->options->out);
+}
+
+static size_t given_or(size_t given, int64_t otherwise)
+{
+    return given != UNSET ? given : (size_t)otherwise;
+}
+
+static bool choose_draw(struct tune *t)
+{
+    const struct options *o = t->options;
+    const struct layer *l = t->layer;
+    t->draw = (struct inputs_draw){.seed = o->seed, .init = o->init, .full_lengths = true,
+                                   .batch = given_or(o->batch, 1), .n = given_or(o->n, l->seq_len)};
+    t->draw.m = l->cross ? given_or(o->m, l->source_len) : t->draw.n;
+    if (t->draw.n >= 1 && t->draw.m >= 1 && t->draw.batch >= 1 && t->draw.n <= (size_t)l->seq_len &&
+        t->draw.m <= (size_t)l->source_len)
+        return true;
+    diag_error(t->diag, t->spec, "batch %zu, n %zu, m %zu: what is timed needs 1 or more of each, and at most n %lld, "
+               "m %lld", t->draw.batch, t->draw.n, t->draw.m, (long long)l->seq_len, (long long)l->source_len);
+    return false;
+}
+
+int command_tune(const struct options *options)
+{
+    struct diag diag = {0};
+    struct tune *t = calloc(1, sizeof *t);
+    int code;
+    if (t == NULL) {
+        diag_environment(&diag, NULL, "out of memory");
+        return diag_report(&diag, stderr);
+    }
+    t->options = options;
+    t->spec = options->specs[0];
+    t->diag = &diag;
+    pin_to_this_core();
+    t->layer = layer_read(t->spec, options->compile.set, options->compile.set_count, &diag);
+    if (t->layer != NULL && choose_draw(t) && file_possible(options->out, &diag))
+        tune_all(t);
+    code = diag_report(&diag, stderr);
+    if (code == EXIT_GOOD && t->wrong > 0)
+        code = EXIT_CHECK_FAILED;
+    subject_free(&t->subject);
+    layer_free(t->layer);
+    diag_free(&diag);
+    free(t);
+    return code;
+}

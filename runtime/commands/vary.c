@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* See vary.h. */
+#include "vary.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inputs/inputs.h"
+
+/* ---- values ---------------------------------------------------------------------------------------------------- */
+
+/* Room is doubled; values that stand twice are found when all are there. */
+static bool add_value(struct axis *axis, const char *text, size_t length, const char *place, struct diag *diag)
+{
+    const bool full = (axis->count & (axis->count - 1)) == 0; /* 0, 1, 2, 4, … */
+    if (axis->count > POINTS_MOST) {
+        diag_error(diag, place, "more than %d values; give fewer", POINTS_MOST);
+        return false;
+    }
+    char **grown = full ? realloc(axis->value, (2 * axis->count + 1) * sizeof *grown) : axis->value;
+    char *copy = strndup(text, length);
+    if (grown != NULL)
+        axis->value = grown;
+    if (copy == NULL || grown == NULL) {
+        free(copy);
+        diag_environment(diag, place, "out of memory");
+        return false;
+    }
+    axis->value[axis->count++] = copy;
+    return true;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool all_differ(const struct axis *axis, const char *place, struct diag *diag)
+{
+    const size_t errors = diag->errors;
+    const char **sorted = malloc(axis->count * sizeof *sorted);
+    if (sorted == NULL) {
+        diag_environment(diag, place, "out of memory");
+        return false;
+    }
+    memcpy(sorted, axis->value, axis->count * sizeof *sorted);
+    qsort(sorted, axis->count, sizeof *sorted, by_text);
+    for (size_t i = 1; i < axis->count && diag->errors == errors; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            diag_error(diag, place, "the value %s stands twice; keep one", sorted[i]);
+    free(sorted);
+    return diag->errors == errors;
+}
+
+/* Reads a whole number up to `end`, where it must end. */
+static bool read_number(const char *text, const char *end, int64_t *value)
+{
+    char *stop;
+    errno = 0;
+    *value = strtoll(text, &stop, 10);
+    return text < end && *text >= '0' && *text <= '9' && stop == end && errno == 0;
+}
+
+/* first:last:step */
+static bool add_range(struct axis *axis, const char *text, size_t length, const char *place, struct diag *diag)
+{
+    const char *end = text + length, *second = memchr(text, ':', length);
+    const char *third = memchr(second + 1, ':', (size_t)(end - second - 1));
+    int64_t first, last, step;
+    if (third == NULL || !read_number(text, second, &first) || !read_number(second + 1, third, &last) ||
+        !read_number(third + 1, end, &step)) {
+        diag_error(diag, place, "'%.*s' is no range; write first:last:step in whole numbers, 256:1024:64 say",
+                   (int)length, text);
+        return false;
+    }
+    if (step == 0 || first > last) {
+        diag_error(diag, place, "'%.*s' has no end; write a step above 0 and a last value that is not below the first",
+                   (int)length, text);
+        return false;
+    }
+    if ((last - first) / step >= POINTS_MOST) {
+        diag_error(diag, place, "'%.*s' has more than %d values; take a larger step", (int)length, text, POINTS_MOST);
+        return false;
+    }
+    for (int64_t i = 0; i <= (last - first) / step; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%" PRId64, first + i * step);
+        if (!add_value(axis, number, strlen(number), place, diag))
+            return false;
+    }
+    return true;
+}
+
+static bool parse_values(struct axis *axis, const char *text, const char *place, struct diag *diag)
+{
+    for (bool more = true; more;) {
+        const size_t length = strcspn(text, ",");
+        if (length == 0) {
+            diag_error(diag, place, "a value is missing; write key=value,value,…");
+            return false;
+        }
+        if (!(memchr(text, ':', length) != NULL ? add_range : add_value)(axis, text, length, place, diag))
+            return false;
+        more = text[length] == ',';
+        text += length + more;
+    }
+    return all_differ(axis, place, diag);
+}
+
+/* ---- axes ------------------------------------------------------------------------------------------------------ */
+
+static bool parse_axis(struct axes *axes, const char *text, struct diag *diag)
+{
+    struct axis *axis = &axes->axis[axes->count];
+    const char *equals = strchr(text, '=');
+    char place[200];
+    snprintf(place, sizeof place, "--vary %s", text);
+    if (equals == NULL || equals == text) {
+        diag_error(diag, place, "no key and values; write key=value,value,… or key=first:last:step");
+        return false;
+    }
+    axis->key = strndup(text, (size_t)(equals - text));
+    if (axis->key == NULL) {
+        diag_environment(diag, place, "out of memory");
+        return false;
+    }
+    if (axes_find(axes, axis->key) != NULL)
+        diag_error(diag, place, "%s is varied twice; put all of its values into one --vary", axis->key);
+    axes->count++;
+    return parse_values(axis, equals + 1, place, diag);
+}
+
+bool axes_parse(struct axes *axes, const char *const *texts, size_t count, struct diag *diag)
+{
+    const size_t errors = diag->errors;
+    *axes = (struct axes){.axis = calloc(count > 0 ? count : 1, sizeof *axes->axis), .points = 1};
+    if (axes->axis == NULL) {
+        diag_environment(diag, NULL, "out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (parse_axis(axes, texts[i], diag) && axes->points <= POINTS_MOST)
+            axes->points *= axes->axis[axes->count - 1].count; /* both at most POINTS_MOST + 1: no overflow */
+    if (axes->points > POINTS_MOST)
+        diag_error(diag, "--vary", "that is more than %d points; give fewer values", POINTS_MOST);
+    return diag->errors == errors;
+}
+
+const char *axes_value(const struct axes *axes, size_t point, size_t axis)
+{
+    for (size_t i = axes->count - 1; i > axis; i--)
+        point /= axes->axis[i].count;
+    return axes->axis[axis].value[point % axes->axis[axis].count];
+}
+
+const struct axis *axes_find(const struct axes *axes, const char *key)
+{
+    for (size_t i = 0; i < axes->count; i++)
+        if (strcmp(axes->axis[i].key, key) == 0)
+            return &axes->axis[i];
+    return NULL;
+}
+
+void axes_free(struct axes *axes)
+{
+    for (size_t i = 0; axes->axis != NULL && i < axes->count; i++) {
+        for (size_t v = 0; v < axes->axis[i].count; v++)
+            free(axes->axis[i].value[v]);
+        free(axes->axis[i].value);
+        free(axes->axis[i].key);
+    }
+    free(axes->axis);
+    *axes = (struct axes){0};
+}
+
+/* ---- shards ---------------------------------------------------------------------------------------------------- */
+
+bool shard_parse(const char *text, size_t *shard, size_t *shards, struct diag *diag)
+{
+    const char *slash = strchr(text, '/');
+    int64_t i, n;
+    if (slash == NULL || !read_number(text, slash, &i) || !read_number(slash + 1, slash + strlen(slash), &n) || i < 1 ||
+        i > n || n > POINTS_MOST) {
+        diag_error(diag, "command line", "--shard cannot be \"%s\"; write I/N, 1/4 to 4/4 say", text);
+        return false;
+    }
+    *shard = (size_t)i;
+    *shards = (size_t)n;
+    return true;
+}
+
+size_t *shard_deal(size_t points, size_t shards)
+{
+    struct random random = {.state = 1};
+    size_t *order = malloc(points * sizeof *order), *shard = malloc(points * sizeof *shard);
+    for (size_t i = 0; order != NULL && shard != NULL && i < points; i++) { /* Fisher and Yates's shuffle */
+        const size_t at = (size_t)(random_bits(&random) % (i + 1));
+        order[i] = order[at];
+        order[at] = i;
+    }
+    for (size_t i = 0; order != NULL && shard != NULL && i < points; i++)
+        shard[order[i]] = i % shards + 1;
+    if (order == NULL) {
+        free(shard);
+        shard = NULL;
+    }
+    free(order);
+    return shard;
+}
+
+size_t shard_size(size_t points, size_t shard, size_t shards)
+{
+    return points / shards + (shard <= points % shards);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* Everything one call of a layer reads, in the contract's shapes: drawn from a seed, or taken from a file.
+ *
+ * Left out on purpose: outputs, and any layout but the contract's.
+ */
+#ifndef ATTNRUN_INPUTS_H
+#define ATTNRUN_INPUTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../gen/diag.h"
+#include "../../gen/layer.h"
+#include "tensors.h"
+
+struct inputs {
+    size_t batch, n, m;         /* self-attention: m = n */
+    void *tensor[TENSOR_COUNT]; /* by enum layer_tensor; NULL where the layer has none; y and attn stay NULL */
+    size_t mask_batch[TENSOR_COUNT], mask_h[TENSOR_COUNT]; /* extents of mask_bool and mask_add: 1 or the full one */
+    bool borrows_weights;       /* they are another's, which outlives this one */
+};
+
+enum inputs_init { INIT_XAVIER, INIT_NORMAL };
+
+struct inputs_draw {
+    uint64_t seed;
+    enum inputs_init init;
+    size_t batch, n, m;
+    bool full_lengths; /* lengths[b] = m, masks hide nothing: for timing */
+    bool whole_masks;  /* each sequence and head has a mask of its own; else as drawn */
+    unsigned mask_form; /* 0: drawn; else 4, plus 1: the batch's extent is 1, plus 2: that of heads is */
+};
+
+/* Shape of any tensor of the contract for this call; returns the rank, 0 for one that the layer does not have. */
+int inputs_shape(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, int64_t shape[4]);
+/* Elements of that shape (0 for a tensor that the layer does not have). */
+size_t inputs_count(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
+size_t inputs_element_size(enum layer_tensor tensor);
+
+bool inputs_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag);
+/* What drawn weights of this tensor are multiplied by: below 1 for those of queries where the scale is very large. */
+double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor);
+/* The same call on weights that stand elsewhere: they are borrowed. */
+bool inputs_draw_call(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
+                      const struct inputs *weights, struct diag *diag);
+/* Copies and checks; y and attn may stand in the file. */
+bool inputs_from_tensors(struct inputs *inputs, const struct layer *layer, const struct tensors *tensors,
+                         const char *place, struct diag *diag);
+/* Memory for every tensor of these sizes, with nothing in it yet. */
+bool inputs_allocate(struct inputs *inputs, const struct layer *layer, struct diag *diag);
+/* "7" for every sequence or "7,0,12", the last for all that follow; refused without a mask of padding, and past m. */
+bool inputs_set_lengths(struct inputs *inputs, const struct layer *layer, const char *list, struct diag *diag);
+/* A deep copy. */
+bool inputs_copy(struct inputs *inputs, const struct layer *layer, const struct inputs *from, struct diag *diag);
+void inputs_free(struct inputs *inputs);
+
+/* Small helpers, typed. */
+static inline const float *inputs_floats(const struct inputs *inputs, enum layer_tensor tensor)
+{
+    return inputs->tensor[tensor];
+}
+/* Where keys and values come from. */
+static inline enum layer_tensor inputs_source(const struct layer *layer)
+{
+    return layer->cross ? TENSOR_SOURCE : TENSOR_X;
+}
+/* Keys of sequence b that may be looked at: lengths[b] with padding, else m. */
+static inline size_t inputs_keys(const struct inputs *inputs, size_t b)
+{
+    const int32_t *lengths = inputs->tensor[TENSOR_LENGTHS];
+    return lengths != NULL ? (size_t)lengths[b] : inputs->m;
+}
+
+/* The random numbers: splitmix64. */
+struct random {
+    uint64_t state;
+};
+uint64_t random_bits(struct random *random);
+double random_uniform(struct random *random); /* 0 <= … < 1 */
+double random_normal(struct random *random);
+
+#endif

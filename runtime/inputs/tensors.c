@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading and writing safetensors: 8 bytes of header length, a JSON header, the data.
+ *
+ * A file may come from anywhere, so nothing in it is believed: lengths, offsets and shapes are checked against
+ * each other and against the file before any of them is used. The JSON scanner knows only what the format needs:
+ * objects of strings, unsigned integers and arrays of them. Left out on purpose: validating UTF-8 in names.
+ */
+#include "tensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../gen/filekind.h"
+#include "system/process.h"
+
+#define HEADER_LIMIT ((uint64_t)100 << 20) /* the format's own limit: 100 MB */
+#define COUNT_LIMIT 16384                  /* tensors; names are compared pairwise */
+
+static const struct { const char *name; size_t size; } types[TYPE_COUNT] = {
+    [TYPE_F32] = {"F32", 4}, [TYPE_I32] = {"I32", 4}, [TYPE_BOOL] = {"BOOL", 1}, [TYPE_F16] = {"F16", 2},
+    [TYPE_BF16] = {"BF16", 2}, [TYPE_F64] = {"F64", 8}, [TYPE_I8] = {"I8", 1}, [TYPE_U8] = {"U8", 1},
+    [TYPE_I16] = {"I16", 2}, [TYPE_U16] = {"U16", 2}, [TYPE_U32] = {"U32", 4}, [TYPE_I64] = {"I64", 8},
+    [TYPE_U64] = {"U64", 8}, [TYPE_F8_E4M3] = {"F8_E4M3", 1}, [TYPE_F8_E5M2] = {"F8_E5M2", 1},
+};
+
+const char *tensor_type_name(enum tensor_type type)
+{
+    return types[type].name;
+}
+
+size_t tensor_type_size(enum tensor_type type)
+{
+    return types[type].size;
+}
+
+const char *tensor_shape_text(char text[200], int rank, const int64_t *shape)
+{
+    int at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < rank; i++)
+        at += snprintf(text + at, 200 - (size_t)at, "[%lld]", (long long)shape[i]);
+    return text;
+}
+
+/* Where the data is: in memory, or at `at` of a file. */
+struct store {
+    const unsigned char *bytes; /* NULL: a file */
+    int file;
+    int64_t at, size; /* of the data */
+    bool (*wanted)(const char *name, const void *context); /* NULL: all is */
+    const void *context;
+};
+
+/* ---- the JSON scanner ------------------------------------------------------------------------------------------ */
+
+struct scanner {
+    const char *at, *end, *start;
+    const char *place;
+    struct diag *diag;
+};
+
+static bool fail(struct scanner *s, const char *what)
+{
+    diag_error(s->diag, s->place, "header, byte %zu: %s", (size_t)(s->at - s->start), what);
+    return false;
+}
+
+static void skip_blanks(struct scanner *s)
+{
+    while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r'))
+        s->at++;
+}
+
+/* Takes the character if it comes next. */
+static bool accept(struct scanner *s, char c)
+{
+    skip_blanks(s);
+    if (s->at == s->end || *s->at != c)
+        return false;
+    s->at++;
+    return true;
+}
+
+static bool expect(struct scanner *s, char c)
+{
+    char what[] = "'?' expected";
+    what[1] = c;
+    return accept(s, c) || fail(s, what);
+}
+
+static bool hex4(struct scanner *s, unsigned *value)
+{
+    *value = 0;
+    for (int i = 0; i < 4; i++) {
+        const char *digits = "0123456789abcdefABCDEF", *digit;
+        if (s->at == s->end || *s->at == '\0' || (digit = strchr(digits, *s->at)) == NULL)
+            return fail(s, "four hexadecimal digits expected after \\u");
+        unsigned d = (unsigned)(digit - digits);
+        *value = *value * 16 + (d < 16 ? d : d - 6);
+        s->at++;
+    }
+    return true;
+}
+
+static char *put_utf8(char *out, unsigned code)
+{
+    if (code < 0x80) {
+        *out++ = (char)code;
+        return out;
+    }
+    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static const unsigned lead[] = {0, 0xC0, 0xE0, 0xF0};
+    *out++ = (char)(lead[more] | code >> (6 * more));
+    while (more-- > 0)
+        *out++ = (char)(0x80 | (code >> (6 * more) & 0x3F));
+    return out;
+}
+
+/* \uXXXX, and the second half of a surrogate pair. */
+static bool scan_unicode(struct scanner *s, char **out)
+{
+    unsigned code, low;
+    if (!hex4(s, &code))
+        return false;
+    if (code >= 0xD800 && code < 0xDC00) {
+        if (s->end - s->at < 2 || s->at[0] != '\\' || s->at[1] != 'u')
+            return fail(s, "half a surrogate pair");
+        s->at += 2;
+        if (!hex4(s, &low))
+            return false;
+        if (low < 0xDC00 || low > 0xDFFF)
+            return fail(s, "half a surrogate pair");
+        code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    } else if (code >= 0xDC00 && code < 0xE000) {
+        return fail(s, "half a surrogate pair");
+    }
+    if (code == 0)
+        return fail(s, "a NUL in a string");
+    *out = put_utf8(*out, code);
+    return true;
+}
+
+static bool scan_escape(struct scanner *s, char **out)
+{
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    if (s->at == s->end)
+        return fail(s, "the string does not end");
+    char c = *s->at++;
+    if (c == 'u')
+        return scan_unicode(s, out);
+    const char *name = c == '\0' ? NULL : strchr(names, c);
+    if (name == NULL)
+        return fail(s, "unknown escape in a string");
+    *(*out)++ = values[name - names];
+    return true;
+}
+
+/* A string, unescaped, in memory of its own; NULL after an error. */
+static char *scan_string(struct scanner *s)
+{
+    if (!expect(s, '"'))
+        return NULL;
+    const char *close = s->at; /* room: no escape makes a string longer */
+    while (close < s->end && *close != '"')
+        close += *close == '\\' && close + 1 < s->end ? 2 : 1;
+    char *text = malloc((size_t)(close - s->at) + 1), *out = text;
+    if (text == NULL) {
+        diag_environment(s->diag, s->place, "out of memory");
+        return NULL;
+    }
+    bool good = true;
+    while (good && s->at < s->end && *s->at != '"') {
+        unsigned char c = (unsigned char)*s->at;
+        if (c < 0x20) {
+            good = fail(s, "a control character in a string");
+        } else if (c == '\\') {
+            s->at++;
+            good = scan_escape(s, &out);
+        } else {
+            *out++ = *s->at++;
+        }
+    }
+    if (good && s->at == s->end)
+        good = fail(s, "the string does not end");
+    if (!good) {
+        free(text);
+        return NULL;
+    }
+    s->at++;
+    *out = '\0';
+    return text;
+}
+
+/* An integer of 0 … 2^63-1, without sign, fraction, exponent or leading zeros. */
+static bool scan_integer(struct scanner *s, int64_t *value)
+{
+    skip_blanks(s);
+    const char *first = s->at;
+    *value = 0;
+    while (s->at < s->end && *s->at >= '0' && *s->at <= '9') {
+        int digit = *s->at - '0';
+        if (*value > (INT64_MAX - digit) / 10)
+            return fail(s, "the number is too large");
+        *value = *value * 10 + digit;
+        s->at++;
+    }
+    if (s->at == first)
+        return fail(s, "an integer that is not negative expected");
+    if (*first == '0' && s->at - first > 1)
+        return fail(s, "a number with leading zeros");
+    if (s->at < s->end && strchr(".eE", *s->at) != NULL && *s->at != '\0')
+        return fail(s, "an integer expected, not a fraction");
+    return true;
+}
+
+static bool scan_integers(struct scanner *s, int64_t *values, int limit, int *count)
+{
+    *count = 0;
+    if (!expect(s, '['))
+        return false;
+    if (accept(s, ']'))
+        return true;
+    do {
+        if (*count == limit)
+            return fail(s, "too many numbers in the list");
+        if (!scan_integer(s, &values[(*count)++]))
+            return false;
+    } while (accept(s, ','));
+    return expect(s, ']');
+}
+
+/* ---- the header ------------------------------------------------------------------------------------------------ */
+
+struct extent {
+    int64_t begin, end;
+};
+
+static bool scan_metadata(struct scanner *s)
+{
+    if (!expect(s, '{'))
+        return false;
+    if (accept(s, '}'))
+        return true;
+    do {
+        char *key = scan_string(s);
+        char *value = key != NULL && expect(s, ':') ? scan_string(s) : NULL;
+        bool good = value != NULL;
+        free(key);
+        free(value);
+        if (!good)
+            return false;
+    } while (accept(s, ','));
+    return expect(s, '}');
+}
+
+static bool scan_type(struct scanner *s, enum tensor_type *type)
+{
+    char *name = scan_string(s);
+    if (name == NULL)
+        return false;
+    int found = 0;
+    while (found < TYPE_COUNT && strcmp(types[found].name, name) != 0)
+        found++;
+    if (found == TYPE_COUNT)
+        diag_error(s->diag, s->place, "dtype \"%s\" is not supported; F32, F16, BF16, F64, whole numbers and "
+                   "BOOL are", name);
+    free(name);
+    *type = (enum tensor_type)found;
+    return found < TYPE_COUNT;
+}
+
+/* {"dtype": …, "shape": […], "data_offsets": [begin, end]}, each key once, in any order. */
+static bool scan_entry(struct scanner *s, struct tensor *tensor, struct extent *extent)
+{
+    static const char *const keys[] = {"dtype", "shape", "data_offsets"};
+    unsigned seen = 0;
+    if (!expect(s, '{'))
+        return false;
+    do {
+        char *key = scan_string(s);
+        if (key == NULL)
+            return false;
+        unsigned k = 0;
+        while (k < 3 && strcmp(keys[k], key) != 0)
+            k++;
+        free(key);
+        if (k == 3)
+            return fail(s, "unknown key of a tensor; dtype, shape and data_offsets are known");
+        if (seen & 1u << k)
+            return fail(s, "a key of a tensor stands twice");
+        seen |= 1u << k;
+        int64_t offsets[2];
+        int count;
+        if (!expect(s, ':'))
+            return false;
+        if (k == 0 && !scan_type(s, &tensor->type))
+            return false;
+        if (k == 1 && !scan_integers(s, tensor->shape, TENSOR_RANK_LIMIT, &tensor->rank))
+            return false;
+        if (k == 2) {
+            if (!scan_integers(s, offsets, 2, &count))
+                return false;
+            if (count != 2)
+                return fail(s, "data_offsets needs two numbers");
+            *extent = (struct extent){offsets[0], offsets[1]};
+        }
+    } while (accept(s, ','));
+    if (seen != 7)
+        return fail(s, "a tensor needs dtype, shape and data_offsets");
+    return expect(s, '}');
+}
+
+/* Bytes of the tensor's elements; false when that overflows. */
+static bool tensor_bytes(const struct tensor *tensor, int64_t *bytes)
+{
+    *bytes = (int64_t)tensor_type_size(tensor->type);
+    for (int i = 0; i < tensor->rank; i++)
+        if (__builtin_mul_overflow(*bytes, tensor->shape[i], bytes))
+            return false;
+    return true;
+}
+
+static bool check_entry(struct scanner *s, const struct tensors *tensors, const struct tensor *tensor,
+                        struct extent extent, int64_t data_size)
+{
+    const char *name = tensor->name;
+    int64_t bytes;
+    if (tensors_find(tensors, name) != NULL)
+        diag_error(s->diag, s->place, "tensor \"%s\" stands twice", name);
+    else if (extent.begin > extent.end || extent.end > data_size)
+        diag_error(s->diag, s->place, "tensor \"%s\": data_offsets %lld to %lld lie outside the %lld bytes of data",
+                   name, (long long)extent.begin, (long long)extent.end, (long long)data_size);
+    else if (!tensor_bytes(tensor, &bytes))
+        diag_error(s->diag, s->place, "tensor \"%s\": its shape overflows", name);
+    else if (bytes != extent.end - extent.begin)
+        diag_error(s->diag, s->place, "tensor \"%s\": shape and dtype need %lld bytes, data_offsets give %lld", name,
+                   (long long)bytes, (long long)(extent.end - extent.begin));
+    else
+        return true;
+    return false;
+}
+
+/* False where the file ends early or cannot be read. */
+static bool read_at(int file, int64_t at, void *to, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = pread(file, (char *)to + done, bytes - done, (off_t)(at + (int64_t)done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* The tensor's data in memory of its own, so that it is aligned whatever the header's length. */
+static bool copy_data(struct scanner *s, struct tensor *tensor, const struct store *store, struct extent extent)
+{
+    const size_t bytes = tensor->bytes = (size_t)(extent.end - extent.begin);
+    if (store->wanted != NULL && !store->wanted(tensor->name, store->context))
+        return true;
+    unsigned char *data = tensor->data = malloc(bytes > 0 ? bytes : 1);
+    if (data == NULL) {
+        diag_environment(s->diag, s->place, "out of memory");
+        return false;
+    }
+    if (store->bytes != NULL) {
+        memcpy(data, store->bytes + extent.begin, bytes);
+    } else if (!read_at(store->file, store->at + extent.begin, data, bytes)) {
+        diag_environment(s->diag, s->place, "cannot be read to its end");
+        return false;
+    }
+    for (size_t i = 0; tensor->type == TYPE_BOOL && i < bytes; i++)
+        if (data[i] > 1) {
+            diag_error(s->diag, s->place, "tensor \"%s\": a BOOL that is neither 0 nor 1", tensor->name);
+            return false;
+        }
+    return true;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct extent *l = a, *r = b;
+    if (l->begin != r->begin)
+        return l->begin < r->begin ? -1 : 1;
+    return (l->end > r->end) - (l->end < r->end);
+}
+
+/* The format asks that the tensors cover the data without holes or overlaps. */
+static bool check_cover(struct scanner *s, struct extent *extents, size_t count, int64_t data_size)
+{
+    int64_t at = 0;
+    if (count > 0)
+        qsort(extents, count, sizeof *extents, by_begin);
+    for (size_t i = 0; i < count; i++) {
+        if (extents[i].begin != at) {
+            diag_error(s->diag, s->place, "%s between the tensors at byte %lld of the data",
+                       extents[i].begin < at ? "an overlap" : "a hole", (long long)extents[i].begin);
+            return false;
+        }
+        at = extents[i].end;
+    }
+    if (at != data_size) {
+        diag_error(s->diag, s->place, "%lld bytes behind the last tensor", (long long)(data_size - at));
+        return false;
+    }
+    return true;
+}
+
+/* Doubles the arrays as they fill. */
+static bool make_room(struct scanner *s, struct tensors *tensors, struct extent **extents)
+{
+    size_t count = tensors->count;
+    if (count == COUNT_LIMIT)
+        return fail(s, "too many tensors");
+    if (count > 0 && (count < 16 || (count & (count - 1)) != 0))
+        return true;
+    size_t room = count < 16 ? 16 : 2 * count;
+    struct tensor *items = realloc(tensors->items, room * sizeof *items);
+    if (items != NULL)
+        tensors->items = items;
+    struct extent *more = items == NULL ? NULL : realloc(*extents, room * sizeof *more);
+    if (more == NULL) {
+        diag_environment(s->diag, s->place, "out of memory");
+        return false;
+    }
+    *extents = more;
+    return true;
+}
+
+static bool scan_tensor(struct scanner *s, struct tensors *tensors, struct extent **extents, char *name,
+                        const struct store *store)
+{
+    struct tensor tensor = {.name = name};
+    struct extent extent;
+    bool good = scan_entry(s, &tensor, &extent) && check_entry(s, tensors, &tensor, extent, store->size) &&
+                make_room(s, tensors, extents) && copy_data(s, &tensor, store, extent);
+    if (!good) {
+        free(tensor.data);
+        free(name);
+        return false;
+    }
+    (*extents)[tensors->count] = extent;
+    tensors->items[tensors->count++] = tensor;
+    return true;
+}
+
+static bool scan_header(struct scanner *s, struct tensors *tensors, struct extent **extents,
+                        const struct store *store)
+{
+    bool metadata = false;
+    if (!expect(s, '{'))
+        return false;
+    if (!accept(s, '}')) {
+        do {
+            char *name = scan_string(s);
+            if (name == NULL)
+                return false;
+            bool is_metadata = strcmp(name, "__metadata__") == 0;
+            if (!expect(s, ':') || (is_metadata && metadata && !fail(s, "__metadata__ stands twice"))) {
+                free(name);
+                return false;
+            }
+            if (is_metadata) {
+                metadata = true;
+                free(name);
+                if (!scan_metadata(s))
+                    return false;
+            } else if (!scan_tensor(s, tensors, extents, name, store)) {
+                return false;
+            }
+        } while (accept(s, ','));
+        if (!expect(s, '}'))
+            return false;
+    }
+    skip_blanks(s);
+    return s->at == s->end || fail(s, "something follows the header's object");
+}
+
+/* The header's length, from the beginning of a file of `size`: all of it, or FILE_HEAD bytes. */
+static bool header_length(const unsigned char *head, uint64_t size, uint64_t *length, const char *place,
+                          struct diag *diag)
+{
+    *length = 0;
+    for (int i = 7; size >= 8 && i >= 0; i--)
+        *length = *length << 8 | head[i];
+    if (size >= 8 && *length <= HEADER_LIMIT && *length <= size - 8)
+        return true;
+    if (file_is_other(place, head, size < FILE_HEAD ? (size_t)size : FILE_HEAD, FILE_TENSORS, diag))
+        return false;
+    if (size < 8)
+        diag_error(diag, place, "not a safetensors file: %llu bytes, and 8 are needed for the header's length",
+                   (unsigned long long)size);
+    else
+        diag_error(diag, place, "not a safetensors file: a header of %llu bytes in a file of %llu",
+                   (unsigned long long)*length, (unsigned long long)size);
+    return false;
+}
+
+static bool parse_header(struct tensors *tensors, const char *text, size_t length, const struct store *store,
+                         const char *place, struct diag *diag)
+{
+    struct scanner s = {text, text + length, text, place, diag};
+    struct extent *extents = NULL;
+    bool good = scan_header(&s, tensors, &extents, store) && check_cover(&s, extents, tensors->count, store->size);
+    free(extents);
+    if (!good)
+        tensors_free(tensors);
+    return good;
+}
+
+bool tensors_parse(struct tensors *tensors, const unsigned char *bytes, size_t size, const char *place,
+                   struct diag *diag)
+{
+    uint64_t length;
+    *tensors = (struct tensors){0};
+    if (!header_length(bytes, size, &length, place, diag))
+        return false;
+    const struct store store = {.bytes = bytes + 8 + length, .size = (int64_t)(size - 8 - (size_t)length)};
+    return parse_header(tensors, (const char *)bytes + 8, (size_t)length, &store, place, diag);
+}
+
+static bool read_open(struct tensors *tensors, const char *path, struct store *store, uint64_t size, struct diag *diag)
+{
+    unsigned char head[FILE_HEAD];
+    uint64_t length;
+    bool good = read_at(store->file, 0, head, size < sizeof head ? (size_t)size : sizeof head);
+    if (good && !header_length(head, size, &length, path, diag))
+        return false;
+    char *text = good ? malloc((size_t)length + 1) : NULL;
+    if (good && text == NULL) {
+        diag_environment(diag, path, "out of memory");
+        return false;
+    }
+    if (!good || !read_at(store->file, 8, text, (size_t)length)) {
+        diag_environment(diag, path, "cannot be read to its end");
+        free(text);
+        return false;
+    }
+    store->at = 8 + (int64_t)length;
+    store->size = (int64_t)size - store->at;
+    good = parse_header(tensors, text, (size_t)length, store, path, diag);
+    free(text);
+    return good;
+}
+
+bool tensors_read_some(struct tensors *tensors, const char *path, bool (*wanted)(const char *name, const void *context),
+                       const void *context, struct diag *diag)
+{
+    struct store store = {.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .wanted = wanted, .context = context};
+    struct stat status;
+    bool good = store.file >= 0 && fstat(store.file, &status) == 0;
+    *tensors = (struct tensors){0};
+    if (!good)
+        diag_environment(diag, path, "cannot be read: %s", strerror(errno));
+    else if (!S_ISREG(status.st_mode))
+        diag_environment(diag, path, "is %s; the path of a safetensors file is needed",
+                         S_ISDIR(status.st_mode) ? "a directory" : "no file that can be read at any place");
+    good = good && S_ISREG(status.st_mode) && read_open(tensors, path, &store, (uint64_t)status.st_size, diag);
+    if (store.file >= 0)
+        close(store.file);
+    return good;
+}
+
+bool tensors_read(struct tensors *tensors, const char *path, struct diag *diag)
+{
+    return tensors_read_some(tensors, path, NULL, NULL, diag);
+}
+
+const struct tensor *tensors_find(const struct tensors *tensors, const char *name)
+{
+    for (size_t i = 0; i < tensors->count; i++)
+        if (strcmp(tensors->items[i].name, name) == 0)
+            return &tensors->items[i];
+    return NULL;
+}
+
+bool tensors_join(struct tensors *tensors, struct tensors *more)
+{
+    struct tensor *items = realloc(tensors->items, (tensors->count + more->count + 1) * sizeof *items);
+    if (items == NULL)
+        return false;
+    if (more->count > 0)
+        memcpy(items + tensors->count, more->items, more->count * sizeof *items);
+    tensors->items = items;
+    tensors->count += more->count;
+    free(more->items);
+    *more = (struct tensors){0};
+    return true;
+}
+
+void tensors_remove(struct tensors *tensors, const char *name)
+{
+    size_t at = 0;
+    while (at < tensors->count && strcmp(tensors->items[at].name, name) != 0)
+        at++;
+    if (at == tensors->count)
+        return;
+    free(tensors->items[at].name);
+    free(tensors->items[at].data);
+    tensors->count--;
+    memmove(tensors->items + at, tensors->items + at + 1, (tensors->count - at) * sizeof *tensors->items);
+}
+
+void tensors_free(struct tensors *tensors)
+{
+    for (size_t i = 0; i < tensors->count; i++) {
+        free(tensors->items[i].name);
+        free(tensors->items[i].data);
+    }
+    free(tensors->items);
+    *tensors = (struct tensors){0};
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------------- */
+
+static void write_string(FILE *out, const char *text)
+{
+    putc('"', out);
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20)
+            fprintf(out, "\\u%04x", c);
+        else
+            fprintf(out, c == '"' || c == '\\' ? "\\%c" : "%c", c);
+    }
+    putc('"', out);
+}
+
+/* The JSON header, padded with blanks to a multiple of 8 so that the data is aligned. */
+static char *make_header(const struct tensor *items, size_t count, size_t *length)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, length);
+    if (out == NULL)
+        return NULL;
+    size_t at = 0;
+    putc('{', out);
+    for (size_t i = 0; i < count; i++) {
+        const struct tensor *t = &items[i];
+        fputs(i > 0 ? "," : "", out);
+        write_string(out, t->name);
+        fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", types[t->type].name);
+        for (int d = 0; d < t->rank; d++)
+            fprintf(out, "%s%lld", d > 0 ? "," : "", (long long)t->shape[d]);
+        fprintf(out, "],\"data_offsets\":[%zu,%zu]}", at, at + t->bytes);
+        at += t->bytes;
+    }
+    putc('}', out);
+    for (long end = ftell(out); end % 8 != 0; end++)
+        putc(' ', out);
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+bool tensors_write(const char *path, const struct tensor *items, size_t count, struct diag *diag)
+{
+    size_t length = 0;
+    char *header = make_header(items, count, &length);
+    struct piece *pieces = calloc(count + 2, sizeof *pieces);
+    unsigned char size[8];
+    bool good = header != NULL && pieces != NULL;
+    if (good) {
+        for (int i = 0; i < 8; i++)
+            size[i] = (unsigned char)((uint64_t)length >> (8 * i));
+        pieces[0] = (struct piece){size, sizeof size};
+        pieces[1] = (struct piece){header, length};
+        for (size_t i = 0; i < count; i++)
+            pieces[i + 2] = (struct piece){items[i].data, items[i].bytes};
+        good = file_replace(path, pieces, count + 2, diag);
+    } else {
+        diag_environment(diag, path, "out of memory");
+    }
+    free(header);
+    free(pieces);
+    return good;
+}

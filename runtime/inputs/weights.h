@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The weights of one layer, out of a safetensors file of that layer or of a whole model: found under the names that its
+ * authors gave them, brought from their layout and element type into the spec's.
+ *
+ * Left out on purpose: guessing. What is ambiguous, missing or of another shape is an error that says what was found.
+ */
+#ifndef ATTNRUN_WEIGHTS_H
+#define ATTNRUN_WEIGHTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../gen/diag.h"
+#include "../../gen/layer.h"
+#include "tensors.h"
+
+struct weights_choice {
+    const char *path;
+    const char *prefix; /* of the layer's names in the file; NULL: the file holds one layer */
+    bool zero_bias;     /* a bias that the file lacks is zero */
+};
+
+/* The layer's weights and biases as F32, under the contract's names, in its shapes; on failure says why in `diag`. */
+bool weights_read(struct tensors *weights, const struct layer *layer, const struct weights_choice *choice,
+                  struct diag *diag);
+
+/* Exact: every f16 and bf16 is an f32. */
+float weights_float_of_f16(uint16_t bits);
+float weights_float_of_bf16(uint16_t bits);
+
+#endif

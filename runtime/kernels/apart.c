@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* See apart.h. */
+#include "apart.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "system/process.h"
+
+#define LEAST 60       /* seconds */
+#define SLOW 2e7       /* multiply-adds a second: scalar code at -O0 beside busy processes has three times as many */
+#define PROMISES 500.0 /* calls, none larger than that of the small inputs; there are fewer */
+
+static bool given_limit(double *seconds)
+{
+    const char *text = getenv("ATTNRUN_LIMIT");
+    char *end = NULL;
+    if (text == NULL)
+        return false;
+    *seconds = strtod(text, &end);
+    return end != text && *end == '\0' && *seconds >= 0 && isfinite(*seconds);
+}
+
+bool apart_limit_good(struct diag *diag)
+{
+    double seconds;
+    if (getenv("ATTNRUN_LIMIT") == NULL || given_limit(&seconds))
+        return true;
+    diag_error(diag, "ATTNRUN_LIMIT", "\"%s\" is no time; write the seconds that a kernel may take, or 0 for no limit",
+               getenv("ATTNRUN_LIMIT"));
+    return false;
+}
+
+/* A score costs an exponential as well. */
+static double work_of(const struct layer *layer, const struct inputs *in)
+{
+    const double batch = (double)in->batch, scores = (double)layer->h * (double)in->n * (double)in->m;
+    return batch * (layer_multiply_adds(layer, (int64_t)in->n, (int64_t)in->m).total + 20 * scores);
+}
+
+static double limit_of(double work)
+{
+    double seconds = LEAST + work / SLOW;
+    given_limit(&seconds);
+    return seconds;
+}
+
+double apart_limit(const struct layer *layer, const struct inputs *inputs, double calls)
+{
+    return limit_of(calls * work_of(layer, inputs));
+}
+
+double apart_verify_limit(const struct subject *s)
+{
+    return limit_of(2 * work_of(s->layer, &s->inputs) + PROMISES * work_of(s->layer, &s->small));
+}
+
+struct verified {
+    struct findings findings;
+    char reason[300]; /* why there is no verdict; "": there is one */
+};
+
+struct job {
+    const struct subject *subject;
+    int isa;
+};
+
+static void verify(void *context, FILE *answer)
+{
+    const struct job *job = context;
+    struct diag diag = {0};
+    struct verified v = {.reason = ""};
+    process_limit(apart_verify_limit(job->subject));
+    v.findings = subject_verify(job->subject, job->isa, &diag);
+    if (diag.errors > 0)
+        snprintf(v.reason, sizeof v.reason, "%s", diag_first(&diag));
+    fwrite(&v, sizeof v, 1, answer);
+}
+
+struct findings apart_verify(const struct subject *subject, int isa, struct diag *diag)
+{
+    struct job job = {subject, isa};
+    struct process_result result;
+    struct verified v = {.findings = {.verdict = VERDICT_NONE}};
+    char text[80];
+    if (!process_call(&result, verify, &job, NULL, diag))
+        return v.findings;
+    const char *why = process_unanswered(&result, sizeof v, text);
+    if (why == NULL) {
+        memcpy(&v, result.output, sizeof v);
+    } else if (process_stopped(&result)) {
+        snprintf(v.reason, sizeof v.reason, "%s while it was checked, by someone or for want of memory", why);
+    } else {
+        v.findings.verdict = VERDICT_FAILED;
+        snprintf(v.findings.why, sizeof v.findings.why, "%s while it was checked", why);
+    }
+    free(result.output);
+    if (v.reason[0] != '\0') {
+        diag_environment(diag, subject->layer->name, "%s", v.reason);
+        v.findings.verdict = VERDICT_NONE;
+    }
+    return v.findings;
+}

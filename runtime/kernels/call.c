@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* One call of a layer on the tensors of a file. */
+#include "call.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "apart.h"
+#include "system/process.h"
+
+/* The weights of a file of their own, if one is given, take the place of those that the other one holds. */
+static bool add_weights(struct call *call, const struct weights_choice *choice, struct diag *diag)
+{
+    struct tensors weights;
+    const size_t errors = diag->errors;
+    if (choice->path == NULL) {
+        if (choice->prefix != NULL || choice->zero_bias)
+            diag_error(diag, "command line", "--prefix and --zero-bias are about --weights FILE, which is not given");
+        return diag->errors == errors;
+    }
+    if (!weights_read(&weights, call->layer, choice, diag))
+        return false;
+    for (size_t i = 0; i < weights.count; i++)
+        tensors_remove(&call->file, weights.items[i].name);
+    if (!tensors_join(&call->file, &weights))
+        diag_environment(diag, NULL, "out of memory");
+    tensors_free(&weights);
+    return diag->errors == errors;
+}
+
+/* Memory that a process of our own fills for us; NULL: none. */
+static float *shared(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+static void unshare(float *memory, size_t bytes)
+{
+    if (memory != NULL)
+        munmap(memory, bytes + 1);
+}
+
+bool call_read(struct call *call, const char *spec, const struct compile_options *compile, const char *in,
+               const struct weights_choice *weights, struct diag *diag)
+{
+    *call = (struct call){.layer = layer_read(spec, compile->set, compile->set_count, diag)};
+    if (call->layer == NULL || !tensors_read(&call->file, in, diag) || !add_weights(call, weights, diag) ||
+        !inputs_from_tensors(&call->inputs, call->layer, &call->file, in, diag))
+        return false;
+    call->y_bytes = inputs_count(call->layer, &call->inputs, TENSOR_Y) * sizeof(float);
+    call->attn_bytes = inputs_count(call->layer, &call->inputs, TENSOR_ATTN) * sizeof(float);
+    call->y = shared(call->y_bytes);
+    call->attn = shared(call->attn_bytes);
+    if (call->y == NULL || call->attn == NULL)
+        diag_environment(diag, NULL, "out of memory");
+    return call->y != NULL && call->attn != NULL;
+}
+
+/* What the process of a call is told and answers. */
+struct errand {
+    const struct call *call;
+    int isa;
+    bool environment;
+    char refusal[200]; /* "": it ran, or lacks the instruction set */
+};
+
+static void refuse(struct errand *errand, bool environment, const char *what, const char *why)
+{
+    errand->environment = environment;
+    snprintf(errand->refusal, sizeof errand->refusal, "%s%s", what, why);
+}
+
+static void pack_and_run(void *context, FILE *answer)
+{
+    struct errand *errand = context;
+    const struct call *call = errand->call;
+    const struct kernel_table *kernel = call->kernel.call;
+    const struct kernel_weights weights = kernel_weights_of(&call->inputs);
+    const struct kernel_args args = kernel_args_of(call->layer, &call->inputs, call->y, call->attn);
+    void *packed = aligned_alloc(KERNEL_ALIGNMENT, (kernel->packed_bytes + KERNEL_ALIGNMENT) / 64 * 64);
+    void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (kernel->scratch_bytes + KERNEL_ALIGNMENT) / 64 * 64);
+    int error = KERNEL_OK;
+    process_limit(apart_limit(call->layer, &call->inputs, 1));
+    if (packed == NULL || scratch == NULL)
+        refuse(errand, true, "out of memory", "");
+    else if ((error = kernel->pack(packed, &weights, errand->isa)) == KERNEL_ISA)
+        errand->isa = CALL_LACKS;
+    else if (error != KERNEL_OK)
+        refuse(errand, false, "the weights are refused: ", kernel->strerror(error));
+    else if ((error = kernel->forward(packed, &args, scratch)) != KERNEL_OK)
+        refuse(errand, false, "the call is refused: ", kernel->strerror(error));
+    else if (errand->isa == 0)
+        errand->isa = kernel->isa(packed);
+    fwrite(errand, sizeof *errand, 1, answer);
+}
+
+bool call_run(struct call *call, int *isa, const char *in, struct diag *diag)
+{
+    struct errand errand = {.call = call, .isa = *isa};
+    struct process_result result;
+    const size_t errors = diag->errors;
+    if (!process_call(&result, pack_and_run, &errand, NULL, diag))
+        return false;
+    const char *why = process_unanswered(&result, sizeof errand, call->why);
+    if (why == NULL)
+        memcpy(&errand, result.output, sizeof errand);
+    else if (process_stopped(&result))
+        refuse(&errand, true, why, ", by someone or for want of memory");
+    else
+        errand.isa = CALL_BROKEN;
+    free(result.output);
+    if (errand.refusal[0] != '\0')
+        (errand.environment ? diag_environment : diag_error)(diag, in, "%s", errand.refusal);
+    *isa = errand.isa;
+    return diag->errors == errors;
+}
+
+void call_report_no_isa(const char *spec, struct diag *diag)
+{
+    diag_environment(diag, spec, "this machine has none of the instruction sets asked for");
+}
+
+void call_free(struct call *call)
+{
+    kernel_unload(&call->kernel);
+    tensors_free(&call->file);
+    inputs_free(&call->inputs);
+    unshare(call->y, call->y_bytes);
+    unshare(call->attn, call->attn_bytes);
+    layer_free(call->layer);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* One call of a layer on the tensors of a file: the inputs, a kernel, room for what it computes.
+ *
+ * Left out on purpose: what is done with the results, drawn inputs (inputs.h).
+ */
+#ifndef ATTNRUN_CALL_H
+#define ATTNRUN_CALL_H
+
+#include "compile.h"
+#include "inputs/inputs.h"
+#include "inputs/weights.h"
+
+struct call {
+    struct layer *layer;
+    struct tensors file;
+    struct inputs inputs;
+    float *y, *attn;      /* what was computed; attn is empty without scores */
+    size_t y_bytes, attn_bytes;
+    struct kernel kernel; /* none until compile_kernel() */
+    char why[80];         /* what became of a kernel that is CALL_BROKEN */
+};
+
+/* The spec with its overrides, the tensors of file `in` and, where its path is not NULL, of the file of weights, and
+ * room for y and attn. call_free() in any case. */
+bool call_read(struct call *call, const char *spec, const struct compile_options *compile, const char *in,
+               const struct weights_choice *weights, struct diag *diag);
+
+#define CALL_LACKS (-1)  /* this machine does not have the instruction set */
+#define CALL_BROKEN (-2) /* the kernel crashed or did not end */
+/* Packs and runs by *isa, 0 for the best, which becomes the one that ran, CALL_LACKS or CALL_BROKEN; in a process of its
+ * own. `in` is named in messages. */
+bool call_run(struct call *call, int *isa, const char *in, struct diag *diag);
+/* What to say where no instruction set could be run. */
+void call_report_no_isa(const char *spec, struct diag *diag);
+void call_free(struct call *call);
+
+#endif

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: MIT */
+/* From a spec to a loaded kernel. The sources live in a temporary folder that is gone afterwards, whatever happens;
+ * the compiled library lives in the cache under a hash of everything that it was made of; one that cannot be loaded is
+ * made again.
+ */
+#include "compile.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../gen/isa.h"
+#include "cache.h"
+#include "system/process.h"
+#include "system/sha256.h"
+#include "timing/timing.h"
+#include "world.h"
+
+static const char fixed_flags[] = "-O2 -fPIC -shared"; /* in the compiler's own dialect, as users do */
+
+/* Says how a child ended, unless it ended well. */
+static bool ended_well(const struct process_result *result, const char *program, const char *what, struct diag *diag)
+{
+    const char *output = result->output != NULL ? result->output : "";
+    if (result->exit_code == 0)
+        return true;
+    if (result->signal != 0)
+        diag_environment(diag, program, "was killed by signal %d (%s) while it %s\n%s", result->signal,
+                         strsignal(result->signal), what, output);
+    else
+        diag_environment(diag, program, "failed (exit code %d) while it %s\n%s", result->exit_code, what, output);
+    return false;
+}
+
+/* ---- generating ------------------------------------------------------------------------------------------------ */
+
+/* --attngen, $ATTNGEN, or "attngen" in the folder of this program. */
+static bool add_attngen(struct words *words, const struct compile_options *options, struct diag *diag)
+{
+    const char *given = options->attngen != NULL ? options->attngen : getenv("ATTNGEN");
+    char self[PATH_MAX];
+    if (given != NULL && *given != '\0') {
+        words_add(words, given);
+        return true;
+    }
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = NULL;
+    if (length > 0) {
+        self[length] = '\0';
+        slash = strrchr(self, '/');
+    }
+    if (slash != NULL)
+        *slash = '\0';
+    char *path = slash != NULL ? path_join(self, "attngen") : NULL;
+    if (path == NULL) {
+        diag_environment(diag, NULL, "attngen is not found beside this program; name it with --attngen");
+        return false;
+    }
+    words_add(words, path);
+    free(path);
+    return true;
+}
+
+char *compile_generator(const struct compile_options *options, struct diag *diag)
+{
+    static const char name[] = "attngen ";
+    struct words words = {0};
+    struct process_result result = {0};
+    char *version = NULL;
+    bool good = add_attngen(&words, options, diag);
+    words_add(&words, "--version");
+    good = good && !words.failed && process_run(&result, words.word, NULL, diag) &&
+           ended_well(&result, words.word[0], "told its version", diag);
+    if (good && strncmp(result.output, name, strlen(name)) == 0)
+        version = strndup(result.output + strlen(name), strcspn(result.output + strlen(name), "\n"));
+    if (version == NULL && diag->errors == 0)
+        diag_environment(diag, words.count > 0 ? words.word[0] : NULL, "does not tell its version; it is not attngen");
+    free(result.output);
+    words_free(&words);
+    return version;
+}
+
+static bool generate(const char *folder, const char *spec, const struct compile_options *options, struct diag *diag)
+{
+    struct words words = {0};
+    struct process_result result = {0};
+    char *dashed = spec[0] == '-' ? path_join(".", spec) : NULL; /* not an option */
+    bool good = add_attngen(&words, options, diag);
+    words_add(&words, "-o");
+    words_add(&words, folder);
+    if (options->isa != NULL) {
+        words_add(&words, "--isa");
+        words_add(&words, options->isa);
+    }
+    if (options->templates != NULL) {
+        words_add(&words, "--templates");
+        words_add(&words, options->templates);
+    }
+    if (options->plan != NULL) {
+        words_add(&words, "--plan");
+        words_add(&words, options->plan);
+    }
+    for (size_t i = 0; i < options->set_count; i++) {
+        words_add(&words, "--set");
+        words_add(&words, options->set[i]);
+    }
+    words_add(&words, dashed != NULL ? dashed : spec);
+    if (words.failed) {
+        diag_environment(diag, NULL, "out of memory");
+        good = false;
+    }
+    good = good && process_run(&result, words.word, NULL, diag);
+    if (good && result.exit_code == EXIT_USAGE) {
+        diag_error(diag, spec, "attngen refuses it\n%s", result.output);
+        good = false;
+    }
+    good = good && ended_well(&result, "attngen", "made the kernel", diag);
+    if (good)
+        fputs(result.output, stderr); /* warnings */
+    free(result.output);
+    words_free(&words);
+    free(dashed);
+    return good;
+}
+
+/* ---- the cache's key ------------------------------------------------------------------------------------------- */
+
+/* Where `program` lies in PATH, for the key only; the name itself if it is nowhere. */
+static void hash_program(struct sha256 *hash, const char *program)
+{
+    const char *path = getenv("PATH");
+    char found[PATH_MAX];
+    while (path != NULL && strchr(program, '/') == NULL && *path != '\0') {
+        size_t length = strcspn(path, ":");
+        snprintf(found, sizeof found, "%.*s/%s", (int)length, path, program);
+        if (access(found, X_OK) == 0) {
+            sha256_add(hash, found, strlen(found) + 1);
+            return;
+        }
+        path += length + (path[length] == ':');
+    }
+    sha256_add(hash, program, strlen(program) + 1);
+}
+
+static bool hash_file(struct sha256 *hash, const char *path, struct diag *diag)
+{
+    size_t size;
+    char *text = file_read(path, &size, diag);
+    if (text != NULL)
+        sha256_add(hash, text, size + 1);
+    free(text);
+    return text != NULL;
+}
+
+char *compile_version(struct diag *diag)
+{
+    struct words words = {0};
+    struct process_result result = {0};
+    words_add_split(&words, compile_command());
+    words_add(&words, "--version");
+    if (words.failed)
+        diag_environment(diag, NULL, "out of memory");
+    const bool started = !words.failed && process_run(&result, words.word, NULL, diag);
+    if (!words.failed && !started)
+        diag_environment(diag, NULL, "kernels are compiled with it: install gcc or clang, or name a C compiler in CC");
+    const bool good = started && ended_well(&result, words.word[0], "told its version", diag);
+    words_free(&words);
+    if (good)
+        return result.output;
+    free(result.output);
+    return NULL;
+}
+
+/* What the compiler calls itself, and where it lies; of "ccache gcc", say, the first word. */
+static bool hash_compiler(struct sha256 *hash, const char *compiler, struct diag *diag)
+{
+    struct words words = {0};
+    char *version = compile_version(diag);
+    words_add_split(&words, compiler);
+    if (version != NULL && words.count > 0) {
+        hash_program(hash, words.word[0]);
+        sha256_add(hash, version, strlen(version) + 1);
+    }
+    free(version);
+    words_free(&words);
+    return version != NULL;
+}
+
+/* The files of one compilation. */
+struct files {
+    char *folder, *shim, *source, *header, *library;
+    char key[CACHE_KEY + 1];
+    struct cache cache;
+};
+
+static void files_free(struct files *files)
+{
+    char *paths[] = {files->shim, files->source, files->header, files->library};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        free(paths[i]);
+    if (files->folder != NULL)
+        folder_remove(files->folder);
+    free(files->folder);
+    cache_close(&files->cache);
+}
+
+static bool make_key(struct files *files, const char *compiler, const char *flags, struct diag *diag)
+{
+    struct sha256 hash;
+    sha256_start(&hash);
+    sha256_add(&hash, flags, strlen(flags) + 1);
+    sha256_add(&hash, compiler, strlen(compiler) + 1);
+    if (!hash_compiler(&hash, compiler, diag) || !hash_file(&hash, files->shim, diag) ||
+        !hash_file(&hash, files->source, diag) || !hash_file(&hash, files->header, diag))
+        return false;
+    sha256_end(&hash, files->key);
+    return true;
+}
+
+/* ---- compiling ------------------------------------------------------------------------------------------------- */
+
+static bool compile(const struct files *files, const char *compiler, const char *flags, double *us, bool *refused,
+                    struct diag *diag)
+{
+    const double start = now_us();
+    struct words words = {0};
+    struct process_result result = {0};
+    words_add_split(&words, compiler);
+    words_add_split(&words, flags);
+    words_add(&words, "-o");
+    words_add(&words, files->library);
+    words_add(&words, files->shim);
+    words_add(&words, files->source);
+    bool good = !words.failed && process_run(&result, words.word, files->folder, diag);
+    *refused = good && result.exit_code > 0 && !world_words(result.output);
+    good = good && ended_well(&result, words.word[0], "compiled the emitted file", diag);
+    *us = now_us() - start;
+    free(result.output);
+    words_free(&words);
+    return good;
+}
+
+static bool write_shim(const struct files *files, const char *name, struct diag *diag)
+{
+    char *text = kernel_shim(name);
+    bool good = text != NULL && file_write(files->shim, text, diag);
+    if (text == NULL)
+        diag_environment(diag, NULL, "out of memory");
+    free(text);
+    return good;
+}
+
+static bool name_files(struct files *files, const char *name, struct diag *diag)
+{
+    size_t size = strlen(name) + 3;
+    char *file = malloc(size);
+    files->folder = folder_make(diag);
+    if (files->folder == NULL || file == NULL) {
+        free(file);
+        return false;
+    }
+    files->shim = path_join(files->folder, "attnrun-shim.c"); /* the dash keeps it apart from any layer's name */
+    files->library = path_join(files->folder, "attnrun-kernel.so");
+    snprintf(file, size, "%s.c", name);
+    files->source = path_join(files->folder, file);
+    snprintf(file, size, "%s.h", name);
+    files->header = path_join(files->folder, file);
+    free(file);
+    if (files->shim == NULL || files->source == NULL || files->header == NULL || files->library == NULL) {
+        diag_environment(diag, NULL, "out of memory");
+        return false;
+    }
+    return true;
+}
+
+/* From the cache, if that has it and it can be loaded. */
+static bool load_kept(struct kernel *kernel, const struct files *files, double *us)
+{
+    struct diag ignored = {0};
+    const int file = cache_find(&files->cache, files->key, us);
+    char *name = file >= 0 ? cache_name(&files->cache, files->key) : NULL;
+    const bool good = name != NULL && kernel_load(kernel, name, &ignored);
+    kernel->crashed = false; /* a kept one's crash is no verdict: it is compiled anew */
+    diag_free(&ignored);
+    free(name);
+    if (file >= 0)
+        close(file);
+    return good;
+}
+
+/* What would be right where a library that was compiled cannot be loaded. */
+static void advise(const char *flags, struct diag *diag)
+{
+    if (strstr(flags, "-fsanitize=") != NULL)
+        diag_environment(diag, NULL, "a sanitizer's library has to be there before all others: compile the program that "
+                         "attnrun selftest writes with these flags; or, for gcc's AddressSanitizer, set "
+                         "LD_PRELOAD=$(gcc -print-file-name=libasan.so) and ASAN_OPTIONS=detect_leaks=0 for attnrun");
+    else
+        diag_environment(diag, NULL, "$CC must compile for this machine; for others there is attnrun selftest");
+}
+
+/* The kernel is there whether or not it can be kept. */
+static void keep(const struct files *files, double us)
+{
+    struct diag diag = {0};
+    if (!cache_add(&files->cache, files->key, files->library, us, &diag) && diag.errors > 0)
+        fprintf(stderr, "attnrun: warning: the compiled kernel is not kept: %s\n", diag_first(&diag));
+    diag_free(&diag);
+}
+
+static bool load_or_compile(struct kernel *kernel, const struct files *files, const char *compiler, const char *flags,
+                            struct diag *diag)
+{
+    double us = 0;
+    bool refused = false;
+    bool good = load_kept(kernel, files, &us);
+    if (!good && compile(files, compiler, flags, &us, &refused, diag)) {
+        good = kernel_load(kernel, files->library, diag);
+        if (!good)
+            advise(flags, diag);
+        if (good)
+            keep(files, us);
+    }
+    kernel->compile_us = us;
+    kernel->refused = refused;
+    return good;
+}
+
+const char *compile_command(void)
+{
+    const char *compiler = getenv("CC");
+    return compiler != NULL && compiler[strspn(compiler, " \t\n")] != '\0' ? compiler : "cc";
+}
+
+char *compile_flags(void)
+{
+    const char *flags = getenv("CFLAGS");
+    const bool more = flags != NULL && *flags != '\0';
+    char *all = NULL;
+    return asprintf(&all, "%s%s%s", fixed_flags, more ? " " : "", more ? flags : "") >= 0 ? all : NULL;
+}
+
+bool compiler_text(char text[PLAN_TEXT], struct diag *diag)
+{
+    const char *flags = getenv("CFLAGS");
+    char *version = compile_version(diag), both[2 * PLAN_TEXT];
+    if (version == NULL)
+        return false;
+    snprintf(both, sizeof both, "%.*s%s%s", (int)strcspn(version, "\n"), version,
+             flags != NULL && *flags != '\0' ? ", " : "", flags != NULL ? flags : "");
+    plan_text(text, both);
+    free(version);
+    return true;
+}
+
+/* attngen says where a plan was measured on another CPU; that it was with another compiler is known only here. */
+static bool warn_of_compiler(const struct compile_options *options, struct diag *diag)
+{
+    struct plan_file file;
+    char compiler[PLAN_TEXT];
+    const unsigned isas = options->isa != NULL ? isa_parse_list(options->isa, diag) : isa_all();
+    if (options->plan == NULL)
+        return true;
+    if (!plan_file_read(&file, options->plan, NULL, diag) || !compiler_text(compiler, diag))
+        return false;
+    plan_file_warn(&file, isas, "", compiler, stderr);
+    return true;
+}
+
+/* The number behind "PREFIX_WORD = " in a header of ours, PREFIX the name in capitals; false if it is not there. */
+static bool constant_of(bool *value, const char *header, const char *name, const char *word)
+{
+    char *text;
+    int length = asprintf(&text, "%s_%s = ", name, word);
+    if (length < 0)
+        return false;
+    for (char *c = text; *c != '\0' && *c != '='; c++)
+        *c = (char)toupper((unsigned char)*c);
+    const char *at = strstr(header, text);
+    *value = at != NULL && at[length] == '1';
+    free(text);
+    return at != NULL;
+}
+
+bool compile_folds(struct folds *folds, const char *spec, const char *name, const struct compile_options *options,
+                   struct diag *diag)
+{
+    char *file = NULL, *path = NULL, *header = NULL;
+    size_t size;
+    sigset_t before;
+    signals_hold(&before);
+    char *folder = folder_make(diag);
+    if (folder != NULL && asprintf(&file, "%s.h", name) < 0)
+        file = NULL;
+    path = file != NULL ? path_join(folder, file) : NULL;
+    if (folder != NULL && path == NULL)
+        diag_environment(diag, NULL, "out of memory");
+    if (path != NULL && generate(folder, spec, options, diag))
+        header = file_read(path, &size, diag);
+    bool good = header != NULL && constant_of(&folds->scores, header, name, "FOLDS_SCORES") &&
+                constant_of(&folds->values, header, name, "FOLDS_VALUES");
+    if (header != NULL && !good)
+        diag_environment(diag, spec, "the emitted header does not say what is folded");
+    if (folder != NULL)
+        folder_remove(folder);
+    free(folder);
+    free(file);
+    free(path);
+    free(header);
+    signals_release(&before);
+    return good;
+}
+
+/* $CFLAGS and what the pair is to be compiled as, malloc'd. */
+static char *flags_of(const char *name, const struct compile_options *options)
+{
+    char *all = compile_flags(), *text = NULL;
+    size_t size;
+    FILE *out = all != NULL ? open_memstream(&text, &size) : NULL;
+    if (out == NULL) {
+        free(all);
+        return NULL;
+    }
+    fputs(all, out);
+    free(all);
+    if (options->pack_only) {
+        fputs(" -D", out);
+        for (const char *c = name; *c != '\0'; c++)
+            putc(toupper((unsigned char)*c), out);
+        fputs("_PACK_ONLY", out);
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, const struct compile_options *options,
+                    struct diag *diag)
+{
+    const char *compiler = compile_command();
+    char *flags = flags_of(name, options);
+    struct files files = {.cache = {.folder = -1}};
+    sigset_t before;
+    *kernel = (struct kernel){0};
+    if (flags == NULL)
+        diag_environment(diag, NULL, "out of memory");
+    signals_hold(&before);
+    bool good = flags != NULL && name_files(&files, name, diag) && cache_open(&files.cache, options->cache, diag) &&
+                generate(files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
+                write_shim(&files, name, diag) && make_key(&files, compiler, flags, diag) &&
+                load_or_compile(kernel, &files, compiler, flags, diag);
+    files_free(&files);
+    free(flags);
+    signals_release(&before);
+    return good;
+}
+
+/* ---- telling how ------------------------------------------------------------------------------------------------ */
+
+static void print_quoted(const char *text, FILE *out)
+{
+    putc('\'', out);
+    for (; *text != '\0'; text++)
+        if (*text == '\'')
+            fputs("'\\''", out);
+        else
+            putc(*text, out);
+    putc('\'', out);
+}
+
+void compile_print_word(const char *word, FILE *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+    if (word != NULL && (*word == '\0' || word[strspn(word, plain)] != '\0'))
+        print_quoted(word, out);
+    else if (word != NULL)
+        fputs(word, out);
+}
+
+void compile_print_variables(FILE *out)
+{
+    static const char *const variables[] = {"CC", "CFLAGS", "ATTNRUN_LIMIT"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = getenv(variables[i]);
+        if (value == NULL)
+            continue;
+        fprintf(out, "%s=", variables[i]);
+        print_quoted(value, out);
+        putc(' ', out);
+    }
+}
+
+static void print_option(const char *name, const char *value, FILE *out)
+{
+    if (value == NULL)
+        return;
+    fprintf(out, " --%s ", name);
+    print_quoted(value, out);
+}
+
+void compile_print_options(const struct compile_options *options, FILE *out)
+{
+    for (size_t i = 0; i < options->set_count; i++)
+        print_option("set", options->set[i], out);
+    print_option("plan", options->plan, out);
+    print_option("templates", options->templates, out);
+}

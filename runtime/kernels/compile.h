@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* spec → attngen → $CC → a loaded kernel, with a cache of compiled pairs.
+ *
+ * Left out on purpose: what the kernel is (load.h), any shell.
+ */
+#ifndef ATTNRUN_COMPILE_H
+#define ATTNRUN_COMPILE_H
+
+#include "../../gen/planfile.h"
+#include "load.h"
+
+struct compile_options {
+    const char *attngen;   /* NULL: $ATTNGEN, else the one beside this program */
+    const char *templates; /* NULL: the ones in attngen */
+    const char *cache;     /* NULL: $XDG_CACHE_HOME/attngen or ~/.cache/attngen */
+    const char *plan;      /* attngen's --plan; NULL: none */
+    const char *isa;       /* attngen's --isa; NULL: all */
+    const char *const *set;
+    size_t set_count;
+    bool pack_only;        /* packing alone, for every instruction set: compiled at once, and on any machine */
+};
+
+/* Generates, compiles unless the cache has it, loads; a kernel from the cache brings the time of its compilation.
+ * `name` is the layer's. */
+bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, const struct compile_options *options,
+                    struct diag *diag);
+
+/* For a command that repeats something: the variables in front of it, each with a blank behind, and what of these
+ * options changes the kernel, each with a blank before it; --isa is the caller's to print. */
+void compile_print_variables(FILE *out);
+/* A word as a shell reads it: in quotes where it must be. NULL: nothing. */
+void compile_print_word(const char *word, FILE *out);
+void compile_print_options(const struct compile_options *options, FILE *out);
+/* What $CC calls itself and, where they are set, $CFLAGS, as plan files name a compiler. False with the reason in
+ * `diag`. */
+bool compiler_text(char text[PLAN_TEXT], struct diag *diag);
+/* Which weights the pair folds, as its header says: generates, but compiles nothing, so that the pair may be for
+ * another machine. */
+bool compile_folds(struct folds *folds, const char *spec, const char *name, const struct compile_options *options,
+                   struct diag *diag);
+/* The version of the generator, "0.1.0"; free() it. NULL with the reason in `diag`. */
+char *compile_generator(const struct compile_options *options, struct diag *diag);
+/* $CC, or cc. */
+const char *compile_command(void);
+/* The flags that every compilation gets, $CFLAGS behind them; free() it, NULL without memory. */
+char *compile_flags(void);
+/* What the compiler says of itself; free() it. NULL with the reason in `diag`. */
+char *compile_version(struct diag *diag);
+
+#endif

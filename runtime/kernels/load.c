@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* The shim, dlopen, and the emitted interface's structs filled from inputs. */
+#include "load.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../gen/isa.h"
+#include "system/process.h"
+
+#define LOADING 60 /* seconds that it may take */
+
+/* @n is the layer's name, @N the same in capitals. No name here can be one of the pair's: those are NAME_ and a suffix
+ * that none of these ends in. */
+static const char shim_text[] =
+    "#include \"@n.h\"\n"
+    "static size_t shim_scratch_of(size_t w) { return @N_SCRATCH_BYTES_FOR(w); }\n"
+    "static int shim_pack_of(void *p, const void *w, int i) { return (int)@n_pack(p, w, (@n_isa_id)i); }\n"
+    "#ifdef @N_PACK_ONLY\n"
+    "#define shim_forward_of 0\n"
+    "#define shim_phases_of 0\n"
+    "#define shim_parts_of 0\n"
+    "#define shim_run_of 0\n"
+    "#define shim_phase_of 0\n"
+    "#else\n"
+    "static int shim_forward_of(const void *p, const void *a, void *s) { return (int)@n_forward(p, a, s); }\n"
+    "static size_t shim_phases_of(const void *p, const void *a) { return @n_phases(p, a); }\n"
+    "static size_t shim_parts_of(const void *p, const void *a, size_t f) { return @n_parts(p, a, f); }\n"
+    "static int shim_run_of(const void *p, const void *a, void *s, size_t f, size_t q, size_t w)\n"
+    "{ return (int)@n_run(p, a, s, f, q, w); }\n"
+    "static const char *shim_phase_of(size_t f) { return @n_phase_name(f); }\n"
+    "#endif\n"
+    "static int shim_isa_of(const void *p) { return (int)@n_isa(p); }\n"
+    "static int shim_open_of(const void *b, size_t s, const void **p) { return @n_open(b, s, p); }\n"
+    "static const char *shim_name_of(int i) { return @n_isa_name((@n_isa_id)i); }\n"
+    "static const char *shim_text_of(int e) { return @n_strerror(e); }\n"
+    "struct shim_table {\n"
+    "    size_t version, packed, scratch, weights, args;\n"
+    "    size_t (*scratch_for)(size_t);\n"
+    "    int (*pack)(void *, const void *, int);\n"
+    "    int (*forward)(const void *, const void *, void *);\n"
+    "    size_t (*phases)(const void *, const void *);\n"
+    "    size_t (*parts)(const void *, const void *, size_t);\n"
+    "    int (*run)(const void *, const void *, void *, size_t, size_t, size_t);\n"
+    "    const char *(*phase)(size_t);\n"
+    "    int (*isa)(const void *);\n"
+    "    int (*open)(const void *, size_t, const void **);\n"
+    "    const char *(*name)(int);\n"
+    "    const char *(*text)(int);\n"
+    "    int scores, values;\n"
+    "};\n"
+    "extern const struct shim_table attnrun_shim_table;\n"
+    "const struct shim_table attnrun_shim_table = {\n"
+    "    @N_INTERFACE_VERSION, @N_PACKED_BYTES, @N_SCRATCH_BYTES, sizeof(@n_weights), sizeof(@n_args),\n"
+    "    shim_scratch_of, shim_pack_of, shim_forward_of, shim_phases_of, shim_parts_of, shim_run_of, shim_phase_of,\n"
+    "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES\n"
+    "};\n";
+
+char *kernel_shim(const char *name)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL)
+        return NULL;
+    for (const char *at = shim_text; *at != '\0'; at++) {
+        if (*at != '@') {
+            putc(*at, out);
+            continue;
+        }
+        at++;
+        for (const char *c = name; *c != '\0'; c++)
+            putc(*at == 'N' ? toupper((unsigned char)*c) : *c, out);
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* In a process of its own: what a library does when it is loaded can end it, as AddressSanitizer does. */
+static void try_library(void *path, FILE *answer)
+{
+    process_limit(LOADING);
+    if (dlopen(path, RTLD_NOW | RTLD_LOCAL) == NULL)
+        fputs(dlerror(), answer);
+    else
+        putc('\n', answer);
+}
+
+/* Whether loading it ends well. */
+static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
+{
+    struct process_result result;
+    char text[80];
+    if (!process_call(&result, try_library, (void *)path, NULL, diag))
+        return false;
+    const char *why = process_unanswered(&result, result.size > 0 ? result.size : 1, text);
+    const bool good = why == NULL && result.output[0] == '\n';
+    *crashed = result.signal != 0 && !process_stopped(&result);
+    if (!good)
+        diag_environment(diag, path, "cannot be loaded: %s", why != NULL ? why : result.output);
+    free(result.output);
+    return good;
+}
+
+bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
+{
+    *kernel = (struct kernel){0};
+    if (!can_be_loaded(path, &kernel->crashed, diag))
+        return false;
+    kernel->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (kernel->library == NULL) {
+        diag_environment(diag, path, "cannot be loaded: %s", dlerror());
+        return false;
+    }
+    kernel->file = open(path, O_RDONLY | O_CLOEXEC);
+    kernel->call = dlsym(kernel->library, "attnrun_shim_table");
+    if (kernel->call == NULL || kernel->call->version != KERNEL_INTERFACE_VERSION ||
+        kernel->call->weights_size != sizeof(struct kernel_weights) ||
+        kernel->call->args_size != sizeof(struct kernel_args)) {
+        diag_environment(diag, path, "is not a kernel with interface version %d", KERNEL_INTERFACE_VERSION);
+        kernel_unload(kernel);
+        return false;
+    }
+    return true;
+}
+
+void kernel_unload(struct kernel *kernel)
+{
+    if (kernel->library != NULL) {
+        dlclose(kernel->library);
+        if (kernel->file >= 0)
+            close(kernel->file);
+    }
+    *kernel = (struct kernel){0};
+}
+
+int kernel_isa(const struct kernel_table *call, const char *name)
+{
+    const struct isa *isa = isa_find(name);
+    return isa != NULL && call->isa_name(isa->id) != NULL ? isa->id : 0;
+}
+
+struct folds kernel_folds(const struct kernel *kernel)
+{
+    if (kernel->call == NULL)
+        return (struct folds){0};
+    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values};
+}
+
+struct kernel_weights kernel_weights_of(const struct inputs *in)
+{
+    return (struct kernel_weights){
+        .w_q = in->tensor[TENSOR_W_Q], .b_q = in->tensor[TENSOR_B_Q], .w_k = in->tensor[TENSOR_W_K],
+        .b_k = in->tensor[TENSOR_B_K], .w_v = in->tensor[TENSOR_W_V], .b_v = in->tensor[TENSOR_B_V],
+        .w_o = in->tensor[TENSOR_W_O], .b_o = in->tensor[TENSOR_B_O],
+    };
+}
+
+struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, float *y, float *attn)
+{
+    return (struct kernel_args){
+        .x = in->tensor[TENSOR_X], .source = in->tensor[TENSOR_SOURCE], .lengths = in->tensor[TENSOR_LENGTHS],
+        .mask_bool = in->tensor[TENSOR_MASK_BOOL], .mask_bool_batch = in->mask_batch[TENSOR_MASK_BOOL],
+        .mask_bool_h = in->mask_h[TENSOR_MASK_BOOL], .mask_add = in->tensor[TENSOR_MASK_ADD],
+        .mask_add_batch = in->mask_batch[TENSOR_MASK_ADD], .mask_add_h = in->mask_h[TENSOR_MASK_ADD],
+        .y = y, .attn = layer->scores ? attn : NULL, .batch = in->batch, .n = in->n, .m = in->m,
+    };
+}

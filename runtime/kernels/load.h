@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* An emitted pair as a loaded kernel.
+ *
+ * The emitted functions carry the layer's name. A shim of ours, compiled together with the pair, gathers them into
+ * one table under one name; the structs have the same layout for every layer. Left out on purpose: compiling.
+ */
+#ifndef ATTNRUN_LOAD_H
+#define ATTNRUN_LOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../gen/diag.h"
+#include "reference/fold.h"
+#include "inputs/inputs.h"
+
+#define KERNEL_INTERFACE_VERSION 1
+#define KERNEL_ALIGNMENT 64
+
+/* NAME_error of the emitted header. */
+enum kernel_error {
+    KERNEL_OK, KERNEL_NULL, KERNEL_UNUSED, KERNEL_SIZE, KERNEL_LENGTH, KERNEL_BROADCAST, KERNEL_ALIGN, KERNEL_ISA,
+    KERNEL_NONFINITE, KERNEL_PACKED, KERNEL_PART
+};
+
+/* NAME_weights and NAME_args of the emitted header. */
+struct kernel_weights {
+    const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
+};
+
+struct kernel_args {
+    const float *x;
+    const float *source;
+    const int32_t *lengths;
+    const unsigned char *mask_bool;
+    size_t mask_bool_batch, mask_bool_h;
+    const float *mask_add;
+    size_t mask_add_batch, mask_add_h;
+    float *y;
+    float *attn;
+    size_t batch, n, m;
+};
+
+/* A packed block is two of these and then floats: the emitted struct packed_header. */
+struct kernel_header {
+    uint32_t magic, isa;
+    uint64_t layer, next, zero;
+};
+#define KERNEL_HEADERS 2
+
+/* What the shim exports. */
+struct kernel_table {
+    size_t version, packed_bytes, scratch_bytes;
+    size_t weights_size, args_size; /* of the pair's structs, to be sure of the layout */
+    size_t (*scratch_bytes_for)(size_t workers);
+    int (*pack)(void *packed, const void *weights, int isa);
+    int (*forward)(const void *packed, const void *args, void *scratch);
+    size_t (*phases)(const void *packed, const void *args);
+    size_t (*parts)(const void *packed, const void *args, size_t phase);
+    int (*run)(const void *packed, const void *args, void *scratch, size_t phase, size_t part, size_t worker);
+    const char *(*phase_name)(size_t phase);
+    int (*isa)(const void *packed);
+    int (*open)(const void *blocks, size_t bytes, const void **packed);
+    const char *(*isa_name)(int isa);
+    const char *(*strerror)(int error);
+    /* of a pair that was compiled to pack only, the functions from forward to phase_name are NULL */
+    int folds_scores, folds_values; /* which weights are multiplied with each other when packed: fold.h */
+};
+
+struct kernel {
+    void *library;
+    int file; /* the library's, open, as its path may lead nowhere by now; -1: it is not there */
+    const struct kernel_table *call;
+    double compile_us; /* what its compilation took; 0 if not known */
+    bool crashed;      /* there is none, as it ended the process that tried to load it */
+    bool refused;      /* there is none, as the compiler ended by itself without making it */
+};
+
+/* The shim's source for a layer of this name, malloc'd. */
+char *kernel_shim(const char *name);
+/* False with the reason in `diag`. */
+bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag);
+void kernel_unload(struct kernel *kernel);
+
+/* The number of an instruction set of the pair; 0 if it has none of this name. */
+int kernel_isa(const struct kernel_table *call, const char *name);
+/* None without a kernel. */
+struct folds kernel_folds(const struct kernel *kernel);
+struct kernel_weights kernel_weights_of(const struct inputs *inputs);
+/* y and attn are the caller's. */
+struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs, float *y, float *attn);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls whose scores are of every size, from 1 to 1e30, and jump wherever a kernel might cut its keys.
+ *
+ * The weights are made, not drawn: a head's queries read one or two columns of x as they are, its keys one or two of
+ * the source, and its values the rest. So x alone decides each score, whatever the scale, and the values beside it are
+ * free.
+ * Left out on purpose: what must come out (reference.h, bound.h).
+ */
+#ifndef ATTNRUN_EXTREMES_H
+#define ATTNRUN_EXTREMES_H
+
+#include "inputs/inputs.h"
+
+/* Made from drawn ones of the same layer. */
+bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,
+                      struct diag *diag);
+enum extremes {
+    EXTREMES_MIXED, /* each sequence has another kind of scores */
+    EXTREMES_LONG,  /* two kinds, for many blocks of keys */
+    EXTREMES_LONE   /* in each sequence one query's scores alone are out of range */
+};
+/* How many sequences show all of that. */
+size_t extremes_batch(const struct layer *layer, enum extremes extremes);
+/* A call on those weights, which are borrowed. */
+bool extremes_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
+                   enum extremes extremes, const struct inputs *weights, struct diag *diag);
+
+#endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/* See packing.h. */
+#include "packing.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../../gen/isa.h"
+#include "fenced.h"
+#include "guarded.h"
+
+#define MOST_ISAS 32      /* ids are below */
+#define SMALL_BLOCK 1e6   /* bytes; larger ones are packed less often */
+
+struct packing {
+    const struct kernel_table *call;
+    const struct layer *layer;
+    const struct inputs *in;
+    const void *good;      /* the block that was packed whole */
+    struct guarded packed; /* one to be spoiled */
+    struct guarded y, attn, scratch;
+    int isa;
+    char *why;
+    struct diag *diag;
+};
+
+static bool broken(struct packing *p, const char *format, ...) DIAG_PRINTF(2, 3);
+static bool broken(struct packing *p, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(p->why, 300, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool no_memory(struct packing *p)
+{
+    diag_environment(p->diag, NULL, "out of memory");
+    return false;
+}
+
+/* ---- what is not a packed block --------------------------------------------------------------------------------- */
+
+/* Whatever stands in `block` is not taken for a packed block: calls return `expected`. */
+static bool not_taken(struct packing *p, const void *block, int expected, const char *what)
+{
+    const struct kernel_args args = kernel_args_of(p->layer, p->in, p->y.data, p->attn.data);
+    const int isa = p->call->isa(block), error = p->call->forward(block, &args, p->scratch.data);
+    if (error != expected)
+        return broken(p, "%s: forward returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
+    if (isa != 0)
+        return broken(p, "%s: isa returns %d, not 0", what, isa);
+    return (p->call->run(block, &args, p->scratch.data, 0, 0, 0) == expected &&
+            p->call->phases(block, &args) == 0 && p->call->parts(block, &args, 0) == 0) ||
+           broken(p, "%s: run takes it, or it has phases or parts", what);
+}
+
+static bool untouched(struct packing *p)
+{
+    return (guarded_untouched(&p->y) && guarded_untouched(&p->attn) && guarded_untouched(&p->scratch)) ||
+           broken(p, "calls with something else than a packed block: refused, but something was written");
+}
+
+/* A block of another layer, plan or version has another fingerprint; of another instruction set, another number too. */
+static bool foreign_blocks(struct packing *p)
+{
+    struct kernel_header *header = p->packed.data, kept;
+    memcpy(p->packed.data, p->good, p->packed.bytes);
+    kept = *header;
+    for (int bit = 0; bit < 64; bit += 7) {
+        header->layer = kept.layer ^ (uint64_t)1 << bit;
+        if (!not_taken(p, header, KERNEL_PACKED, "a packed block with another layer's fingerprint"))
+            return false;
+    }
+    *header = kept;
+    for (uint32_t isa = 0; isa < MOST_ISAS; isa++) {
+        const int expected = p->call->isa_name((int)isa) != NULL ? KERNEL_PACKED : KERNEL_ISA;
+        header->isa = isa;
+        if (isa != kept.isa && !not_taken(p, header, expected, "a packed block with another instruction set's number"))
+            return false;
+    }
+    *header = kept;
+    header->magic ^= 1;
+    return not_taken(p, header, KERNEL_PACKED, "a packed block with another magic number");
+}
+
+/* ---- wrong weights ---------------------------------------------------------------------------------------------- */
+
+static bool pack_refuses(struct packing *p, const struct kernel_weights *weights, size_t offset, int isa, int expected,
+                         const char *what)
+{
+    int error = p->call->pack((char *)p->packed.data + offset, weights, isa);
+    if (error != expected)
+        return broken(p, "pack with %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
+    return guarded_zones_intact(&p->packed) || broken(p, "pack with %s wrote outside packed", what);
+}
+
+/* NULL stays NULL. */
+static const float *off(const void *tensor)
+{
+    return (const float *)((uintptr_t)tensor + (tensor != NULL ? 2 : 0));
+}
+
+#define WEIGHTS 8
+
+static const enum layer_tensor tensors[WEIGHTS] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K,
+                                                   TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O};
+
+static const float **member_of(struct kernel_weights *w, size_t i)
+{
+    const float **const members[WEIGHTS] = {&w->w_q, &w->b_q, &w->w_k, &w->b_k, &w->w_v, &w->b_v, &w->w_o, &w->b_o};
+    return members[i];
+}
+
+/* A weight that is not finite, the first of its tensor or the last: what was a good block is none any more. */
+static bool nonfinite_weight(struct packing *p, size_t i, size_t at, float value)
+{
+    const struct kernel_weights weights = kernel_weights_of(p->in);
+    float *values = p->in->tensor[tensors[i]];
+    const float kept = values[at];
+    char what[48];
+    snprintf(what, sizeof what, "non-finite %s", layer_tensor_name(tensors[i]));
+    memcpy(p->packed.data, p->good, p->packed.bytes);
+    values[at] = value;
+    const bool good = pack_refuses(p, &weights, 0, p->isa, KERNEL_NONFINITE, what);
+    values[at] = kept;
+    snprintf(what, sizeof what, "a block that pack refused for its %s", layer_tensor_name(tensors[i]));
+    return good && not_taken(p, p->packed.data, KERNEL_PACKED, what);
+}
+
+/* Each weight in turn NULL (given, if the layer has none), off its boundary, and not finite. */
+static bool wrong_weights(struct packing *p)
+{
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        struct kernel_weights weights = kernel_weights_of(p->in);
+        const float **member = member_of(&weights, i);
+        const float *values = *member;
+        const size_t count = inputs_count(p->layer, p->in, tensors[i]);
+        char what[40];
+        snprintf(what, sizeof what, "%s %s", values != NULL ? "no" : "an unused", layer_tensor_name(tensors[i]));
+        *member = values != NULL ? NULL : weights.w_q;
+        if (!pack_refuses(p, &weights, 0, p->isa, values != NULL ? KERNEL_NULL : KERNEL_UNUSED, what))
+            return false;
+        if (values == NULL)
+            continue;
+        snprintf(what, sizeof what, "%s off its boundary", layer_tensor_name(tensors[i]));
+        *member = off(values);
+        if (!pack_refuses(p, &weights, 0, p->isa, KERNEL_ALIGN, what) ||
+            !nonfinite_weight(p, i, count - 1, i % 2 == 0 ? NAN : -INFINITY))
+            return false;
+        if ((double)p->packed.bytes < SMALL_BLOCK && !nonfinite_weight(p, i, 0, i % 2 == 0 ? INFINITY : NAN))
+            return false;
+    }
+    return true;
+}
+
+/* Finite weights whose product, with each other where they are folded or with the scale, is too large: refused too. The first
+ * of each tensor meet in one product. */
+static bool refuses_product(struct packing *p, enum layer_tensor a, enum layer_tensor b, float value_a, float value_b)
+{
+    const struct kernel_weights weights = kernel_weights_of(p->in);
+    float *first = p->in->tensor[a], *second = p->in->tensor[b];
+    const float kept_a = *first, kept_b = *second;
+    char what[60];
+    snprintf(what, sizeof what, "%s and %s whose product is too large", layer_tensor_name(a), layer_tensor_name(b));
+    *first = value_a;
+    *second = value_b;
+    const bool good = pack_refuses(p, &weights, 0, p->isa, KERNEL_NONFINITE, what);
+    *second = kept_b;
+    *first = kept_a;
+    return good;
+}
+
+static bool overflowing_products(struct packing *p)
+{
+    const struct layer *layer = p->layer;
+    const double scale = fabs(layer->scale) * 1.4426950408889634;
+    const bool scales_keys = layer->tied && !layer->cross; /* in each call: the queries are the keys */
+    for (float large = 1e30f; large >= -1e30f; large -= 2e30f) {
+        if (p->call->folds_scores && scale > 1e-20 &&
+            !refuses_product(p, TENSOR_W_Q, layer->tied ? TENSOR_W_Q : TENSOR_W_K, 1e30f, large))
+            return false;
+        if (p->call->folds_values && !refuses_product(p, TENSOR_W_V, TENSOR_W_O, 1e30f, large))
+            return false;
+        if (!p->call->folds_scores && !scales_keys && scale > 1.001 &&
+            !refuses_product(p, TENSOR_W_Q, TENSOR_W_Q, 0, copysignf(FLT_MAX, large)))
+            return false;
+    }
+    return true;
+}
+
+static bool wrong_packing(struct packing *p)
+{
+    const struct kernel_weights weights = kernel_weights_of(p->in);
+    return pack_refuses(p, &weights, 0, 99, KERNEL_ISA, "isa 99") &&
+           pack_refuses(p, &weights, 32, p->isa, KERNEL_ALIGN, "packed off its boundary") &&
+           pack_refuses(p, NULL, 0, p->isa, KERNEL_NULL, "weights = NULL") && wrong_weights(p) && overflowing_products(p);
+}
+
+/* ---- packing that is cut off ------------------------------------------------------------------------------------ */
+
+/* Memory that other processes share, and memory that none may read. */
+static void *map(size_t bytes, int protection)
+{
+    void *at = mmap(NULL, bytes, protection, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return at != MAP_FAILED ? at : NULL;
+}
+
+/* What a process of its own packs. */
+struct packing_call {
+    const struct packing *p;
+    void *packed;
+    struct kernel_weights weights;
+};
+
+static void pack_weights(void *context)
+{
+    const struct packing_call *c = context;
+    c->p->call->pack(c->packed, &c->weights, c->p->isa);
+}
+
+/* It dies of reading the last matrix. */
+static bool cut_off(struct packing *p, void *packed, const float *unreadable)
+{
+    struct packing_call call = {p, packed, kernel_weights_of(p->in)};
+    size_t last = 0;
+    for (size_t i = 0; i < WEIGHTS; i += 2) /* matrices */
+        last = *member_of(&call.weights, i) != NULL ? i : last;
+    *member_of(&call.weights, last) = unreadable;
+    memcpy(packed, p->good, p->packed.bytes);
+    bool lived;
+    if (!fenced_call(pack_weights, &call, &lived, p->diag))
+        return false;
+    return (!lived || broken(p, "pack did not read %s", layer_tensor_name(tensors[last]))) &&
+           not_taken(p, packed, KERNEL_PACKED, "a block whose packing was cut off");
+}
+
+/* Each weight ends where readable memory does. */
+static bool weights_read_within(struct packing *p)
+{
+    struct packing_call call = {p, p->packed.data, kernel_weights_of(p->in)};
+    struct fenced fences[WEIGHTS] = {{0}};
+    bool good = true, lived = true;
+    for (size_t i = 0; good && i < WEIGHTS; i++) {
+        const float **member = member_of(&call.weights, i);
+        if (*member == NULL)
+            continue;
+        good = fenced_make(&fences[i], *member, inputs_count(p->layer, p->in, tensors[i]) * sizeof(float)) ||
+               no_memory(p);
+        *member = fences[i].data;
+    }
+    good = good && fenced_call(pack_weights, &call, &lived, p->diag);
+    for (size_t i = 0; i < WEIGHTS; i++)
+        fenced_free(&fences[i]);
+    return good && (lived || broken(p, "pack reads past the end of a weight, or crashes"));
+}
+
+static bool packing_cut_off(struct packing *p)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < WEIGHTS; i += 2) {
+        const size_t bytes = inputs_count(p->layer, p->in, tensors[i]) * sizeof(float);
+        most = bytes > most ? bytes : most;
+    }
+    void *packed = map(p->packed.bytes, PROT_READ | PROT_WRITE), *unreadable = map(most, PROT_NONE);
+    const bool good = packed != NULL && unreadable != NULL ? cut_off(p, packed, unreadable) : no_memory(p);
+    if (packed != NULL)
+        munmap(packed, p->packed.bytes);
+    if (unreadable != NULL)
+        munmap(unreadable, most);
+    return good;
+}
+
+/* ---- the instruction set of its own choice ---------------------------------------------------------------------- */
+
+/* Whether the machine has it: pack gets as far as the weights, the first of which is not finite. */
+static bool available(struct packing *p, int isa)
+{
+    const struct kernel_weights weights = kernel_weights_of(p->in);
+    float *first = p->in->tensor[TENSOR_W_Q];
+    const float kept = *first;
+    *first = NAN;
+    const int error = p->call->pack(p->packed.data, &weights, isa);
+    *first = kept;
+    return error == KERNEL_NONFINITE;
+}
+
+/* AUTO: the last row of the table that the file and the machine have. */
+static bool automatic_choice(struct packing *p)
+{
+    const struct kernel_weights weights = kernel_weights_of(p->in);
+    const struct isa *best = NULL;
+    for (size_t row = 0; row < isa_count; row++)
+        if (p->call->isa_name(isa_table[row].id) != NULL && available(p, isa_table[row].id))
+            best = &isa_table[row];
+    const int error = p->call->pack(p->packed.data, &weights, 0), chosen = p->call->isa(p->packed.data);
+    if (error != KERNEL_OK)
+        return broken(p, "pack for AUTO returns %d (%s)", error, p->call->strerror(error));
+    return (best != NULL && chosen == best->id) ||
+           broken(p, "AUTO packs for %s; %s is the best of this machine", p->call->isa_name(chosen),
+                  best != NULL ? best->name : "no set");
+}
+
+/* A number is named as the table names it, or is not in the file; a block of it says that number. */
+static bool names_of_sets(struct packing *p)
+{
+    if (p->call->isa(NULL) != 0)
+        return broken(p, "isa(NULL) is %d, not 0", p->call->isa(NULL));
+    for (int id = -1; id <= MOST_ISAS; id++) {
+        const char *name = p->call->isa_name(id);
+        const struct isa *isa = name != NULL ? isa_find(name) : NULL;
+        if (name != NULL && (isa == NULL || isa->id != id))
+            return broken(p, "isa_name(%d) is \"%s\"", id, name);
+    }
+    return true;
+}
+
+/* ---- blocks that are opened ------------------------------------------------------------------------------------- */
+
+/* What open must give for `bytes` from `blocks` on: an error, or a block. */
+static bool opens(struct packing *p, const void *blocks, size_t bytes, int expected, const void *block, const char *what)
+{
+    const void *packed = &bytes; /* anything but what is expected */
+    const int error = p->call->open(blocks, bytes, &packed);
+    if (error != expected)
+        return broken(p, "open of %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
+    return packed == block || broken(p, "open of %s gives %s", what, block == NULL ? "a block in spite of it" : "another block");
+}
+
+/* Another set that is compiled and that the machine has; NULL: there is none. */
+static const struct isa *another_set(struct packing *p)
+{
+    for (size_t row = 0; row < isa_count; row++)
+        if (isa_table[row].id != p->isa && p->call->isa_name(isa_table[row].id) != NULL && available(p, isa_table[row].id))
+            return &isa_table[row];
+    return NULL;
+}
+
+static void copy_block(void *to, const void *from, size_t bytes, uint64_t next)
+{
+    memcpy(to, from, bytes);
+    ((struct kernel_header *)to)->next = next;
+}
+
+/* Two blocks behind each other, each order: the better is opened, the other where that is cut. */
+static bool opens_the_best(struct packing *p, const struct isa *other, char *two)
+{
+    const struct kernel_weights weights = kernel_weights_of(p->in);
+    const size_t bytes = p->packed.bytes;
+    bool other_is_better = false;
+    for (size_t row = 0, seen = 0; row < isa_count; row++) {
+        seen += isa_table[row].id == p->isa;
+        other_is_better = other_is_better || (seen > 0 && &isa_table[row] == other);
+    }
+    if (p->call->pack(p->packed.data, &weights, other->id) != KERNEL_OK)
+        return broken(p, "pack for %s fails", other->name);
+    for (int order = 0; order < 2; order++) {
+        const size_t own = order == 0 ? 0 : bytes, others = bytes - own;
+        copy_block(two + own, p->good, bytes, own == 0 ? bytes : 0);
+        copy_block(two + others, p->packed.data, bytes, others == 0 ? bytes : 0);
+        if (!opens(p, two, 2 * bytes, KERNEL_OK, two + (other_is_better ? others : own), "two blocks") ||
+            !opens(p, two, bytes, KERNEL_OK, two, "two blocks, of which the second is cut off"))
+            return false;
+    }
+    return true;
+}
+
+static bool opening(struct packing *p)
+{
+    const size_t bytes = p->packed.bytes;
+    char *block = p->packed.data;
+    memcpy(block, p->good, bytes);
+    if (p->call->open(block, bytes, NULL) != KERNEL_NULL)
+        return broken(p, "open without a place for the result does not say so");
+    if (!opens(p, block, bytes, KERNEL_OK, block, "a block") || !opens(p, NULL, bytes, KERNEL_NULL, NULL, "NULL") ||
+        !opens(p, block + 32, bytes - 32, KERNEL_ALIGN, NULL, "a block off its boundary") ||
+        !opens(p, block, 64, KERNEL_PACKED, NULL, "a block of which the header is left"))
+        return false;
+    ((struct kernel_header *)p->packed.data)->layer ^= 1;
+    if (!opens(p, block, bytes, KERNEL_PACKED, NULL, "a block of another layer"))
+        return false;
+    const struct isa *other = another_set(p);
+    struct guarded two;
+    if (other == NULL || (double)bytes >= SMALL_BLOCK)
+        return true;
+    const bool good = guarded_make(&two, 2 * bytes, 0) ? opens_the_best(p, other, two.data) : no_memory(p);
+    guarded_free(&two);
+    return good;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------ */
+
+bool packing_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
+                   const void *packed, char why[300], struct diag *diag)
+{
+    struct packing p = {.call = kernel->call, .layer = layer, .in = inputs, .good = packed,
+                        .isa = kernel->call->isa(packed), .why = why, .diag = diag};
+    const bool room = guarded_make(&p.packed, p.call->packed_bytes, 0) &&
+                      guarded_make(&p.y, inputs_count(layer, inputs, TENSOR_Y) * sizeof(float), 0) &&
+                      guarded_make(&p.attn, inputs_count(layer, inputs, TENSOR_ATTN) * sizeof(float), 0) &&
+                      guarded_make(&p.scratch, p.call->scratch_bytes, 0);
+    const bool good = room ? wrong_packing(&p) && foreign_blocks(&p) && packing_cut_off(&p) &&
+                                 weights_read_within(&p) && automatic_choice(&p) && names_of_sets(&p) && opening(&p) &&
+                                 untouched(&p)
+                           : no_memory(&p);
+    guarded_free(&p.packed);
+    guarded_free(&p.y);
+    guarded_free(&p.attn);
+    guarded_free(&p.scratch);
+    return good;
+}

@@ -1,0 +1,1115 @@
+/* SPDX-License-Identifier: MIT */
+/* One kernel, one set of inputs, run in many ways; each way is a function of its own. */
+#include "promises.h"
+
+#include <link.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fenced.h"
+#include "guarded.h"
+#include "packing.h"
+#include "reference/reference.h"
+
+#define WORKERS 5
+#define PAGE 4096
+#define WATCHED_SCRATCH ((size_t)4 << 20) /* bytes of shared scratch, at most, that are looked at part by part */
+
+struct trial {
+    const struct kernel *kernel;
+    const struct kernel_table *call;
+    const struct layer *layer;
+    const struct inputs *in;
+    const void *packed;
+    struct guarded y, attn, scratch; /* of the run at hand */
+    float *base_y, *base_attn;       /* of the first run */
+    uint64_t seed;
+    char *why;
+    struct diag *diag;
+};
+
+static bool broken(struct trial *t, const char *format, ...) DIAG_PRINTF(2, 3);
+static bool broken(struct trial *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(t->why, 300, format, args);
+    va_end(args);
+    return false;
+}
+
+static size_t y_count(const struct trial *t)
+{
+    return inputs_count(t->layer, t->in, TENSOR_Y);
+}
+
+static size_t attn_count(const struct trial *t)
+{
+    return inputs_count(t->layer, t->in, TENSOR_ATTN);
+}
+
+static void release(struct trial *t)
+{
+    guarded_free(&t->y);
+    guarded_free(&t->attn);
+    guarded_free(&t->scratch);
+}
+
+/* Fresh outputs `offset` bytes off a boundary, and scratch for so many workers. */
+static bool prepare(struct trial *t, size_t offset, size_t workers)
+{
+    release(t);
+    bool good = guarded_make(&t->y, y_count(t) * sizeof(float), offset) &&
+                guarded_make(&t->attn, attn_count(t) * sizeof(float), offset) &&
+                guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), 0);
+    if (!good)
+        diag_environment(t->diag, NULL, "out of memory");
+    return good;
+}
+
+static struct kernel_args args_of(const struct trial *t, const struct inputs *in)
+{
+    return kernel_args_of(t->layer, in, t->y.data, t->attn.data);
+}
+
+static bool zones_intact(struct trial *t, const char *what)
+{
+    if (!guarded_zones_intact(&t->y))
+        return broken(t, "%s: wrote outside y", what);
+    if (!guarded_zones_intact(&t->attn))
+        return broken(t, "%s: wrote outside attn", what);
+    return guarded_zones_intact(&t->scratch) || broken(t, "%s: wrote outside scratch", what);
+}
+
+static bool forward(struct trial *t, const struct inputs *in, const char *what)
+{
+    const struct kernel_args args = args_of(t, in);
+    int error = t->call->forward(t->packed, &args, t->scratch.data);
+    if (error != KERNEL_OK)
+        return broken(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
+    return zones_intact(t, what);
+}
+
+static bool same_bits(struct trial *t, const char *what)
+{
+    if (memcmp(t->y.data, t->base_y, y_count(t) * sizeof(float)) != 0)
+        return broken(t, "%s: y has other bits", what);
+    return memcmp(t->attn.data, t->base_attn, attn_count(t) * sizeof(float)) == 0 ||
+           broken(t, "%s: attn has other bits", what);
+}
+
+/* ---- the same call again, whole and in parts ------------------------------------------------------------------- */
+
+/* A row of attn lies in [0, 1] and sums to one, or is zero where nothing is seen. */
+static bool sums_to_one(struct trial *t)
+{
+    const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
+    const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24;
+    const float *attn = t->attn.data;
+    for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
+        double sum = 0;
+        bool sees = false, good = true;
+        for (size_t j = 0; j < m; j++) {
+            const double weight = attn[row * m + j];
+            sum += weight;
+            good = good && weight >= 0 && weight <= 1;
+            sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
+        }
+        if (!(good && (sees ? fabs(sum - 1) <= tolerance : sum == 0)))
+            return broken(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
+                          row / n % h, row % n, sum);
+    }
+    return true;
+}
+
+static bool first_run(struct trial *t)
+{
+    if (!prepare(t, 0, 1) || !forward(t, t->in, "first run") || !sums_to_one(t))
+        return false;
+    memcpy(t->base_y, t->y.data, y_count(t) * sizeof(float));
+    memcpy(t->base_attn, t->attn.data, attn_count(t) * sizeof(float));
+    return true;
+}
+
+/* In self-attention m may be 0 for n. */
+static bool second_run(struct trial *t)
+{
+    static const char what[] = "second run, other alignment, and m = 0 for n in self-attention";
+    struct inputs in = *t->in;
+    in.m = t->layer->cross ? in.m : 0;
+    return prepare(t, 20, 1) && forward(t, &in, what) && same_bits(t, what);
+}
+
+static bool last_run(struct trial *t)
+{
+    return prepare(t, 0, 1) && forward(t, t->in, "the first run once more") && same_bits(t, "the first run once more");
+}
+
+/* All parts of a good call, the last of each phase first. */
+static bool run_parts(struct trial *t, const struct kernel_args *args)
+{
+    const size_t phases = t->call->phases(t->packed, args);
+    if (phases == 0 && args->n > 0 && args->batch > 0)
+        return broken(t, "a good call has no phases");
+    for (size_t phase = 0; phase < phases; phase++)
+        for (size_t part = t->call->parts(t->packed, args, phase); part-- > 0;) {
+            int error = t->call->run(t->packed, args, t->scratch.data, phase, part, part % WORKERS);
+            if (error != KERNEL_OK)
+                return broken(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
+        }
+    return true;
+}
+
+static bool parts_in_reverse(struct trial *t)
+{
+    static const char what[] = "parts in reverse order";
+    if (!prepare(t, 4, WORKERS))
+        return false;
+    const struct kernel_args args = args_of(t, t->in);
+    return run_parts(t, &args) && zones_intact(t, what) && same_bits(t, what);
+}
+
+/* ---- whose memory is whose -------------------------------------------------------------------------------------- */
+
+/* Writes of one phase to what workers share: `before` is that memory as it was, `by` the part that changed a byte. */
+struct shared {
+    unsigned char *before;
+    unsigned *by; /* 0: none; else its number + 1 */
+    size_t bytes;
+};
+
+static bool page_overlaps(struct trial *t, struct shared *shared, size_t from, size_t end, size_t phase, size_t part)
+{
+    const unsigned char *now = t->scratch.data;
+    for (size_t i = from; i < end; i++) {
+        if (now[i] == shared->before[i])
+            continue;
+        if (shared->by[i] != 0)
+            return !broken(t, "phase %zu: parts %u and %zu write to the same byte of scratch", phase,
+                           shared->by[i] - 1, part);
+        shared->by[i] = (unsigned)part + 1;
+        shared->before[i] = now[i];
+    }
+    return false;
+}
+
+/* Page by page: most of them a part leaves alone. */
+static bool part_overlaps(struct trial *t, struct shared *shared, size_t phase, size_t part)
+{
+    const unsigned char *now = t->scratch.data;
+    for (size_t page = 0; page < shared->bytes; page += PAGE) {
+        const size_t end = shared->bytes - page < PAGE ? shared->bytes : page + PAGE;
+        if (memcmp(now + page, shared->before + page, end - page) != 0 &&
+            page_overlaps(t, shared, page, end, phase, part))
+            return true;
+    }
+    return false;
+}
+
+/* All parts by the last of the workers, each followed by a look at what it changed. */
+static bool run_watched(struct trial *t, struct shared *shared, const struct kernel_args *args)
+{
+    const size_t phases = t->call->phases(t->packed, args);
+    memcpy(shared->before, t->scratch.data, shared->bytes);
+    for (size_t phase = 0; phase < phases; phase++) {
+        memset(shared->by, 0, shared->bytes * sizeof *shared->by);
+        for (size_t part = 0; part < t->call->parts(t->packed, args, phase); part++) {
+            const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, WORKERS - 1);
+            if (error != KERNEL_OK)
+                return broken(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
+            if (part_overlaps(t, shared, phase, part))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Parts that run at the same time do not meet: a worker writes to what all share, where no other part of the phase
+ * does, and to its own part of scratch, which lies behind that of the worker before it. */
+static bool scratch_is_own(struct trial *t)
+{
+    static const char what[] = "parts by the last of several workers";
+    if (!prepare(t, 0, WORKERS))
+        return false;
+    const struct kernel_args args = args_of(t, t->in);
+    const size_t own = t->call->scratch_bytes_for(2) - t->call->scratch_bytes_for(1);
+    const size_t bytes = t->call->scratch_bytes_for(1) - own, watched = bytes <= WATCHED_SCRATCH ? bytes : 0;
+    struct shared shared = {malloc(watched + 1), malloc((watched + 1) * sizeof(unsigned)), watched};
+    bool good = shared.before != NULL && shared.by != NULL;
+    if (!good)
+        diag_environment(t->diag, NULL, "out of memory");
+    good = good && run_watched(t, &shared, &args) && zones_intact(t, what) && same_bits(t, what);
+    struct guarded fresh = {0};
+    if (good && !(good = guarded_make(&fresh, (WORKERS - 1) * own, 0)))
+        diag_environment(t->diag, NULL, "out of memory");
+    if (good && own > 0 && memcmp((char *)t->scratch.data + bytes, fresh.data, fresh.bytes) != 0)
+        good = broken(t, "%s: it wrote to the scratch of another worker", what);
+    guarded_free(&fresh);
+    free(shared.before);
+    free(shared.by);
+    return good;
+}
+
+/* The kernel's library in memory: the segments that it may write to. */
+struct image {
+    const void *inside; /* an address of the library */
+    unsigned char *copy;
+    size_t bytes;
+    bool compare, changed;
+};
+
+static int see_image(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct image *image = context;
+    const uintptr_t inside = (uintptr_t)image->inside;
+    bool here = false;
+    size_t at = 0;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const uintptr_t begin = (uintptr_t)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        here = here || (info->dlpi_phdr[i].p_type == PT_LOAD && inside - begin < info->dlpi_phdr[i].p_memsz);
+    }
+    for (int i = 0; here && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_W))
+            continue;
+        const void *data = (const void *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr);
+        if (image->compare)
+            image->changed = image->changed || memcmp(image->copy + at, data, segment->p_memsz) != 0;
+        else if (image->copy != NULL)
+            memcpy(image->copy + at, data, segment->p_memsz);
+        at += segment->p_memsz;
+    }
+    image->bytes = here ? at : image->bytes;
+    return here;
+}
+
+/* No state: a call leaves the library's own memory as it was. AddressSanitizer lets nobody read the gaps between variables. */
+static bool nothing_remembered(struct trial *t)
+{
+    if (dlsym(RTLD_DEFAULT, "__asan_init") != NULL)
+        return true;
+    struct image image = {.inside = (const void *)(uintptr_t)t->call->forward};
+    dl_iterate_phdr(see_image, &image);
+    image.copy = malloc(image.bytes + 1);
+    if (image.copy == NULL) {
+        diag_environment(t->diag, NULL, "out of memory");
+        return false;
+    }
+    dl_iterate_phdr(see_image, &image);
+    image.compare = true;
+    bool good = prepare(t, 0, WORKERS) && forward(t, t->in, "another run");
+    const struct kernel_args args = args_of(t, t->in);
+    good = good && run_parts(t, &args);
+    dl_iterate_phdr(see_image, &image);
+    free(image.copy);
+    return good && (!image.changed || broken(t, "a call changed memory of the kernel's own: a variable that is not in "
+                                                "scratch (counters of --coverage are such variables)"));
+}
+
+/* Bytes of an input that may be read: in cross-attention with padding not those past the last sequence's length. */
+static size_t readable(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
+{
+    size_t count = inputs_count(layer, in, tensor);
+    if (tensor == TENSOR_SOURCE && in->batch > 0)
+        count -= (in->m - inputs_keys(in, in->batch - 1)) * (size_t)layer->d_source;
+    return count * inputs_element_size(tensor);
+}
+
+/* One call whose inputs end where readable memory does; in a process of its own, which does not free. */
+static bool forward_fenced(struct trial *t, const struct inputs *from)
+{
+    struct inputs in = *from;
+    struct fenced fence;
+    t->in = from;
+    if (!prepare(t, 0, 1))
+        return false;
+    for (int tensor = 0; tensor < TENSOR_W_Q; tensor++)
+        if (in.tensor[tensor] != NULL) {
+            if (!fenced_make(&fence, in.tensor[tensor], readable(t->layer, from, tensor)))
+                return false;
+            in.tensor[tensor] = fence.data;
+        }
+    const struct kernel_args args = args_of(t, &in);
+    return t->call->forward(t->packed, &args, t->scratch.data) == KERNEL_OK;
+}
+
+/* Several calls, run one after the other in that process */
+struct fenced_calls {
+    struct trial *trial;
+    const struct inputs *const *calls;
+    size_t count;
+};
+
+static void forward_all_fenced(void *context)
+{
+    const struct fenced_calls *c = context;
+    for (size_t i = 0; i < c->count; i++)
+        if (!forward_fenced(c->trial, c->calls[i]))
+            return; /* lack of memory is not the kernel's, and codes are looked at elsewhere */
+}
+
+static bool fenced_calls_live(struct trial *t, const struct inputs *const *calls, size_t count)
+{
+    struct fenced_calls fenced = {t, calls, count};
+    bool lived;
+    return fenced_call(forward_all_fenced, &fenced, &lived, t->diag) &&
+           (lived || broken(t, "forward reads past the end of an input, or crashes"));
+}
+
+static bool reads_within(struct trial *t)
+{
+    return fenced_calls_live(t, &t->in, 1);
+}
+
+bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
+                          size_t count, const void *packed, char why[300], struct diag *diag)
+{
+    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .packed = packed, .why = why,
+                      .diag = diag};
+    return fenced_calls_live(&t, calls, count);
+}
+
+/* ---- the batch around a sequence -------------------------------------------------------------------------------- */
+
+/* The arguments of sequence b alone */
+static struct kernel_args args_of_sequence(const struct trial *t, size_t b)
+{
+    const struct inputs *in = t->in;
+    struct kernel_args args = args_of(t, in);
+    const size_t x = in->n * (size_t)t->layer->d_model, source = in->m * (size_t)t->layer->d_source;
+    args.batch = 1;
+    args.x += b * x;
+    args.y += b * (y_count(t) / in->batch);
+    if (args.source != NULL)
+        args.source += b * source;
+    if (args.attn != NULL)
+        args.attn += b * (attn_count(t) / in->batch);
+    if (args.lengths != NULL)
+        args.lengths += b;
+    if (args.mask_bool != NULL && args.mask_bool_batch > 1) {
+        args.mask_bool += b * args.mask_bool_h * in->n * in->m;
+        args.mask_bool_batch = 1;
+    }
+    if (args.mask_add != NULL && args.mask_add_batch > 1) {
+        args.mask_add += b * args.mask_add_h * in->n * in->m;
+        args.mask_add_batch = 1;
+    }
+    return args;
+}
+
+static bool each_sequence_alone(struct trial *t)
+{
+    static const char what[] = "each sequence in a call of its own";
+    if (!prepare(t, 8, 1))
+        return false;
+    for (size_t b = 0; t->in->n > 0 && b < t->in->batch; b++) {
+        const struct kernel_args args = args_of_sequence(t, b);
+        const int error = t->call->forward(t->packed, &args, t->scratch.data);
+        if (error != KERNEL_OK)
+            return broken(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
+    }
+    return zones_intact(t, what) && same_bits(t, what);
+}
+
+/* ---- hidden and visible poison --------------------------------------------------------------------------------- */
+
+/* What rows that see the poison must become: with infinite values a score may be -infinity, which makes the weight 0
+ * and leaves attn finite; 0 times the value is NaN all the same, and an infinite query has no finite score to divide
+ * by. A value that is finite but huge promises nothing. */
+enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
+
+struct poison {
+    struct inputs in;
+    unsigned char *key, *query; /* [batch][m], [batch][n]: poisoned rows; in self-attention the same */
+    unsigned char *tainted;     /* [batch][h][n]: rows of Z that see a poisoned row */
+    bool one_column;            /* not the whole row */
+};
+
+static void poison_free(struct poison *p)
+{
+    inputs_free(&p->in);
+    free(p->key);
+    free(p->query);
+    free(p->tainted);
+}
+
+/* Later rows and those past lengths[b], by chance: under causal, padding or a window some queries see none of them. */
+static void choose_poison(struct poison *p, const struct trial *t)
+{
+    const struct inputs *in = t->in;
+    struct random random = {t->seed ^ 0x706F69736F6E};
+    for (size_t b = 0; b < in->batch; b++) {
+        for (size_t j = 0; j < in->m; j++) {
+            const double chance = j >= inputs_keys(in, b) ? 0.7 : j >= in->m / 2 ? 0.15 : j + 1 == in->m ? 0.5 : 0.02;
+            p->key[b * in->m + j] = random_uniform(&random) < chance;
+        }
+        for (size_t q = 0; q < in->n; q++)
+            p->query[b * in->n + q] = t->layer->cross ? random_uniform(&random) < 0.1 : p->key[b * in->m + q];
+    }
+}
+
+static void spread_taint(struct poison *p, const struct trial *t)
+{
+    const struct inputs *in = t->in;
+    const size_t h = (size_t)t->layer->h;
+    for (size_t b = 0; b < in->batch; b++)
+        for (size_t i = 0; i < h; i++)
+            for (size_t q = 0; q < in->n; q++) {
+                bool tainted = false;
+                for (size_t j = 0; j < in->m && !tainted; j++)
+                    tainted = (p->key[b * in->m + j] || p->query[b * in->n + q]) &&
+                              reference_visible(t->layer, in, b, i, q, j);
+                p->tainted[(b * h + i) * in->n + q] = tainted;
+            }
+}
+
+/* Into whole rows, or one column of what each head reads. */
+static void write_poison(struct poison *p, const struct trial *t, enum layer_tensor tensor, const unsigned char *rows,
+                         size_t count, size_t width, size_t head_width, const float values[3])
+{
+    float *data = p->in.tensor[tensor];
+    for (size_t r = 0; r < t->in->batch * count; r++)
+        for (size_t c = 0; rows[r] && c < width; c++)
+            if (!p->one_column || c % head_width == r % head_width)
+                data[r * width + c] = values[(r + c) % 3];
+}
+
+static bool make_poison(struct poison *p, struct trial *t, const float values[3], bool one_column)
+{
+    const struct inputs *in = t->in;
+    const struct layer *layer = t->layer;
+    *p = (struct poison){.one_column = one_column};
+    if (!inputs_copy(&p->in, layer, in, t->diag))
+        return false;
+    p->key = calloc(in->batch * in->m + 1, 1);
+    p->query = calloc(in->batch * in->n + 1, 1);
+    p->tainted = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
+    if (p->key == NULL || p->query == NULL || p->tainted == NULL) {
+        diag_environment(t->diag, NULL, "out of memory");
+        return false;
+    }
+    choose_poison(p, t);
+    spread_taint(p, t);
+    write_poison(p, t, TENSOR_X, p->query, in->n, (size_t)layer->d_model, (size_t)layer->d_in_q, values);
+    if (layer->cross)
+        write_poison(p, t, TENSOR_SOURCE, p->key, in->m, (size_t)layer->d_source, (size_t)layer->d_in_kv,
+                     values);
+    return true;
+}
+
+/* Whether an element of y is made of a tainted row of Z. */
+static bool y_is_tainted(const struct poison *p, const struct trial *t, size_t b, size_t row, size_t column)
+{
+    const struct layer *layer = t->layer;
+    const size_t h = (size_t)layer->h, block = (size_t)layer->d_out / h;
+    size_t first, end;
+    reference_taps(layer, t->in, b, row, &first, &end);
+    for (size_t i = 0; i < h; i++)
+        for (size_t z = first; z < end; z++)
+            if ((layer->w_o == W_O_DENSE || column / block == i) && p->tainted[(b * h + i) * t->in->n + z])
+                return true;
+    return false;
+}
+
+static bool check_poisoned_y(const struct poison *p, struct trial *t, enum demand demand, const char *what)
+{
+    const size_t d_out = (size_t)t->layer->d_out, n = t->in->n, h = (size_t)t->layer->h;
+    const size_t step = t->layer->w_o == W_O_DENSE ? d_out : d_out / h; /* columns that share their fate */
+    const float *y = t->y.data;
+    for (size_t row = 0; row < t->in->batch * n; row++)
+        for (size_t first = 0; first < d_out; first += step) {
+            const bool tainted = y_is_tainted(p, t, row / n, row % n, first);
+            for (size_t c = first; c < first + step; c++) {
+                const size_t at = row * d_out + c;
+                if (!tainted && !(y[at] == t->base_y[at]))
+                    return broken(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
+                                  what, row / n, row % n, c, t->base_y[at], y[at]);
+                if (tainted && demand != DEMAND_NOTHING && isfinite(y[at]))
+                    return broken(t, "%s in a row that is seen left y[%zu][%zu][%zu] finite: %.9g", what, row / n,
+                                  row % n, c, y[at]);
+            }
+        }
+    return true;
+}
+
+static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum demand demand, const char *what)
+{
+    const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
+    const float *attn = t->attn.data;
+    for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
+        const bool query = p->query[row / n / h * n + row % n];
+        bool finite = true;
+        for (size_t j = 0; j < m; j++) {
+            const size_t at = row * m + j;
+            finite = finite && isfinite(attn[at]);
+            if (attn[at] != 0 && !reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j))
+                return broken(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a key that is hidden", what,
+                              row / n / h, row / n % h, row % n, j, attn[at]);
+            if (!p->tainted[row] && !(attn[at] == t->base_attn[at]))
+                return broken(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
+                              row / n / h, row / n % h, row % n, j);
+        }
+        if (p->tainted[row] && finite && (demand == DEMAND_OF_NAN || (demand == DEMAND_OF_INFINITY && query)))
+            return broken(t, "%s in a row that is seen left attn[%zu][%zu][%zu] finite", what, row / n / h, row / n % h,
+                          row % n);
+    }
+    return true;
+}
+
+static bool with_poison(struct trial *t, const float values[3], bool one_column, enum demand demand, const char *what)
+{
+    struct poison p;
+    bool good = make_poison(&p, t, values, one_column) && prepare(t, 12, 1) && forward(t, &p.in, what) &&
+                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what);
+    poison_free(&p);
+    return good;
+}
+
+static bool with_nan(struct trial *t)
+{
+    return with_poison(t, (const float[]){NAN, NAN, NAN}, false, DEMAND_OF_NAN, "NaN");
+}
+
+/* What another column's product shows already, this one's alone may not. */
+static bool with_one_nan(struct trial *t)
+{
+    return with_poison(t, (const float[]){NAN, NAN, NAN}, true, DEMAND_NOTHING, "NaN in one column");
+}
+
+static bool with_infinity(struct trial *t)
+{
+    return with_poison(t, (const float[]){INFINITY, -INFINITY, INFINITY}, false, DEMAND_OF_INFINITY, "infinity");
+}
+
+/* Some numbers of mask_add; tainted: rows that see one of these keys. */
+static void poison_mask(struct poison *p, const struct trial *t, float value)
+{
+    const size_t batch = p->in.mask_batch[TENSOR_MASK_ADD], heads = p->in.mask_h[TENSOR_MASK_ADD];
+    const size_t n = t->in->n, m = t->in->m, h = (size_t)t->layer->h;
+    float *mask = p->in.tensor[TENSOR_MASK_ADD];
+    struct random random = {t->seed ^ 0x6D61736B};
+    unsigned char *chosen = calloc(batch * heads * n * m + 1, 1);
+    for (size_t at = 0; chosen != NULL && at < batch * heads * n * m; at++)
+        if (random_uniform(&random) < 0.5 / (double)m) {
+            mask[at] = value;
+            chosen[at] = 1;
+        }
+    for (size_t row = 0; chosen != NULL && row < t->in->batch * h * n; row++) {
+        const size_t b = row / n / h, i = row / n % h, q = row % n;
+        const size_t at = (((batch > 1 ? b : 0) * heads + (heads > 1 ? i : 0)) * n + q) * m;
+        for (size_t j = 0; j < m; j++)
+            p->tainted[row] |= chosen[at + j] && reference_visible(t->layer, &p->in, b, i, q, j);
+    }
+    free(chosen);
+}
+
+static bool with_masks_of(struct trial *t, float value, const char *what)
+{
+    struct poison p = {0};
+    bool good = inputs_copy(&p.in, t->layer, t->in, t->diag);
+    p.key = calloc(t->in->batch * t->in->m + 1, 1);
+    p.query = calloc(t->in->batch * t->in->n + 1, 1);
+    p.tainted = calloc(t->in->batch * (size_t)t->layer->h * t->in->n + 1, 1);
+    good = good && p.key != NULL && p.query != NULL && p.tainted != NULL;
+    if (good)
+        poison_mask(&p, t, value);
+    good = good && prepare(t, 12, 1) && forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
+           check_poisoned_attn(&p, t, DEMAND_OF_NAN, what);
+    poison_free(&p);
+    return good;
+}
+
+static bool with_masks(struct trial *t)
+{
+    return !layer_has_tensor(t->layer, TENSOR_MASK_ADD) ||
+           (with_masks_of(t, NAN, "NaN in mask_add") && with_masks_of(t, INFINITY, "infinity in mask_add"));
+}
+
+static bool with_huge_values(struct trial *t)
+{
+    return with_poison(t, (const float[]){INFINITY, -INFINITY, 3e38f}, false, DEMAND_NOTHING, "infinity or 3e38");
+}
+
+/* ---- wrong calls ----------------------------------------------------------------------------------------------- */
+
+/* A call about to be spoiled. */
+struct attempt {
+    const struct trial *trial;
+    struct kernel_args args;
+    const void *packed;
+    char *scratch;
+    int32_t *lengths; /* a copy that may be changed; NULL without padding */
+    const void *zeroed;
+};
+
+static bool has(const struct attempt *a, enum layer_tensor tensor)
+{
+    return layer_has_tensor(a->trial->layer, tensor);
+}
+
+/* Each returns false where it does not apply. */
+static bool null_x(struct attempt *a) { a->args.x = NULL; return true; }
+static bool null_y(struct attempt *a) { a->args.y = NULL; return true; }
+static bool null_packed(struct attempt *a) { a->packed = NULL; return true; }
+static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial->call->scratch_bytes > 0; }
+static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
+static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
+static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
+static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
+static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
+static void single_query(struct attempt *a)
+{
+    a->args.n = 1;
+    a->args.m = a->trial->layer->cross ? a->args.m : 1;
+    if (a->lengths != NULL && !a->trial->layer->cross)
+        memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
+}
+static bool null_attn_single(struct attempt *a) { single_query(a); return null_attn(a); }
+static bool null_y_no_keys(struct attempt *a)
+{
+    a->args.m = 0;
+    if (a->lengths != NULL)
+        memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
+    return a->trial->layer->cross && null_y(a);
+}
+static bool unused_source(struct attempt *a) { a->args.source = a->args.x; return !has(a, TENSOR_SOURCE); }
+static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
+static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
+static bool unused_mask_bool(struct attempt *a)
+{
+    a->args.mask_bool = a->zeroed;
+    a->args.mask_bool_batch = a->args.mask_bool_h = 1;
+    return !has(a, TENSOR_MASK_BOOL);
+}
+static bool unused_mask_add(struct attempt *a)
+{
+    a->args.mask_add = a->zeroed;
+    a->args.mask_add_batch = a->args.mask_add_h = 1;
+    return !has(a, TENSOR_MASK_ADD);
+}
+static bool too_many_queries(struct attempt *a)
+{
+    a->args.n = (size_t)a->trial->layer->seq_len + 1;
+    a->args.m = a->trial->layer->cross ? a->args.m : a->args.n;
+    return true;
+}
+static bool too_many_keys(struct attempt *a)
+{
+    a->args.m = (size_t)a->trial->layer->source_len + 1;
+    return a->trial->layer->cross;
+}
+static bool other_m(struct attempt *a)
+{
+    a->args.m = a->args.n + 1;
+    return !a->trial->layer->cross;
+}
+static bool smaller_m(struct attempt *a)
+{
+    a->args.m = a->args.n - 1;
+    return !a->trial->layer->cross && a->args.n > 1;
+}
+static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return true; }
+static void set_batch(struct attempt *a, size_t batch)
+{
+    a->args.batch = batch;
+    a->args.mask_bool_batch = has(a, TENSOR_MASK_BOOL);
+    a->args.mask_add_batch = has(a, TENSOR_MASK_ADD);
+}
+static bool huge_batch(struct attempt *a) { set_batch(a, SIZE_MAX); return true; }
+/* The bytes of x, modulo 2^64, are few. */
+static bool wrapping_batch(struct attempt *a)
+{
+    set_batch(a, SIZE_MAX / sizeof(float) / a->args.n / (size_t)a->trial->layer->d_model + 1);
+    return true;
+}
+/* The largest tensor is a little too large, the others are not. */
+static bool large_batch(struct attempt *a)
+{
+    const struct trial *t = a->trial;
+    const size_t y = y_count(t) / t->in->batch, attn = attn_count(t) / t->in->batch;
+    set_batch(a, PTRDIFF_MAX / sizeof(float) / (attn > y ? attn : y) + 1);
+    return true;
+}
+static bool first_length_above_m(struct attempt *a)
+{
+    if (a->lengths != NULL)
+        a->lengths[0] = (int32_t)a->args.m + 1;
+    return a->lengths != NULL;
+}
+static bool length_above_m(struct attempt *a)
+{
+    if (a->lengths != NULL)
+        a->lengths[a->args.batch - 1] = (int32_t)a->args.m + 1;
+    return a->lengths != NULL;
+}
+/* Past the keys of this call, but not past those that the layer is made for */
+static bool length_above_shorter_m(struct attempt *a)
+{
+    if (a->lengths == NULL || a->args.n < 2 || a->args.m < 2)
+        return false;
+    memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
+    a->lengths[a->args.batch - 1] = (int32_t)a->args.m;
+    a->args.n--;
+    a->args.m--;
+    return true;
+}
+static bool length_below_zero(struct attempt *a)
+{
+    if (a->lengths != NULL)
+        a->lengths[a->args.batch - 1] = -1;
+    return a->lengths != NULL;
+}
+static bool bool_batch(struct attempt *a)
+{
+    a->args.mask_bool_batch = a->args.batch + 2;
+    return has(a, TENSOR_MASK_BOOL);
+}
+static bool bool_heads_batch_1(struct attempt *a)
+{
+    a->args.mask_bool_batch = 1;
+    a->args.mask_bool_h = (size_t)a->trial->layer->h + 1;
+    return has(a, TENSOR_MASK_BOOL);
+}
+static bool add_no_batch(struct attempt *a) { a->args.mask_add_batch = 0; return has(a, TENSOR_MASK_ADD); }
+static bool bool_heads(struct attempt *a) { a->args.mask_bool_h = 0; return has(a, TENSOR_MASK_BOOL); }
+static bool add_batch(struct attempt *a)
+{
+    a->args.mask_add_batch = a->args.batch + 2;
+    return has(a, TENSOR_MASK_ADD);
+}
+static bool add_heads(struct attempt *a)
+{
+    a->args.mask_add_h = (size_t)a->trial->layer->h + 1;
+    return has(a, TENSOR_MASK_ADD);
+}
+static bool scratch_off(struct attempt *a) { a->scratch += 32; return a->trial->call->scratch_bytes > 0; }
+static bool packed_off(struct attempt *a) { a->packed = (const char *)a->packed + 32; return true; }
+static bool x_off(struct attempt *a)
+{
+    a->args.x = (const float *)(const void *)((const char *)a->args.x + 2);
+    return true;
+}
+static bool y_off(struct attempt *a)
+{
+    a->args.y = (float *)(void *)((char *)a->args.y + 2);
+    return true;
+}
+/* NULL stays NULL. */
+static void *off(const void *tensor)
+{
+    return (char *)(uintptr_t)tensor + (tensor != NULL ? 2 : 0);
+}
+static bool source_off(struct attempt *a) { a->args.source = off(a->args.source); return has(a, TENSOR_SOURCE); }
+static bool mask_add_off(struct attempt *a)
+{
+    a->args.mask_add = off(a->args.mask_add);
+    return has(a, TENSOR_MASK_ADD);
+}
+static bool attn_off(struct attempt *a) { a->args.attn = off(a->args.attn); return has(a, TENSOR_ATTN); }
+static bool lengths_off(struct attempt *a) { a->args.lengths = off(a->args.lengths); return has(a, TENSOR_LENGTHS); }
+static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
+
+static const struct wrong {
+    const char *what;
+    int expected;
+    bool (*spoil)(struct attempt *attempt);
+} wrongs[] = {
+    {"x = NULL", KERNEL_NULL, null_x},
+    {"y = NULL", KERNEL_NULL, null_y},
+    {"packed = NULL", KERNEL_NULL, null_packed},
+    {"scratch = NULL", KERNEL_NULL, null_scratch},
+    {"source = NULL", KERNEL_NULL, null_source},
+    {"lengths = NULL", KERNEL_NULL, null_lengths},
+    {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
+    {"mask_add = NULL", KERNEL_NULL, null_mask_add},
+    {"attn = NULL", KERNEL_NULL, null_attn},
+    {"attn = NULL, n = 1", KERNEL_NULL, null_attn_single},
+    {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
+    {"source without cross-attention", KERNEL_UNUSED, unused_source},
+    {"lengths without padding", KERNEL_UNUSED, unused_lengths},
+    {"attn without scores", KERNEL_UNUSED, unused_attn},
+    {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
+    {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
+    {"n = seq_len + 1", KERNEL_SIZE, too_many_queries},
+    {"m = source_len + 1", KERNEL_SIZE, too_many_keys},
+    {"m = n + 1 in self-attention", KERNEL_SIZE, other_m},
+    {"m = n - 1 in self-attention", KERNEL_SIZE, smaller_m},
+    {"n = m = SIZE_MAX", KERNEL_SIZE, huge_n},
+    {"batch = SIZE_MAX", KERNEL_SIZE, huge_batch},
+    {"a batch whose bytes wrap around", KERNEL_SIZE, wrapping_batch},
+    {"a batch whose largest tensor has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_batch},
+    {"a first length of m + 1", KERNEL_LENGTH, first_length_above_m},
+    {"a length of m + 1", KERNEL_LENGTH, length_above_m},
+    {"a length of m + 1, of fewer keys", KERNEL_LENGTH, length_above_shorter_m},
+    {"a length of -1", KERNEL_LENGTH, length_below_zero},
+    {"mask_bool_batch = batch + 2", KERNEL_BROADCAST, bool_batch},
+    {"mask_bool_h = h + 1, mask_bool_batch = 1", KERNEL_BROADCAST, bool_heads_batch_1},
+    {"mask_add_batch = 0", KERNEL_BROADCAST, add_no_batch},
+    {"mask_bool_h = 0", KERNEL_BROADCAST, bool_heads},
+    {"mask_add_batch = batch + 2", KERNEL_BROADCAST, add_batch},
+    {"mask_add_h = h + 1", KERNEL_BROADCAST, add_heads},
+    {"scratch off its boundary", KERNEL_ALIGN, scratch_off},
+    {"packed off its boundary", KERNEL_ALIGN, packed_off},
+    {"x off its boundary", KERNEL_ALIGN, x_off},
+    {"y off its boundary", KERNEL_ALIGN, y_off},
+    {"source off its boundary", KERNEL_ALIGN, source_off},
+    {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
+    {"attn off its boundary", KERNEL_ALIGN, attn_off},
+    {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
+    {"a packed block of zeros", KERNEL_PACKED, not_packed},
+};
+
+static bool untouched(struct trial *t, const char *what)
+{
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->scratch)) ||
+           broken(t, "%s: refused, but something was written", what);
+}
+
+static const char *error_text(const struct trial *t, int error)
+{
+    const char *text = t->call->strerror(error);
+    return text != NULL ? text : "(no text)";
+}
+
+/* By each of the four functions that take a call. Phases and parts see no scratch. */
+static bool refused(struct trial *t, const void *packed, const struct kernel_args *args, void *scratch, int expected,
+                    const char *what)
+{
+    const struct kernel_table *call = t->call;
+    int error = call->forward(packed, args, scratch);
+    if (error != expected)
+        return broken(t, "%s: forward returns %d (%s), not %d", what, error, error_text(t, error), expected);
+    error = call->run(packed, args, scratch, 0, 0, 0);
+    if (error != expected)
+        return broken(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), expected);
+    if (scratch == t->scratch.data && (call->phases(packed, args) != 0 || call->parts(packed, args, 0) != 0))
+        return broken(t, "%s: the call is refused, but has phases or parts", what);
+    return untouched(t, what);
+}
+
+static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed)
+{
+    struct attempt a = {t, args_of(t, t->in), t->packed, t->scratch.data, NULL, zeroed};
+    if (t->in->tensor[TENSOR_LENGTHS] != NULL) {
+        memcpy(lengths, t->in->tensor[TENSOR_LENGTHS], t->in->batch * sizeof *lengths);
+        a.lengths = lengths;
+        a.args.lengths = lengths;
+    }
+    return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
+}
+
+static bool wrong_parts(struct trial *t)
+{
+    const struct kernel_args args = args_of(t, t->in);
+    const size_t phases = t->call->phases(t->packed, &args), parts = t->call->parts(t->packed, &args, 0);
+    const size_t wrong[][2] = {{phases, 0}, {phases + 1, 0}, {phases + 2, 0}, {2 * phases + 1, 0}, {2 * phases + 2, 0},
+                               {SIZE_MAX / 2, 0}, {SIZE_MAX, 0}, {0, parts}, {0, SIZE_MAX}};
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        int error = t->call->run(t->packed, &args, t->scratch.data, wrong[w][0], wrong[w][1], 0);
+        if (error != KERNEL_PART)
+            return broken(t, "phase %zu part %zu of a call that has %zu phases, %zu parts in the first: run returns %d "
+                             "(%s), not %d", wrong[w][0], wrong[w][1], phases, parts, error, error_text(t, error),
+                          KERNEL_PART);
+    }
+    return (t->call->parts(t->packed, &args, phases) == 0 && t->call->parts(t->packed, &args, SIZE_MAX) == 0)
+               ? untouched(t, "a part past the last")
+               : broken(t, "a phase past the last has parts");
+}
+
+static bool null_args(struct trial *t)
+{
+    return refused(t, t->packed, NULL, t->scratch.data, KERNEL_NULL, "args = NULL");
+}
+
+/* Nothing to do: no error, no phases, no parts, and nothing is written. */
+static bool empty_call(struct trial *t, const struct kernel_args *args, const char *what)
+{
+    const struct kernel_table *call = t->call;
+    int error = call->forward(t->packed, args, t->scratch.data);
+    if (error != KERNEL_OK)
+        return broken(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
+    if (call->phases(t->packed, args) != 0 || call->parts(t->packed, args, 0) != 0)
+        return broken(t, "%s: has phases or parts", what);
+    error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
+    if (error != KERNEL_PART)
+        return broken(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn)) || broken(t, "%s: something was written", what);
+}
+
+/* Tensors without an element need no memory. */
+static bool empty_calls(struct trial *t, const int32_t *zeros)
+{
+    struct inputs none = *t->in;
+    none.n = 0;
+    none.m = t->layer->cross ? none.m : 0;
+    struct kernel_args args = args_of(t, &none);
+    if (args.lengths != NULL)
+        args.lengths = zeros;
+    if (!empty_call(t, &args, "n = 0"))
+        return false;
+    args.x = args.mask_add = args.y = args.attn = NULL;
+    args.mask_bool = NULL;
+    if (!empty_call(t, &args, "n = 0, and NULL for what has no elements"))
+        return false;
+    args = args_of(t, t->in);
+    args.batch = 0;
+    args.mask_bool_batch = args.mask_bool != NULL;
+    args.mask_add_batch = args.mask_add != NULL;
+    if (!empty_call(t, &args, "batch = 0"))
+        return false;
+    args.x = args.source = args.mask_add = args.y = args.attn = NULL;
+    args.mask_bool = NULL;
+    args.lengths = NULL;
+    return empty_call(t, &args, "batch = 0, and NULL for what has no elements");
+}
+
+static bool is_b_o(struct trial *t, const char *what)
+{
+    const float *b_o = t->in->tensor[TENSOR_B_O], *y = t->y.data;
+    const size_t d_out = (size_t)t->layer->d_out;
+    for (size_t at = 0; at < y_count(t); at++)
+        if (!(y[at] == (b_o != NULL ? b_o[at % d_out] : 0)))
+            return broken(t, "%s: y[%zu][%zu][%zu] is %.9g, not b_o's", what, at / d_out / t->in->n,
+                          at / d_out % t->in->n, at % d_out, y[at]);
+    return true;
+}
+
+/* Cross-attention to an empty source: what has no elements may be NULL, and every row is b_O. */
+static bool without_keys(struct trial *t)
+{
+    static const char what[] = "m = 0, and NULL for what has no elements";
+    if (!t->layer->cross || t->in->n == 0 || t->in->batch == 0)
+        return true;
+    if (!prepare(t, 8, WORKERS))
+        return false;
+    int32_t *zeros = calloc(t->in->batch, sizeof *zeros);
+    if (zeros == NULL) {
+        diag_environment(t->diag, NULL, "out of memory");
+        return false;
+    }
+    struct kernel_args args = args_of(t, t->in);
+    args.m = 0;
+    args.source = args.mask_add = args.attn = NULL;
+    args.mask_bool = NULL;
+    args.lengths = args.lengths != NULL ? zeros : NULL;
+    int error = t->call->forward(t->packed, &args, t->scratch.data);
+    bool good = error == KERNEL_OK || broken(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
+    good = good && zones_intact(t, what) && is_b_o(t, what);
+    if (good)
+        guarded_fill(&t->y);
+    good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts");
+    good = good && (guarded_untouched(&t->attn) || broken(t, "%s: attn was written", what));
+    free(zeros);
+    return good;
+}
+
+/* Each code has a text of its own, and what is no code has one too; phases have the names that bench knows. */
+static bool texts_are_right(struct trial *t)
+{
+    static const char *const phases[] = {"transpose", "project", "attend"};
+    for (size_t phase = 0; phase < sizeof phases / sizeof *phases; phase++)
+        if (strcmp(t->call->phase_name(phase), phases[phase]) != 0)
+            return broken(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
+                          phases[phase]);
+    for (int error = KERNEL_OK; error <= KERNEL_PART + 1; error++) {
+        const char *text = t->call->strerror(error);
+        if (text == NULL || *text == '\0')
+            return broken(t, "strerror(%d) has no text", error);
+        for (int other = KERNEL_OK; other < error; other++)
+            if (strcmp(text, t->call->strerror(other)) == 0)
+                return broken(t, "strerror(%d) is that of %d: \"%s\"", error, other, text);
+    }
+    return true;
+}
+
+static bool wrong_calls(struct trial *t)
+{
+    if (t->in->batch == 0 || t->in->n == 0 || t->in->m == 0)
+        return true;
+    if (!prepare(t, 0, 1))
+        return false;
+    int32_t *lengths = malloc(t->in->batch * sizeof *lengths);
+    size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
+    void *zeroed = aligned_alloc(64, zero_bytes); /* as large as anything it stands for: it is never read past that */
+    bool good = lengths != NULL && zeroed != NULL;
+    if (good)
+        memset(zeroed, 0, zero_bytes);
+    else
+        diag_environment(t->diag, NULL, "out of memory");
+    for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
+        good = one_wrong_call(t, &wrongs[w], lengths, zeroed);
+    good = good && wrong_parts(t) && null_args(t) && texts_are_right(t);
+    if (good)
+        memset(lengths, 0, t->in->batch * sizeof *lengths);
+    good = good && empty_calls(t, lengths);
+    free(lengths);
+    free(zeroed);
+    return good;
+}
+
+/* ---- packing --------------------------------------------------------------------------------------------------- */
+
+static bool good_and_bad_packing(struct trial *t)
+{
+    return packing_holds(t->kernel, t->layer, t->in, t->packed, t->why, t->diag);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(uint64_t hash, const unsigned char *bytes, size_t count) /* FNV-1a */
+{
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* Of all that a call only reads */
+static uint64_t hash_inputs(const struct trial *t)
+{
+    uint64_t hash = hash_of(0xcbf29ce484222325u, t->packed, t->call->packed_bytes);
+    for (int tensor = 0; tensor < TENSOR_COUNT; tensor++)
+        if (t->in->tensor[tensor] != NULL)
+            hash = hash_of(hash, t->in->tensor[tensor],
+                           inputs_count(t->layer, t->in, tensor) * inputs_element_size(tensor));
+    return hash;
+}
+
+bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
+                   const void *packed, uint64_t seed, enum promises which, char why[300], struct diag *diag)
+{
+    static const struct {
+        bool (*holds)(struct trial *);
+        enum promises of;
+    } promises[] = {
+        {first_run, PROMISES_OF_VALUES}, {second_run, PROMISES_ALL}, {parts_in_reverse, PROMISES_OF_VALUES},
+        {scratch_is_own, PROMISES_ALL}, {reads_within, PROMISES_OF_VALUES},
+        {each_sequence_alone, PROMISES_OF_VALUES}, {with_nan, PROMISES_OF_VALUES}, {with_one_nan, PROMISES_ALL},
+        {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
+        {with_huge_values, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL}, {without_keys, PROMISES_ALL},
+        {wrong_calls, PROMISES_ALL},
+        {good_and_bad_packing, PROMISES_ALL}, {last_run, PROMISES_ALL},
+    };
+    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
+                      .seed = seed, .why = why, .diag = diag};
+    const bool all = which == PROMISES_ALL;
+    const uint64_t hash = all ? hash_inputs(&t) : 0;
+    t.base_y = malloc(y_count(&t) * sizeof(float) + 1);
+    t.base_attn = malloc(attn_count(&t) * sizeof(float) + 1);
+    bool good = t.base_y != NULL && t.base_attn != NULL;
+    why[0] = '\0';
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    for (size_t p = 0; good && p < sizeof promises / sizeof *promises; p++)
+        good = promises[p].of > which || promises[p].holds(&t);
+    if (good && all && hash_inputs(&t) != hash)
+        good = broken(&t, "an input or the packed block was written to");
+    release(&t);
+    free(t.base_y);
+    free(t.base_attn);
+    return good;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* The contract's promises about a kernel that no error bound shows: same bits however the work is cut, hidden values
+ * that do not matter, NaN that is not swallowed, memory that is not touched, no state, wrong calls that are refused.
+ *
+ * Left out on purpose: accuracy (compare.h).
+ */
+#ifndef ATTNRUN_PROMISES_H
+#define ATTNRUN_PROMISES_H
+
+#include "kernels/load.h"
+
+enum promises {
+    PROMISES_OF_VALUES, /* those that may depend on what the tensors hold */
+    PROMISES_ALL
+};
+
+/* Runs the kernel on `inputs` (finite ones) in many ways. Returns true when the promises hold; else `why` says which
+ * one does not. `packed` was filled by the kernel's pack. */
+bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
+                   const void *packed, uint64_t seed, enum promises which, char why[300], struct diag *diag);
+
+/* Of many calls only that one: that nothing past the end of an input is read. */
+bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
+                          size_t count, const void *packed, char why[300], struct diag *diag);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The calls that a check makes besides its main one, each with its reference and bounds: of many sizes, and with scores
+ * of every size.
+ *
+ * Left out on purpose: running them (verify.h).
+ */
+#ifndef ATTNRUN_SERIES_H
+#define ATTNRUN_SERIES_H
+
+#include "reference/bound.h"
+
+struct series_call {
+    struct inputs inputs; /* on weights that are borrowed */
+    struct reference reference;
+    struct bounds bounds;
+};
+
+struct series {
+    struct series_call *call;
+    /* batches of short sequences first, then sequences of many sizes, on the drawn weights; the rest on their own */
+    size_t count, batches, sized;
+    struct inputs extreme_weights;
+};
+
+/* All follows from the layer and `draw`, whose weights `drawn` has; how many calls, from the work of the main one.
+ * False with the reason in `diag`; series_free() in any case. */
+bool series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
+                 const struct inputs_draw *draw, struct folds folds, struct diag *diag);
+void series_free(struct series *series);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* A compiled layer against the reference, within the bounds, one instruction set at a time; and the promises of its
+ * interface.
+ *
+ * Left out on purpose: printing, and what becomes of a failure (check.c, sweep.c).
+ */
+#ifndef ATTNRUN_VERIFY_H
+#define ATTNRUN_VERIFY_H
+
+#include "reference/compare.h"
+#include "kernels/load.h"
+#include "series.h"
+
+/* What one layer is compared with: good for every instruction set of its kernel. */
+struct subject {
+    const struct layer *layer;
+    const struct kernel *kernel;
+    uint64_t seed;
+    struct inputs inputs, small; /* for accuracy; for the promises */
+    struct reference reference;
+    struct bounds bounds;
+    struct series series; /* other sizes, other scores */
+};
+
+enum verdict {
+    VERDICT_GOOD,
+    VERDICT_FAILED,  /* `why` or a comparison with misses says how */
+    VERDICT_LACKING, /* the machine lacks the instruction set */
+    VERDICT_NONE     /* no memory; in diag */
+};
+
+struct findings {
+    enum verdict verdict;
+    bool ran; /* y and attn were computed and compared */
+    struct comparison y, attn; /* of the main call */
+    char why[300]; /* what else went wrong; "": nothing */
+};
+
+/* Draws the inputs, computes reference and bounds. False with the reason in `diag`; subject_free() in any case. */
+bool subject_make(struct subject *subject, const struct layer *layer, const struct kernel *kernel,
+                  const struct inputs_draw *draw, struct diag *diag);
+struct findings subject_verify(const struct subject *subject, int isa, struct diag *diag);
+void subject_free(struct subject *subject);
+/* "y[0][1][2] is 3; the reference has 4; 5 of 6 elements miss" */
+void comparison_print_miss(const struct comparison *comparison, FILE *out);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* The contract's equations in double: the executable definition of a layer.
+ *
+ * It knows neither plan nor templates. Left out on purpose: speed beyond bearable, and rounding: what a kernel in
+ * f32 may differ by is bound.h's.
+ */
+#ifndef ATTNRUN_REFERENCE_H
+#define ATTNRUN_REFERENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "inputs/inputs.h"
+
+/* Some query rows, ascending. */
+struct rows {
+    size_t *row;
+    size_t count;
+};
+
+/* y is computed for y_rows only, attn for z_rows only: those that y_rows need (a convolution needs neighbours). */
+struct reference {
+    struct rows y_rows, z_rows;
+    double *y;    /* [batch][y_rows.count][d_out] */
+    double *attn; /* [batch][h][z_rows.count][m]; NULL unless the layer writes its scores */
+};
+
+/* Everything that the equations name for one sequence and head; rows of q, scores, weights, z are z_rows. */
+struct reference_head {
+    size_t b, i;
+    size_t keys;                      /* rows of k, v that may be looked at: m, or lengths[b] */
+    bool new_kv;                      /* k and v differ from the call before (h_kv heads share them) */
+    double *x, *s;                    /* [rows][d_in_q], [keys][d_in_kv]: what the head reads */
+    double *w_q, *w_k, *w_v, *w_o;    /* in_out; w_o [d_v][d_model] or [conv_width][d_v][d_model/h] */
+    double *b_q, *b_k, *b_v;          /* zeros without bias */
+    double *q, *k, *v;                /* [rows][d_k], [keys][d_k], [keys][d_v] */
+    unsigned char *visible;           /* [rows][keys] */
+    double *mask_add;                 /* [rows][keys], zeros without */
+    double *scores;                   /* [rows][keys] scale q k^T + mask_add; meaningless where hidden */
+    double *weights;                  /* [rows][keys] softmax; 0 where hidden */
+    double *z;                        /* [rows][d_v] */
+};
+
+typedef bool reference_observer(void *context, const struct reference *reference, const struct reference_head *head);
+
+/* Computes all rows, or with `sample` at most about 64 of them when n is large. The observer, if any, sees each head
+ * before it is merged into y; it returns false to stop. */
+bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *inputs,
+                       bool sample, reference_observer *observer, void *context, struct diag *diag);
+void reference_free(struct reference *reference);
+
+/* Whether query t of sequence b and head i sees key j. */
+bool reference_visible(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
+/* First and past-last z row that y row t is made of: t alone, or the convolution's taps. */
+void reference_taps(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t *first,
+                    size_t *end);
+/* y += z merged by w for head i, as the layer's w_o says: the same walk for values, |values| and squares.
+ * z [z_rows][d_v], w as in reference_head (ignored by w_o = none), y [y_rows][d_out]. */
+void reference_merge(const struct reference *reference, const struct layer *layer, const struct inputs *inputs,
+                     size_t b, size_t i, const double *z, const double *w, double *y);
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/* See page.h. What never changes of the page lies in runtime/reports/page/: its looks, and what draws and sorts. */
+#include "page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/embedded.h"
+#include "timing/quiet.h"
+#include "report.h"
+
+#define STICKY_MOST 20 /* characters of the columns that stay where a narrow screen scrolls */
+
+static bool is_measured(const struct record *record)
+{
+    return record_get(record, FIELD_US) != NULL;
+}
+
+static bool is_above_peak(const struct record *record)
+{
+    return record_get_number(record, "share") > 1;
+}
+
+static size_t count_of(const struct records *records, bool (*is)(const struct record *))
+{
+    size_t count = 0;
+    for (size_t i = 0; i < records->count; i++)
+        count += is(&records->record[i]);
+    return count;
+}
+
+static size_t count_status(const struct records *records, const char *status)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < records->count; i++)
+        count += strcmp(record_get_text(&records->record[i], "status"), status) == 0;
+    return count;
+}
+
+/* The first of the records that was measured; the first of all where none was. */
+static const struct record *measured(const struct records *records)
+{
+    for (size_t i = 0; i < records->count; i++)
+        if (is_measured(&records->record[i]))
+            return &records->record[i];
+    return &records->record[0];
+}
+
+/* What no result has is no column: results of an older attngen have fewer fields. */
+static void drop_empty(struct columns *columns, const struct records *records)
+{
+    for (size_t c = columns->first_varied + columns->varied; c < columns->count; c++) {
+        bool found = false;
+        for (size_t i = 0; !found && i < records->count; i++)
+            found = *record_get_text(&records->record[i], columns->column[c].name) != '\0';
+        if (!found)
+            columns->column[c].head = NULL;
+    }
+}
+
+/* The plots' x axis is one of these: what was varied, and the machine where several took part. */
+static bool is_axis(const struct columns *columns, size_t c)
+{
+    return (c >= columns->first_varied && c < columns->first_varied + columns->varied) ||
+           is_of_machine(columns->column[c].name);
+}
+
+static void print_file(FILE *out, const char *name)
+{
+    fputs((const char *)embedded_find(runtime_files, runtime_files_count, name)->data, out);
+}
+
+/* ---- the parts, top to bottom ---------------------------------------------------------------------------------- */
+
+/* "wide.layer: h, width" */
+static void print_title(FILE *out, const struct records *records, const struct columns *columns)
+{
+    print_html_text(out, record_get_text(&records->record[0], "spec"));
+    for (size_t i = 0; i < columns->varied; i++) {
+        fputs(i == 0 ? ": " : " × ", out);
+        print_html_text(out, columns->column[columns->first_varied + i].name);
+    }
+}
+
+/* The point and the first keys stay while the other columns scroll. */
+static void print_sticky(FILE *out, const struct records *records, const struct columns *columns)
+{
+    int left = 0;
+    size_t c = 0;
+    for (; c < columns->first_varied + columns->varied; c++) {
+        const int width = 1 + column_width(&columns->column[c], records);
+        if (left + width > STICKY_MOST)
+            break;
+        fprintf(out, "tr > :nth-child(%zu) { position: sticky; z-index: 1; left: calc(%dch + %zurem); "
+                "min-width: calc(%dch + 1rem); max-width: calc(%dch + 1rem); }\n", c + 1, left, c, width, width);
+        left += width;
+    }
+    fprintf(out, "tr > :nth-child(%zu) { border-right: 1px solid var(--line); }\n", c);
+}
+
+static void print_head(FILE *out, const struct records *records, const struct columns *columns)
+{
+    static const char *const names[] = {"failed", "illegal", "skipped"};
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>", out);
+    print_title(out, records, columns);
+    fputs("</title>\n<style>\n", out);
+    print_file(out, "page.css");
+    print_sticky(out, records, columns);
+    fputs("</style>\n</head>\n<body>\n<h1>", out);
+    print_title(out, records, columns);
+    fprintf(out, "</h1>\n<p class=\"soft\">%zu of ", records->count);
+    print_html_text(out, record_get_text(&records->record[0], "points"));
+    fprintf(out, " points, %zu measured", count_status(records, "ok"));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (count_status(records, names[i]) > 0)
+            fprintf(out, ", %zu %s", count_status(records, names[i]), names[i]);
+    if (count_of(records, is_disturbed) > 0)
+        fprintf(out, ", %zu disturbed", count_of(records, is_disturbed));
+    fputs(".</p>\n<nav>", out);
+    if (count_of(records, is_measured) > 1)
+        fputs("<a href=\"#plots\">Plots</a>", out);
+    fputs("<a href=\"#table\">Table</a>", out);
+    if (count_status(records, "ok") < records->count)
+        fputs("<a href=\"#reasons\">Points without numbers</a>", out);
+    fputs("<a href=\"#how\">How it was measured</a></nav>\n", out);
+}
+
+/* What a reader must know before the numbers. */
+static void print_notes(FILE *out, const struct records *records)
+{
+    if (count_of(records, is_above_peak) > 0)
+        fputs("<p>A share of peak above 100 % is no mistake where weights are folded: folding saves multiply-adds, but the "
+              "share counts those of the plain layer.</p>\n", out);
+    if (count_of(records, is_disturbed) > 0)
+        fprintf(out, "<p>*: a disturbed machine: the median is above %g times the least, or the CPU ran something else, "
+                "although samples were taken again. The least is nearer to the truth; measure again when it is quiet.</p>\n",
+                QUIET_RATIO);
+}
+
+/* Drawn by plots.js from the table; it takes the sentence away. */
+static void print_plots(FILE *out, const struct records *records)
+{
+    if (count_of(records, is_measured) > 1)
+        fputs("<section id=\"plots\">\n<h2>Plots</h2>\n"
+              "<p>JavaScript draws the plots; the table has all of their numbers.</p>\n"
+              "</section>\n", out);
+}
+
+/* What a head means, where it does not say so. */
+static const char *explain(const char *field)
+{
+    static const struct {
+        const char *field, *text;
+    } texts[] = {
+        {"parameters", "weights and biases"},
+        {"parameters_q", "parameters of the queries' projection"},
+        {"parameters_k", "parameters of the keys' projection"},
+        {"parameters_v", "parameters of the values' projection"},
+        {"parameters_o", "parameters of the output's projection"},
+        {"multiply_adds", "multiply-adds of a call of the plain layer"},
+        {"packed_bytes", "bytes of the packed weights"},
+        {"scratch_bytes", "bytes of one worker's scratch"},
+        {"code_bytes", "bytes of machine code"},
+        {FIELD_FOLDED, "which weights are multiplied with each other when they are packed"},
+        {FIELD_US, "microseconds of a call, the median"},
+        {FIELD_US_MIN, "microseconds of the fastest call"},
+        {"us_max", "microseconds of the slowest call"},
+        {"outliers", "samples far outside the quartiles"},
+        {"gflops", "two operations a multiply-add"},
+        {"share", "share of the core's multiply-add peak"},
+        {"error_of_gate", "largest error as a share of the statistical gate"},
+        {"error_of_bound", "largest error as a share of the worst-case bound"},
+        {"compile_s", "time of the compiler"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(texts[i].field, field) == 0)
+            return texts[i].text;
+    return NULL;
+}
+
+static void print_column_head(FILE *out, const struct records *records, const struct columns *columns, size_t c)
+{
+    const struct column *column = &columns->column[c];
+    const char *text = explain(column->name);
+    fprintf(out, "<th scope=\"col\"%s aria-sort=\"none\" data-name=\"",
+            column_is_text(column, records) ? " class=\"text\"" : "");
+    print_html_text(out, column->name);
+    fprintf(out, "\"%s", is_axis(columns, c) ? " data-axis=\"\"" : "");
+    if (text != NULL) {
+        fputs(" title=\"", out);
+        print_html_text(out, text);
+        putc('"', out);
+    }
+    fputs("><button type=\"button\">", out);
+    print_html_text(out, column->head);
+    fputs("</button></th>", out);
+}
+
+/* The first cell names its row. What a disturbance changes is marked. */
+static void print_cell(FILE *out, const struct columns *columns, size_t c, const struct record *record)
+{
+    static const char *const moved[] = {FIELD_US, "gflops", "share"};
+    const struct column *column = &columns->column[c];
+    char text[80];
+    bool marked = false;
+    for (size_t i = 0; is_disturbed(record) && i < sizeof moved / sizeof *moved; i++)
+        marked |= strcmp(column->name, moved[i]) == 0;
+    column_show(column, record, text, sizeof text);
+    fprintf(out, "<%s%s data-value=\"", c == 0 ? "th scope=\"row\"" : "td",
+            isnan(record_get_number(record, column->name)) ? " class=\"text\"" : "");
+    print_html_text(out, record_get_text(record, column->name));
+    fputs("\">", out);
+    print_html_text(out, column->kind == COLUMN_TEXT ? record_get_text(record, column->name) : text);
+    fputs(marked ? " <abbr title=\"disturbed\">*</abbr>" : "", out);
+    fputs(c == 0 ? "</th>" : "</td>", out);
+}
+
+/* A point; what is drawn of it but has no column is the row's own. */
+static void print_row(FILE *out, const struct columns *columns, const struct record *record)
+{
+    static const char *const drawn[] = {"us_q3", "peak_gflops", FIELD_DISTURBED};
+    fputs("<tr class=\"", out);
+    print_html_text(out, record_get_text(record, "status"));
+    putc('"', out);
+    for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++)
+        if (record_get(record, drawn[i]) != NULL) {
+            fprintf(out, " data-%s=\"", drawn[i]);
+            print_html_text(out, record_get_text(record, drawn[i]));
+            putc('"', out);
+        }
+    putc('>', out);
+    for (size_t c = 0; c < columns->count; c++)
+        if (columns->column[c].head != NULL)
+            print_cell(out, columns, c, record);
+    fputs("</tr>\n", out);
+}
+
+static void print_table(FILE *out, const struct records *records, const struct columns *columns)
+{
+    fputs("<section id=\"table\">\n<h2 id=\"points\">Table</h2>\n"
+          "<div class=\"table\" role=\"region\" aria-labelledby=\"points\" tabindex=\"0\">\n<table>\n"
+          "<caption><span>A row a point; a click on a head sorts.</span></caption>\n<thead><tr>", out);
+    for (size_t c = 0; c < columns->count; c++)
+        if (columns->column[c].head != NULL)
+            print_column_head(out, records, columns, c);
+    fputs("</tr></thead>\n<tbody>\n", out);
+    for (size_t i = 0; i < records->count; i++)
+        print_row(out, columns, &records->record[i]);
+    fputs("</tbody>\n</table>\n</div>\n</section>\n", out);
+}
+
+/* Points without numbers, with their reasons. */
+static void print_reasons(FILE *out, const struct records *records, const struct columns *columns)
+{
+    if (count_status(records, "ok") == records->count)
+        return;
+    fputs("<section id=\"reasons\">\n<h2>Points without numbers</h2>\n<ul>\n", out);
+    for (size_t i = 0; i < records->count; i++) {
+        const struct record *record = &records->record[i];
+        if (strcmp(record_get_text(record, "status"), "ok") == 0)
+            continue;
+        fputs("<li class=\"", out);
+        print_html_text(out, record_get_text(record, "status"));
+        fputs("\">", out);
+        print_html_text(out, record_get_text(record, "status"));
+        for (size_t v = 0; v < columns->varied; v++) {
+            const char *key = columns->column[columns->first_varied + v].name;
+            fputs(v == 0 ? ": " : ", ", out);
+            print_html_text(out, key);
+            fputs(" = ", out);
+            print_html_text(out, record_get_text(record, key));
+        }
+        fputs(": ", out);
+        print_html_text(out, record_get_text(record, "reason"));
+        fputs("</li>\n", out);
+    }
+    fputs("</ul>\n</section>\n", out);
+}
+
+/* How it was measured; what differs between machines stands in the table. */
+static void print_circumstances(FILE *out, const struct records *records, const struct columns *columns)
+{
+    static const struct {
+        const char *field, *name;
+    } facts[] = {{"cpu", "Processor"}, {"isa", "Instruction set"}, {"compiler", "Compiler"}, {"flags", "Flags"},
+                 {"kernel", "System"}, {"version", "attngen"}, {"cache", "Caches"}, {"settings", "First layer"}};
+    const struct record *first = measured(records);
+    fputs("<section id=\"how\">\n<h2>How it was measured</h2>\n"
+          "<p>Every point was compiled, compared with a double-precision reference and timed on one core. Rounds "
+          "time each point of a group once, so that a disturbance meets all of them; a sample follows an untimed call "
+          "on the same buffers, with the core's multiply-add peak measured right before and behind it. Times are of "
+          "one call: median, least and most of the rounds. Outliers lie past the quartiles by more than 1.5 times "
+          "their distance. Operations are those of the plain layer. "
+          "Errors are shares of the statistical gate and of the worst-case bound.</p>\n<dl>\n", out);
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        bool shown = false;
+        for (size_t c = 0; c < columns->count; c++)
+            shown |= columns->column[c].head != NULL && strcmp(columns->column[c].name, facts[i].field) == 0;
+        if (shown)
+            continue;
+        fprintf(out, "<dt>%s</dt><dd>", facts[i].name);
+        print_html_text(out, record_get_text(first, facts[i].field));
+        fputs("</dd>\n", out);
+    }
+    fputs("</dl>\n</section>\n", out);
+}
+
+/* As well-formed as XML, which ends a script at the first "<" that is not hidden from it. */
+static void print_scripts(FILE *out)
+{
+    fputs("<script>/*<![CDATA[*/\n", out);
+    print_file(out, "plots.js");
+    print_file(out, "page.js");
+    fputs("/*]]>*/</script>\n", out);
+}
+
+bool page_write(FILE *out, const struct records *records, struct diag *diag)
+{
+    (void)diag; /* no memory is all that can be missing */
+    struct columns columns;
+    const bool good = columns_make(&columns, records);
+    if (good && records->count > 0) {
+        drop_empty(&columns, records);
+        print_head(out, records, &columns);
+        print_notes(out, records);
+        print_plots(out, records);
+        print_table(out, records, &columns);
+        print_reasons(out, records, &columns);
+        print_circumstances(out, records, &columns);
+        print_scripts(out);
+        fputs("</body>\n</html>\n", out);
+    }
+    columns_free(&columns);
+    return good;
+}

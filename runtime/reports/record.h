@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* One result as named values in a fixed order: a line of JSON, a row of a table. Numbers stay the text that they were
+ * written as.
+ *
+ * Left out on purpose: nested values; what the names mean (sweep.c).
+ */
+#ifndef ATTNRUN_RECORD_H
+#define ATTNRUN_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "../../gen/diag.h"
+
+/* Fields that several files read by name. Of a measured point: */
+#define FIELD_US "us"                   /* µs of a call, the median */
+#define FIELD_US_MIN "us_min"           /* the least */
+#define FIELD_CPU_SHARE "cpu_share"     /* CPU time over wall time of the samples that were kept; none if not known */
+#define FIELD_SWITCHES "switches"       /* involuntary context switches during them */
+#define FIELD_DISTURBED "disturbed"     /* 1 or 0: the figures are of a disturbed machine although it was tried again */
+/* Of a point that was compiled: */
+#define FIELD_FOLDED "folded"           /* none, scores, values, both: which weights are multiplied when packed */
+
+struct field {
+    char *name, *value;
+    bool number; /* written without quotes */
+};
+
+struct record {
+    struct field *field;
+    size_t count;
+    bool failed; /* out of memory */
+};
+
+struct records {
+    struct record *record;
+    size_t count;
+};
+
+/* Adds a value, unless one of this name is there already. */
+void record_text(struct record *record, const char *name, const char *value);
+void record_number(struct record *record, const char *name, const char *format, ...) DIAG_PRINTF(3, 4);
+/* As a number where the text is one as JSON writes it, else as text. */
+void record_value(struct record *record, const char *name, const char *value);
+/* NULL if there is none of this name. */
+const char *record_get(const struct record *record, const char *name);
+/* The same; empty, as for a name that is NULL. */
+const char *record_get_text(const struct record *record, const char *name);
+/* The same as a number; NaN. */
+double record_get_number(const struct record *record, const char *name);
+void record_free(struct record *record);
+
+/* The record as a line of JSON, with its newline; malloc'd, NULL without memory. */
+char *record_json(const struct record *record);
+/* Reads one flat JSON object of `length` bytes. NULL: good; else what is wrong. record_free() in any case. */
+const char *record_parse(struct record *record, const char *text, size_t length);
+
+/* Takes over the record; false without memory. */
+bool records_add(struct records *records, struct record *record);
+/* Reads JSON lines; `place` is the file's name for messages. A last line without its end is not read, and said by
+ * `complete`: the bytes that are good. */
+bool records_parse(struct records *records, const char *text, size_t length, size_t *complete, const char *place,
+                   struct diag *diag);
+void records_free(struct records *records);
+
+/* A text as JSON (with its quotes), as a CSV field (RFC 4180: quoted where needed), and in HTML, attributes included. */
+void print_json_text(FILE *out, const char *text);
+void print_csv_text(FILE *out, const char *text);
+void print_html_text(FILE *out, const char *text);
+
+#endif

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MIT */
+/* See report.h. */
+#include "report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "page.h"
+#include "system/process.h"
+
+/* Every field of a result but the varied keys, which stand behind the point. */
+static const struct column fixed[] = {
+    {"point", "point", COLUMN_TEXT},
+    {"status", "status", COLUMN_TEXT},
+    {"isa", NULL, COLUMN_TEXT},
+    {"n", NULL, COLUMN_TEXT},
+    {"m", NULL, COLUMN_TEXT},
+    {"batch", NULL, COLUMN_TEXT},
+    {"parameters", "params", COLUMN_COUNT},
+    {"parameters_q", "q", COLUMN_COUNT},
+    {"parameters_k", "k", COLUMN_COUNT},
+    {"parameters_v", "v", COLUMN_COUNT},
+    {"parameters_o", "o", COLUMN_COUNT},
+    {"multiply_adds", "mult-adds", COLUMN_COUNT},
+    {"packed_bytes", "packed", COLUMN_BYTES},
+    {"scratch_bytes", "scratch", COLUMN_BYTES},
+    {"code_bytes", "code", COLUMN_BYTES},
+    {FIELD_FOLDED, "folded", COLUMN_TEXT},
+    {FIELD_US, "µs", COLUMN_US},
+    {FIELD_US_MIN, "min", COLUMN_US},
+    {"us_low", NULL, COLUMN_US},
+    {"us_q1", NULL, COLUMN_US},
+    {"us_q3", NULL, COLUMN_US},
+    {"us_high", NULL, COLUMN_US},
+    {"us_max", "max", COLUMN_US},
+    {"samples", NULL, COLUMN_TEXT},
+    {"outliers", "outliers", COLUMN_TEXT},
+    {FIELD_CPU_SHARE, NULL, COLUMN_SHARE},
+    {FIELD_SWITCHES, NULL, COLUMN_COUNT},
+    {FIELD_DISTURBED, NULL, COLUMN_TEXT},
+    {"gflops", "GFLOP/s", COLUMN_RATE},
+    {"peak_gflops", NULL, COLUMN_RATE},
+    {"share", "of peak", COLUMN_SHARE},
+    {"error", NULL, COLUMN_RATIO},
+    {"error_of_gate", "error/gate", COLUMN_RATIO},
+    {"error_of_bound", "error/bound", COLUMN_RATIO},
+    {"compile_s", "compile", COLUMN_SECONDS},
+    {"cache", NULL, COLUMN_TEXT},
+    {"core", NULL, COLUMN_TEXT},
+    {"cpu", NULL, COLUMN_TEXT},
+    {"compiler", NULL, COLUMN_TEXT},
+    {"flags", NULL, COLUMN_TEXT},
+    {"kernel", NULL, COLUMN_TEXT},
+    {"version", NULL, COLUMN_TEXT},
+    {"when", NULL, COLUMN_TEXT},
+    {"sweep", NULL, COLUMN_TEXT},
+    {"id", NULL, COLUMN_TEXT},
+    {"shard", NULL, COLUMN_TEXT},
+    {"spec", NULL, COLUMN_TEXT},
+    {"settings", NULL, COLUMN_TEXT},
+    {"reason", NULL, COLUMN_TEXT},
+};
+
+#define FIXED (sizeof fixed / sizeof *fixed)
+
+/* ---- columns --------------------------------------------------------------------------------------------------- */
+
+/* Whether the results differ in this field. */
+static bool differs(const struct records *records, const char *name)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < records->count; i++) {
+        const char *value = record_get(&records->record[i], name);
+        if (value != NULL && first != NULL && strcmp(value, first) != 0)
+            return true;
+        first = first != NULL ? first : value;
+    }
+    return false;
+}
+
+static bool is_varied(const struct columns *columns, const char *name)
+{
+    for (size_t i = 0; i < columns->varied; i++)
+        if (strcmp(columns->column[columns->first_varied + i].name, name) == 0)
+            return true;
+    return false;
+}
+
+bool is_of_machine(const char *name)
+{
+    static const char *const machine[] = {"cpu", "compiler", "flags"};
+    for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
+        if (strcmp(name, machine[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The machine is a column for people only where several took part. */
+static const char *head_of(const struct records *records, const struct column *column)
+{
+    return is_of_machine(column->name) && differs(records, column->name) ? column->name : column->head;
+}
+
+bool columns_make(struct columns *columns, const struct records *records)
+{
+    const char *vary = records->count > 0 ? record_get(&records->record[0], "vary") : NULL;
+    *columns = (struct columns){.keys = strdup(vary != NULL ? vary : ""), .first_varied = 1};
+    size_t room = FIXED + 1;
+    for (const char *c = columns->keys; c != NULL && *c != '\0'; c++)
+        room += *c == ',';
+    columns->column = calloc(room, sizeof *columns->column);
+    if (columns->keys == NULL || columns->column == NULL)
+        return false;
+    columns->column[columns->count++] = fixed[0];
+    for (char *rest = NULL, *key = strtok_r(columns->keys, ",", &rest); key != NULL; key = strtok_r(NULL, ",", &rest)) {
+        columns->column[columns->count++] = (struct column){key, key, COLUMN_TEXT};
+        columns->varied++;
+    }
+    for (size_t i = 1; i < FIXED; i++)
+        if (!is_varied(columns, fixed[i].name)) {
+            columns->column[columns->count] = fixed[i];
+            columns->column[columns->count++].head = head_of(records, &fixed[i]);
+        }
+    return true;
+}
+
+void columns_free(struct columns *columns)
+{
+    free(columns->column);
+    free(columns->keys);
+    *columns = (struct columns){0};
+}
+
+/* 1234567 → "1.23M"; whole below 10000. */
+static void show_count(double value, char *text, size_t size)
+{
+    static const char units[] = "kMGTP";
+    size_t unit = 0;
+    if (value < 1e4) {
+        snprintf(text, size, "%.0f", value);
+        return;
+    }
+    for (value /= 1e3; value >= 999.5 && units[unit + 1] != '\0'; unit++)
+        value /= 1e3;
+    snprintf(text, size, "%.*f%c", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[unit]);
+}
+
+static void show_bytes(double value, char *text, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        value /= 1024;
+    snprintf(text, size, "%.*f %s", unit == 0 || value >= 99.95 ? 0 : 1, value, units[unit]);
+}
+
+bool is_disturbed(const struct record *record)
+{
+    return record_get_number(record, FIELD_DISTURBED) == 1;
+}
+
+void column_show(const struct column *column, const struct record *record, char *text, size_t size)
+{
+    const double number = record_get_number(record, column->name);
+    if (column->kind == COLUMN_TEXT || !isfinite(number)) {
+        snprintf(text, size, "%s", record_get_text(record, column->name));
+        return;
+    }
+    switch (column->kind) {
+    case COLUMN_TEXT: break;
+    case COLUMN_COUNT: show_count(number, text, size); break;
+    case COLUMN_BYTES: show_bytes(number, text, size); break;
+    case COLUMN_US: snprintf(text, size, "%.*f", number < 1000 ? 2 : number < 1e5 ? 1 : 0, number); break;
+    case COLUMN_SECONDS: snprintf(text, size, "%.2f s", number); break;
+    case COLUMN_RATE: snprintf(text, size, "%.1f", number); break;
+    case COLUMN_SHARE: snprintf(text, size, "%.1f%%", 100 * number); break;
+    case COLUMN_RATIO: snprintf(text, size, "%.2g", number); break;
+    }
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------------- */
+
+#define CELL 80
+
+/* Columns that a text takes on a terminal: its characters, in UTF-8. */
+static int width_of(const char *text)
+{
+    int width = 0;
+    for (; *text != '\0'; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+static bool any_disturbed(const struct records *records)
+{
+    for (size_t i = 0; i < records->count; i++)
+        if (is_disturbed(&records->record[i]))
+            return true;
+    return false;
+}
+
+/* A field in the table: disturbed medians have a star, and all others the room of one. */
+static void show_cell(const struct column *column, const struct record *record, bool stars, char *text, size_t size)
+{
+    column_show(column, record, text, size);
+    if (stars && strcmp(column->name, FIELD_US) == 0 && strlen(text) + 1 < size)
+        strcat(text, is_disturbed(record) ? "*" : " ");
+}
+
+/* How a column stands in the table. */
+struct look {
+    int width;
+    bool left; /* texts are aligned left, numbers right */
+};
+
+bool column_is_text(const struct column *column, const struct records *records)
+{
+    for (size_t i = 0; column->kind == COLUMN_TEXT && i < records->count; i++)
+        if (record_get(&records->record[i], column->name) != NULL &&
+            isnan(record_get_number(&records->record[i], column->name)))
+            return true;
+    return false;
+}
+
+int column_width(const struct column *column, const struct records *records)
+{
+    char cell[CELL];
+    const bool stars = any_disturbed(records);
+    int width = width_of(column->head);
+    for (size_t i = 0; i < records->count; i++) {
+        show_cell(column, &records->record[i], stars, cell, sizeof cell);
+        width = width_of(cell) > width ? width_of(cell) : width;
+    }
+    return width;
+}
+
+static struct look look_of(const struct column *column, const struct records *records)
+{
+    return (struct look){column_width(column, records), column_is_text(column, records)};
+}
+
+static void print_cell(FILE *out, const char *text, struct look look)
+{
+    const int blanks = look.width - width_of(text);
+    if (look.left)
+        fprintf(out, "%s%*s", text, blanks, "");
+    else
+        fprintf(out, "%*s%s", blanks, "", text);
+}
+
+/* One column after the other as cells of a row; `record` NULL: the heads. */
+static void print_row(FILE *out, const struct columns *columns, const struct record *record, const struct look *looks,
+                      bool stars)
+{
+    const char *gap = "";
+    for (size_t c = 0; c < columns->count; c++) {
+        char cell[CELL];
+        const struct column *column = &columns->column[c];
+        if (column->head == NULL)
+            continue;
+        if (record == NULL)
+            snprintf(cell, sizeof cell, "%s", column->head);
+        else
+            show_cell(column, record, stars, cell, sizeof cell);
+        fputs(gap, out);
+        print_cell(out, cell, looks[c]);
+        gap = "  ";
+    }
+    putc('\n', out);
+}
+
+static bool print_rows(FILE *out, const struct columns *columns, const struct records *records)
+{
+    struct look *looks = calloc(columns->count, sizeof *looks);
+    if (looks == NULL)
+        return false;
+    for (size_t c = 0; c < columns->count; c++)
+        if (columns->column[c].head != NULL)
+            looks[c] = look_of(&columns->column[c], records);
+    const bool stars = any_disturbed(records);
+    print_row(out, columns, NULL, looks, stars);
+    for (size_t i = 0; i < records->count; i++)
+        print_row(out, columns, &records->record[i], looks, stars);
+    free(looks);
+    return true;
+}
+
+/* Why a point has no numbers: one line each. */
+static void print_reasons(FILE *out, const struct columns *columns, const struct records *records)
+{
+    for (size_t i = 0; i < records->count; i++) {
+        const struct record *record = &records->record[i];
+        const char *reason = record_get_text(record, "reason");
+        if (*reason == '\0')
+            continue;
+        fprintf(out, "%s:", record_get_text(record, "status"));
+        for (size_t v = 0; v < columns->varied; v++) {
+            const char *key = columns->column[columns->first_varied + v].name;
+            fprintf(out, " %s=%s", key, record_get_text(record, key));
+        }
+        fprintf(out, ": %s\n", reason);
+    }
+}
+
+/* What holds for all rows, from the first that was measured. */
+static void print_circumstances(FILE *out, const struct records *records)
+{
+    static const char *const names[] = {"cpu", "compiler", "flags", "kernel"};
+    const struct record *measured = NULL;
+    for (size_t i = 0; measured == NULL && i < records->count; i++)
+        if (record_get(&records->record[i], "us") != NULL)
+            measured = &records->record[i];
+    if (measured == NULL)
+        return;
+    if (any_disturbed(records))
+        fputs("*: a disturbed machine: the median is above 1.3 times the least, or the CPU ran something else,\n"
+              "although samples were taken again; the least is nearer to the truth. Measure again when it is quiet.\n",
+              out);
+    fputs("One core; caches warm: the same buffers at every call. µs of one call: median, least and most of rounds\n"
+          "that time every point of a group in turn; outliers: samples past the quartiles by more than 1.5 times their\n"
+          "distance.\n", out);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!differs(records, names[i]))
+            fprintf(out, "%s: %s\n", names[i], record_get_text(measured, names[i]));
+}
+
+static bool write_table(FILE *out, const struct records *records, struct diag *diag)
+{
+    (void)diag; /* no memory is all that can be missing */
+    struct columns columns;
+    bool good = columns_make(&columns, records) && print_rows(out, &columns, records);
+    if (good) {
+        print_reasons(out, &columns, records);
+        print_circumstances(out, records);
+    }
+    columns_free(&columns);
+    return good;
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------------- */
+
+static bool write_csv(FILE *out, const struct records *records, struct diag *diag)
+{
+    (void)diag; /* no memory is all that can be missing */
+    struct columns columns;
+    bool good = columns_make(&columns, records);
+    for (size_t c = 0; good && c < columns.count; c++) {
+        fputs(c > 0 ? "," : "", out);
+        print_csv_text(out, columns.column[c].name);
+    }
+    putc('\n', out);
+    for (size_t i = 0; good && i < records->count; i++) {
+        for (size_t c = 0; c < columns.count; c++) {
+            fputs(c > 0 ? "," : "", out);
+            print_csv_text(out, record_get_text(&records->record[i], columns.column[c].name));
+        }
+        putc('\n', out);
+    }
+    columns_free(&columns);
+    return good;
+}
+
+static bool write_json(FILE *out, const struct records *records, struct diag *diag)
+{
+    (void)diag; /* no memory is all that can be missing */
+    bool good = true;
+    for (size_t i = 0; good && i < records->count; i++) {
+        char *line = record_json(&records->record[i]);
+        good = line != NULL;
+        if (good)
+            fputs(line, out);
+        free(line);
+    }
+    return good;
+}
+
+static bool is_stdout(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+typedef bool writer(FILE *out, const struct records *records, struct diag *diag);
+
+/* What `write` prints, whole or not at all. */
+static bool write_to(const char *path, writer *write, const struct records *records, struct diag *diag)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    const size_t errors = diag->errors;
+    bool good = out != NULL && write(out, records, diag);
+    if (out != NULL && fclose(out) != 0)
+        good = false;
+    if (!good && diag->errors == errors)
+        diag_environment(diag, NULL, "out of memory");
+    if (good && !is_stdout(path)) {
+        good = file_replace(path, &(struct piece){text, length}, 1, diag);
+    } else if (good && (fputs(text, stdout) < 0 || fflush(stdout) != 0)) {
+        diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
+        good = false;
+    }
+    free(text);
+    return good;
+}
+
+static int by_point(const void *a, const void *b)
+{
+    const double l = record_get_number(a, "point"), r = record_get_number(b, "point");
+    return (l > r) - (l < r);
+}
+
+bool report_possible(const struct options *options, struct diag *diag)
+{
+    const char *const paths[] = {options->csv, options->json_lines, options->html};
+    const size_t errors = diag->errors, count = sizeof paths / sizeof *paths;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; paths[i] != NULL && j < i; j++)
+            if (paths[j] != NULL && strcmp(paths[i], paths[j]) == 0)
+                diag_error(diag, "command line", is_stdout(paths[i])
+                           ? "only one of --csv, --json and --html can go to the standard output"
+                           : "two of --csv, --json and --html name the same file; one each is needed");
+        if (paths[i] != NULL && !is_stdout(paths[i]))
+            file_possible(paths[i], diag);
+    }
+    return diag->errors == errors;
+}
+
+bool report_all(struct records *records, const struct options *options, unsigned what, struct diag *diag)
+{
+    const bool quiet = is_stdout(options->csv) || is_stdout(options->json_lines) || is_stdout(options->html);
+    const struct {
+        const char *path;
+        writer *write;
+        bool wanted;
+    } outputs[] = {
+        {options->json_lines, write_json, what & REPORT_JSON},
+        {options->csv, write_csv, true},
+        {options->html, page_write, what & REPORT_PAGE},
+        {quiet ? NULL : "-", write_table, true},
+    };
+    bool good = true;
+    if (records->count > 0)
+        qsort(records->record, records->count, sizeof *records->record, by_point);
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (outputs[i].path != NULL && outputs[i].wanted)
+            good = write_to(outputs[i].path, outputs[i].write, records, diag) && good;
+    return good;
+}

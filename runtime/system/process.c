@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: MIT */
+/* Child processes, temporary folders, small files. */
+#include "process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../gen/system.h"
+#include "timing/clock.h"
+
+static bool is_ignored(int signal)
+{
+    struct sigaction action;
+    return sigaction(signal, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) && action.sa_handler == SIG_IGN;
+}
+
+/* Those that our parent had ignored stay ignored, as SIGHUP under nohup: one that is held would be seen though. */
+static void held_signals(sigset_t *set)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    sigemptyset(set);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!is_ignored(signals[i]))
+            sigaddset(set, signals[i]);
+}
+
+void signals_hold(sigset_t *before)
+{
+    sigset_t set;
+    held_signals(&set);
+    sigprocmask(SIG_BLOCK, &set, before);
+}
+
+void signals_release(const sigset_t *before)
+{
+    sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+bool signals_waiting(void)
+{
+    sigset_t held, waiting;
+    held_signals(&held);
+    sigpending(&waiting);
+    sigandset(&held, &held, &waiting);
+    return !sigisemptyset(&held);
+}
+
+/* ---- words ----------------------------------------------------------------------------------------------------- */
+
+static void add_bytes(struct words *words, const char *bytes, size_t length)
+{
+    char **grown = realloc(words->word, (words->count + 2) * sizeof *grown);
+    char *copy = strndup(bytes, length);
+    if (grown != NULL)
+        words->word = grown;
+    if (grown == NULL || copy == NULL) {
+        free(copy);
+        words->failed = true;
+        return;
+    }
+    words->word[words->count++] = copy;
+    words->word[words->count] = NULL;
+}
+
+void words_add(struct words *words, const char *word)
+{
+    add_bytes(words, word, strlen(word));
+}
+
+void words_add_split(struct words *words, const char *text)
+{
+    for (size_t length; text != NULL && *text != '\0'; text += length) {
+        text += strspn(text, " \t\n");
+        length = strcspn(text, " \t\n");
+        if (length > 0)
+            add_bytes(words, text, length);
+    }
+}
+
+void words_free(struct words *words)
+{
+    for (size_t i = 0; i < words->count; i++)
+        free(words->word[i]);
+    free(words->word);
+    *words = (struct words){0};
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------- */
+
+/* The environment with `temporary` as TMPDIR, both malloc'd; `variable` is the new text. */
+static char **environment_with(const char *temporary, char **variable)
+{
+    static const char name[] = "TMPDIR=";
+    size_t count = 0, kept = 0;
+    while (environ[count] != NULL)
+        count++;
+    char **list = malloc((count + 2) * sizeof *list);
+    if (list == NULL || asprintf(variable, "%s%s", name, temporary) < 0) {
+        free(list);
+        *variable = NULL;
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], name, sizeof name - 1) != 0)
+            list[kept++] = environ[i];
+    list[kept++] = *variable;
+    list[kept] = NULL;
+    return list;
+}
+
+static int spawn(pid_t *child, char *const argv[], const char *temporary, int output)
+{
+    char *variable = NULL;
+    char **list = temporary != NULL ? environment_with(temporary, &variable) : NULL;
+    if (temporary != NULL && list == NULL)
+        return ENOMEM;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    int error = posix_spawn_file_actions_init(&actions);
+    const bool made = error == 0;
+    if (made)
+        error = posix_spawnattr_init(&attributes);
+    if (error == 0) {
+        sigemptyset(&none);
+        posix_spawnattr_setsigmask(&attributes, &none);
+        /* a session of its own: a compiler's children can be ended with it, and none waits for the terminal, whose
+         * keys do not reach them either */
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+        posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+        error = posix_spawnp(child, argv[0], &actions, &attributes, argv, list != NULL ? list : environ);
+        posix_spawnattr_destroy(&attributes);
+    }
+    if (made)
+        posix_spawn_file_actions_destroy(&actions);
+    free(list);
+    free(variable);
+    return error;
+}
+
+#define TICK_MS 1000
+#define PATIENCE_MS 2000 /* for what SIGTERM has not ended yet */
+#define GLANCE_MS 20     /* between two looks at a child that has closed the pipe, where nothing tells of its end */
+#define GRACE_MS 1000    /* for what others still write to the pipe of a child that has ended */
+#define KEEP (32 << 10)  /* bytes of a program's output that are kept from its beginning, and as many from its end */
+
+/* To a child, and to its own children if it leads a group. */
+static void send_signal(pid_t child, int signal)
+{
+    if (kill(-child, signal) != 0)
+        kill(child, signal);
+}
+
+/* A child and what is heard of it. */
+struct watch {
+    pid_t child;
+    int output;   /* its end of the pipe; -1 when nobody is left who could write */
+    int signals;  /* held signals; -1 when one has come */
+    int ending;   /* readable when the child has ended; -1: the kernel does not offer it, or it has been read */
+    bool ended;
+    double until; /* when to stop waiting, in now_us(); 0: not known */
+    bool whole;   /* all of the output is kept */
+    size_t room, left_out;
+};
+
+/* Room for more output; of a program's that grows without end the middle is left out. */
+static bool make_room(struct process_result *result, struct watch *w)
+{
+    if (w->room - result->size >= 4096)
+        return true;
+    if (!w->whole && w->room >= 4 * KEEP) {
+        const size_t left_out = result->size - 2 * KEEP;
+        memmove(result->output + KEEP, result->output + KEEP + left_out, KEEP);
+        w->left_out += left_out;
+        result->size = 2 * KEEP;
+        return true;
+    }
+    char *grown = realloc(result->output, w->room = 2 * w->room + 8192);
+    if (grown != NULL)
+        result->output = grown;
+    return grown != NULL;
+}
+
+/* Says in the output how much was left out of its middle. */
+static bool mark_gap(struct process_result *result, struct watch *w)
+{
+    char *marked;
+    if (w->left_out == 0)
+        return true;
+    const int size = asprintf(&marked, "%.*s\n[… %zu bytes are left out …]\n%s", KEEP, result->output, w->left_out,
+                              result->output + KEEP);
+    if (size < 0)
+        return false;
+    free(result->output);
+    result->output = marked;
+    result->size = (size_t)size;
+    return true;
+}
+
+/* False without memory. */
+static bool take_output(struct process_result *result, struct watch *w)
+{
+    if (!make_room(result, w))
+        return false;
+    const ssize_t got = read(w->output, result->output + result->size, w->room - result->size - 1);
+    if (got > 0)
+        result->size += (size_t)got;
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
+        w->output = -1;
+    return true;
+}
+
+/* A held signal ends the child and is left pending. */
+static void interrupt(struct process_result *result, struct watch *w)
+{
+    result->interrupted = true;
+    w->until = now_us() + 1000.0 * PATIENCE_MS;
+    send_signal(w->child, SIGTERM);
+    send_signal(w->child, SIGCONT); /* one that is stopped would not hear of it */
+    close(w->signals);
+    w->signals = -1;
+}
+
+/* Without reaping it: its number stays that of its group. */
+static void look_for_end(struct watch *w)
+{
+    siginfo_t info = {.si_pid = 0};
+    if (w->ended || (waitid(P_PID, (id_t)w->child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0))
+        return;
+    const double until = now_us() + 1000.0 * GRACE_MS;
+    w->ended = true;
+    w->until = w->until > 0 && w->until < until ? w->until : until;
+}
+
+static int patience_ms(const struct watch *w, bool ticks)
+{
+    const double left = (w->until - now_us()) / 1000;
+    if (w->until > 0)
+        return left < 0 ? 0 : (int)left + 1;
+    if (w->ending < 0 && w->output < 0)
+        return GLANCE_MS;
+    return ticks || w->ending < 0 ? TICK_MS : -1;
+}
+
+static int open_ending(pid_t child)
+{
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, child, 0);
+#else
+    (void)child;
+    return -1;
+#endif
+}
+
+/* Collects what comes until the child has ended and the pipe is empty. Others may hold that open, such as a daemon that
+ * a compiler started: they are given a moment. What a signal has not ended after a while is killed, and with every
+ * program what it left behind in its group: it could still write into a temporary folder. */
+static bool collect(struct process_result *result, struct watch *w, void (*tick)(void *), void *context)
+{
+    sigset_t set;
+    held_signals(&set);
+    w->signals = signalfd(-1, &set, SFD_CLOEXEC);
+    const int ending = open_ending(w->child);
+    bool good = make_room(result, w);
+    while (good && !(w->ended && w->output < 0)) {
+        w->ending = w->ended ? -1 : ending;
+        struct pollfd polls[3] = {{w->output, POLLIN, 0}, {w->signals, POLLIN, 0}, {w->ending, POLLIN, 0}};
+        const int ready = poll(polls, 3, patience_ms(w, tick != NULL)); /* a negative file is ignored */
+        if (ready < 0 && errno != EINTR)
+            break;
+        if (tick != NULL)
+            tick(context);
+        if (ready > 0 && polls[1].revents != 0)
+            interrupt(result, w);
+        if (ready > 0 && polls[0].revents != 0)
+            good = take_output(result, w);
+        if (w->until > 0 && now_us() >= w->until)
+            break;
+        look_for_end(w);
+    }
+    if (!w->ended || !w->whole)
+        send_signal(w->child, SIGKILL);
+    if (w->signals >= 0)
+        close(w->signals);
+    if (ending >= 0)
+        close(ending);
+    if (result->output != NULL)
+        result->output[result->size] = '\0';
+    return good && mark_gap(result, w);
+}
+
+/* Follows a child to its end; `whole`: its output is an answer, of which every byte is kept. */
+static bool follow(struct process_result *result, const char *name, int output, pid_t child, bool whole,
+                   void (*tick)(void *), void *context, struct diag *diag)
+{
+    struct watch watch = {.child = child, .output = output, .whole = whole};
+    result->started = true;
+    const bool collected = collect(result, &watch, tick, context);
+    close(output);
+    int status = 0;
+    pid_t reaped;
+    while ((reaped = waitpid(child, &status, 0)) < 0 && errno == EINTR)
+        ;
+    if (reaped == child && WIFEXITED(status))
+        result->exit_code = WEXITSTATUS(status);
+    else
+        result->signal = reaped == child && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (collected && !result->interrupted && reaped == child)
+        return true;
+    diag_environment(diag, name, "%s", result->interrupted ? "interrupted" :
+                     collected ? "how it ended cannot be told" : "out of memory");
+    free(result->output);
+    result->output = NULL;
+    return false;
+}
+
+bool process_run(struct process_result *result, char *const argv[], const char *temporary, struct diag *diag)
+{
+    int ends[2];
+    pid_t child;
+    *result = (struct process_result){.exit_code = -1};
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        diag_environment(diag, argv[0], "cannot be started: %s", strerror(errno));
+        return false;
+    }
+    int error = spawn(&child, argv, temporary, ends[1]);
+    close(ends[1]);
+    if (error != 0) {
+        close(ends[0]);
+        diag_environment(diag, argv[0], "cannot be started: %s", strerror(error));
+        return false;
+    }
+    return follow(result, argv[0], ends[0], child, false, NULL, NULL, diag);
+}
+
+/* The child's side: it ends when the parent does, and a signal ends it at once. */
+static _Noreturn void answer_and_leave(int output, pid_t parent, void (*work)(void *, FILE *), void *context)
+{
+    sigset_t none;
+    FILE *answer = fdopen(output, "wb");
+    prctl(PR_SET_PDEATHSIG, is_ignored(SIGTERM) ? SIGKILL : SIGTERM);
+    signal(SIGALRM, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (answer == NULL || getppid() != parent)
+        _exit(EXIT_ENVIRONMENT);
+    work(context, answer);
+    _exit(fclose(answer) == 0 ? EXIT_GOOD : EXIT_ENVIRONMENT);
+}
+
+bool process_call(struct process_result *result, void (*work)(void *context, FILE *answer), void *context,
+                  void (*tick)(void *context), struct diag *diag)
+{
+    int ends[2];
+    const pid_t parent = getpid();
+    *result = (struct process_result){.exit_code = -1};
+    fflush(NULL);
+    const bool piped = pipe2(ends, O_CLOEXEC) == 0;
+    const pid_t child = piped ? fork() : -1;
+    if (child == 0) {
+        close(ends[0]);
+        answer_and_leave(ends[1], parent, work, context);
+    }
+    if (child < 0) {
+        diag_environment(diag, NULL, "no process can be started: %s", strerror(errno));
+        if (piped) {
+            close(ends[0]);
+            close(ends[1]);
+        }
+        return false;
+    }
+    close(ends[1]);
+    return follow(result, "attnrun", ends[0], child, true, tick, context, diag);
+}
+
+void process_limit(double seconds)
+{
+    const double whole = seconds < 1e9 ? seconds : 1e9;
+    const struct itimerval timer = {.it_value = {.tv_sec = (time_t)whole + (whole > (double)(time_t)whole)}};
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+bool process_stopped(const struct process_result *result)
+{
+    /* a kernel that is wrong ends by one of these, the last if it does not end by itself; others are sent */
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGALRM};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (result->signal == faults[i])
+            return false;
+    return result->signal != 0 || result->exit_code == EXIT_ENVIRONMENT;
+}
+
+const char *process_unanswered(const struct process_result *result, size_t wanted, char text[80])
+{
+    if (result->signal == 0 && result->exit_code == 0 && result->size == wanted)
+        return NULL;
+    if (result->signal == SIGALRM)
+        snprintf(text, 80, "the kernel did not end within its time limit (ATTNRUN_LIMIT)");
+    else if (result->signal != 0)
+        snprintf(text, 80, "the kernel was killed by signal %d (%.40s)", result->signal, strsignal(result->signal));
+    else
+        snprintf(text, 80, "the process of the kernel ended with code %d", result->exit_code);
+    return text;
+}
+
+/* ---- files and folders ----------------------------------------------------------------------------------------- */
+
+char *path_join(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path != NULL)
+        snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+char *folder_make(struct diag *diag)
+{
+    const char *parent = getenv("TMPDIR");
+    char *folder = path_join(parent != NULL && *parent != '\0' ? parent : "/tmp", "attnrun-XXXXXX");
+    if (folder == NULL || mkdtemp(folder) == NULL) {
+        diag_environment(diag, folder, "no temporary folder can be made: %s", strerror(errno));
+        free(folder);
+        return NULL;
+    }
+    return folder;
+}
+
+int folder_make_all(const char *path)
+{
+    char *copy = strdup(path);
+    int error = copy == NULL ? ENOMEM : 0;
+    for (char *at = copy; error == 0 && at != NULL;) {
+        at = strchr(at + 1, '/');
+        if (at != NULL)
+            *at = '\0';
+        if (mkdir(copy, at != NULL ? 0777 : 0700) != 0 && errno != EEXIST)
+            error = errno;
+        if (at != NULL)
+            *at = '/';
+    }
+    free(copy);
+    return error;
+}
+
+void folder_remove(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir != NULL)
+        closedir(dir);
+    rmdir(folder);
+}
+
+char *file_read(const char *path, size_t *size, struct diag *diag)
+{
+    FILE *file = fopen(path, "rbe");
+    char *text = NULL;
+    size_t room = 0, done = 0;
+    while (file != NULL) {
+        if (room - done < 2) {
+            char *grown = realloc(text, room = 2 * room + 65536);
+            if (grown == NULL)
+                break;
+            text = grown;
+        }
+        size_t got = fread(text + done, 1, room - done - 1, file);
+        done += got;
+        if (got == 0)
+            break;
+    }
+    bool good = text != NULL && !ferror(file) && feof(file);
+    if (!good) {
+        diag_environment(diag, path, "cannot be read: %s", strerror(errno));
+        free(text);
+        text = NULL;
+    } else {
+        text[done] = '\0';
+        *size = done;
+    }
+    if (file != NULL)
+        fclose(file);
+    return text;
+}
+
+bool file_write(const char *path, const char *text, struct diag *diag)
+{
+    FILE *file = fopen(path, "wbe");
+    bool good = file != NULL && fputs(text, file) >= 0;
+    if (file != NULL && fclose(file) != 0)
+        good = false;
+    if (!good)
+        diag_environment(diag, path, "cannot be written: %s", strerror(errno));
+    return good;
+}
+
+static bool write_all(int file, const struct piece *piece)
+{
+    const char *at = piece->data;
+    for (size_t left = piece->bytes; left > 0;) {
+        ssize_t wrote = write(file, at, left);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return false;
+        at += wrote;
+        left -= (size_t)wrote;
+    }
+    return true;
+}
+
+/* 0 or the errno. */
+static int write_pieces(int file, const struct piece *pieces, size_t count)
+{
+    bool good = true;
+    errno = 0;
+    for (size_t i = 0; good && i < count; i++)
+        good = write_all(file, &pieces[i]);
+    return good ? 0 : errno != 0 ? errno : EIO;
+}
+
+int pieces_write(int file, const struct piece *pieces, size_t count)
+{
+    const int error = write_pieces(file, pieces, count);
+    return close(file) != 0 && error == 0 ? errno : error;
+}
+
+/* The same for a new file: it lasts, and has an ordinary file's mode. */
+static int fill(int file, const struct piece *pieces, size_t count)
+{
+    const mode_t mask = umask(0);
+    umask(mask);
+    int error = write_pieces(file, pieces, count);
+    if (error == 0 && (fsync(file) != 0 || fchmod(file, 0666 & ~mask) != 0))
+        error = errno;
+    return close(file) != 0 && error == 0 ? errno : error;
+}
+
+/* Through a new file beside it. 0 or the errno. */
+static int replace(const char *path, const struct piece *pieces, size_t count)
+{
+    char *temporary = NULL;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+        return ENOMEM;
+    const int file = mkostemp(temporary, O_CLOEXEC);
+    int error = file < 0 ? errno : fill(file, pieces, count);
+    if (error == 0 && rename(temporary, path) != 0)
+        error = errno;
+    if (error != 0 && file >= 0)
+        unlink(temporary);
+    free(temporary);
+    return error;
+}
+
+/* A device, a pipe. */
+static bool is_written_as_it_is(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag)
+{
+    int error;
+    if (is_written_as_it_is(path)) {
+        const int file = open(path, O_WRONLY | O_CLOEXEC);
+        error = file < 0 ? errno : pieces_write(file, pieces, count);
+    } else {
+        char *target = system_target(path);
+        error = target == NULL ? errno : replace(target, pieces, count);
+        free(target);
+    }
+    if (error != 0)
+        diag_environment(diag, path, "cannot be written: %s", strerror(error));
+    return error == 0;
+}
+
+/* 0 or the errno. */
+static int replace_possible(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    const int error = folder == NULL ? ENOMEM : access(folder, W_OK | X_OK) != 0 ? errno : 0;
+    free(folder);
+    return error;
+}
+
+bool file_possible(const char *path, struct diag *diag)
+{
+    struct stat status;
+    int error = stat(path, &status) == 0 && S_ISDIR(status.st_mode) ? EISDIR : 0;
+    if (error == 0 && is_written_as_it_is(path)) {
+        error = access(path, W_OK) != 0 ? errno : 0;
+    } else if (error == 0) {
+        char *target = system_target(path);
+        error = target == NULL ? errno : replace_possible(target);
+        free(target);
+    }
+    if (error != 0)
+        diag_environment(diag, path, "cannot be written: %s", strerror(error));
+    return error == 0;
+}

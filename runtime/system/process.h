@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* Child processes without a shell, and temporary folders that do not outlive an interruption.
+ *
+ * Left out on purpose: feeding input to a child, more than one child at a time.
+ */
+#ifndef ATTNRUN_PROCESS_H
+#define ATTNRUN_PROCESS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "../../gen/diag.h"
+
+/* While held, SIGINT, SIGTERM and SIGHUP wait (and stop a child of process_run), so that temporary files can be
+ * removed; on release the program dies of them. Those that are ignored stay ignored. */
+void signals_hold(sigset_t *before);
+void signals_release(const sigset_t *before);
+
+struct process_result {
+    bool started, interrupted;
+    int exit_code;    /* -1 when a signal ended it */
+    int signal;
+    char *output;     /* stdout and stderr together, NUL-terminated; free() it. Much output loses its middle. */
+    size_t size;      /* of the output */
+};
+
+/* Looks argv[0] up in PATH; it has no terminal. `temporary`, if not NULL, is the folder that the child is given as TMPDIR:
+ * files that a compiler drops there when it is ended go with the folder. Returns false, with the reason in `diag`, when
+ * it could not be started or followed. What it leaves running in its group is ended with it. */
+bool process_run(struct process_result *result, char *const argv[], const char *temporary, struct diag *diag);
+
+/* The same for a function of this program, run in a process of its own: what it does cannot harm the caller. It
+ * answers by writing to `answer`, which becomes the output. `tick`, if not NULL, is called about once a second. */
+bool process_call(struct process_result *result, void (*work)(void *context, FILE *answer), void *context,
+                  void (*tick)(void *context), struct diag *diag);
+
+/* In such a process: SIGALRM ends it when more than so many seconds pass from now on; 0: nothing does. */
+void process_limit(double seconds);
+
+/* Whether a process_call was ended from outside, by a user or for want of memory, space or time, or could not write its
+ * answer: no fault of what it did. */
+bool process_stopped(const struct process_result *result);
+/* What ended a process_call with a kernel that was to answer so many bytes, in `text`; NULL: it answered. */
+const char *process_unanswered(const struct process_result *result, size_t wanted, char text[80]);
+
+/* Whether one of the held signals waits. */
+bool signals_waiting(void);
+
+/* A growing argument list; every word is a copy. */
+struct words {
+    char **word; /* NULL-terminated once it has one */
+    size_t count;
+    bool failed; /* out of memory */
+};
+void words_add(struct words *words, const char *word);
+void words_add_split(struct words *words, const char *text); /* at blanks; NULL adds nothing */
+void words_free(struct words *words);
+
+/* "…/attnrun-XXXXXX" under $TMPDIR or /tmp, malloc'd. */
+char *folder_make(struct diag *diag);
+/* mkdir -p; the last one for this user alone. 0 or the errno. */
+int folder_make_all(const char *path);
+void folder_remove(const char *folder);
+/* "a/b" malloc'd, or NULL. */
+char *path_join(const char *folder, const char *name);
+char *file_read(const char *path, size_t *size, struct diag *diag);
+bool file_write(const char *path, const char *text, struct diag *diag);
+
+/* Bytes of a file, one behind the other. */
+struct piece {
+    const void *data;
+    size_t bytes;
+};
+/* Into an open file, which is closed. 0 or the errno. */
+int pieces_write(int file, const struct piece *pieces, size_t count);
+/* Writes the whole file or nothing: a temporary file in the same folder, renamed at the end. Where a link
+ * leads is written, not the link; a path that is no regular file (a device, a pipe) is written as it is. */
+bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag);
+/* Whether that looks possible; to be asked before long work whose result goes there. */
+bool file_possible(const char *path, struct diag *diag);
+
+#endif

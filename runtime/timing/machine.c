@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* See machine.h. */
+#include "machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "kernels/compile.h"
+
+/* The value of the first "name : value" line of /proc/cpuinfo; NULL if there is none. */
+static char *cpuinfo(const char *name)
+{
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char *line = NULL, *found = NULL;
+    size_t room = 0;
+    while (file != NULL && found == NULL && getline(&line, &room, file) > 0) {
+        char *colon = strchr(line, ':');
+        if (colon == NULL || strncmp(line, name, strlen(name)) != 0)
+            continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        colon[strcspn(colon, "\n")] = '\0';
+        found = strdup(colon);
+    }
+    free(line);
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+/* x86 says a model's name; Arm only numbers, in two fields. */
+static char *ask_cpu(const struct utsname *system)
+{
+    char *model = cpuinfo("model name");
+    if (model != NULL && *model != '\0')
+        return model;
+    free(model);
+    char *implementer = cpuinfo("CPU implementer"), *part = cpuinfo("CPU part"), *text = NULL;
+    if (implementer == NULL || part == NULL)
+        text = strdup(system->machine);
+    else if (asprintf(&text, "%s implementer %s part %s", system->machine, implementer, part) < 0)
+        text = NULL;
+    free(implementer);
+    free(part);
+    return text;
+}
+
+bool machine_ask(struct machine *machine, struct diag *diag)
+{
+    struct utsname system;
+    *machine = (struct machine){.compiler = compile_version(diag), .flags = compile_flags()};
+    if (machine->compiler == NULL)
+        return false;
+    machine->compiler[strcspn(machine->compiler, "\n")] = '\0';
+    if (uname(&system) == 0) {
+        machine->cpu = ask_cpu(&system);
+        if (asprintf(&machine->kernel, "%s %s", system.sysname, system.release) < 0)
+            machine->kernel = NULL;
+    }
+    if (machine->cpu == NULL || machine->kernel == NULL || machine->flags == NULL) {
+        diag_environment(diag, NULL, "the machine does not say what it is");
+        return false;
+    }
+    return true;
+}
+
+void machine_free(struct machine *machine)
+{
+    free(machine->cpu);
+    free(machine->kernel);
+    free(machine->compiler);
+    free(machine->flags);
+    *machine = (struct machine){0};
+}

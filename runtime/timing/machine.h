@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* The machine that measures, in words.
+ *
+ * Left out on purpose: what it can compute (the emitted file asks for that itself), and its name.
+ */
+#ifndef ATTNRUN_MACHINE_H
+#define ATTNRUN_MACHINE_H
+
+#include <stdbool.h>
+
+#include "../../gen/diag.h"
+
+struct machine {
+    char *cpu;      /* "Intel(R) Xeon(R) …" */
+    char *kernel;   /* "Linux 6.1.0" */
+    char *compiler; /* the first line that $CC says of itself */
+    char *flags;    /* that attnrun compiles with */
+};
+
+/* False with the reason in `diag`; machine_free() in any case. */
+bool machine_ask(struct machine *machine, struct diag *diag);
+void machine_free(struct machine *machine);
+
+#endif
