@@ -212,11 +212,11 @@ static void draw_lengths(struct random *random, struct inputs *in, bool full)
 /* Most pairs visible, by any byte but 0; now and then a whole row hidden. */
 static void draw_mask_bool(struct random *random, unsigned char *mask, size_t rows, size_t m, bool full)
 {
-    static const unsigned char visible[] = {1, 1, 2, 255};
+    static const unsigned char visible[] = {1, 2, 4, 8, 16, 32, 64, 128, 255};
     for (size_t r = 0; r < rows; r++) {
         double p = full ? 1 : chance(random, 0.1) ? 0 : chance(random, 0.2) ? 1 : random_uniform(random);
         for (size_t j = 0; j < m; j++)
-            mask[r * m + j] = chance(random, p) ? visible[random_bits(random) % 4] : 0;
+            mask[r * m + j] = chance(random, p) ? visible[random_bits(random) % sizeof visible] : 0;
     }
 }
 

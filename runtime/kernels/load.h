@@ -47,6 +47,7 @@ struct kernel_header {
     uint64_t layer, next, zero;
 };
 #define KERNEL_HEADERS 2
+#define KERNEL_ELSEWHERE 0x65747461u /* magic of the first, where the second is a header too */
 
 /* What the shim exports. */
 struct kernel_table {
