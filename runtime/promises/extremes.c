@@ -299,17 +299,6 @@ static void draw_decay(struct drawing *d)
     spread_values(d);
 }
 
-/* Weights down to 2^-118, almost the least that an exponential has, on values that make up for it. */
-static void draw_least(struct drawing *d)
-{
-    for (size_t row = 0; row < rows_of(d); row++) {
-        const double tau = row < later(d->in->m) ? 0 : floor(119 * random_uniform(&d->random));
-        put_product(d, row, 1, -tau);
-        if (row < d->in->m && !(d->columns.symmetric && row % 2 == 0))
-            scale_values(d, row, ldexp(1, (int)tau));
-    }
-}
-
 /* Scores jump by 2^63, 2^64, 2^65, 2^119 … from one key to the next, mostly upwards. */
 static void draw_steps(struct drawing *d)
 {
@@ -375,10 +364,9 @@ static void draw_quiet_equal(struct drawing *d)
 }
 
 static void (*const kinds[])(struct drawing *) = {
-    draw_ranges, draw_any_size, draw_steps, draw_decay, draw_least, draw_flat, draw_brink, draw_quiet, draw_quiet_equal,
-    draw_lone};
+    draw_ranges, draw_any_size, draw_steps, draw_decay, draw_flat, draw_brink, draw_quiet, draw_quiet_equal, draw_lone};
 
-enum { ANY_SIZE = 1, QUIET = 7, QUIET_EQUAL, LONE }; /* of those */
+enum { ANY_SIZE = 1, QUIET = 6, QUIET_EQUAL, LONE }; /* of those */
 
 static bool is_additive(const struct layer *layer)
 {

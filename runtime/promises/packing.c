@@ -443,7 +443,7 @@ static bool opens_the_second(struct packing *p, char *two)
     struct kernel_header *first = (struct kernel_header *)two;
     const struct { uint64_t next; int with; } chains[] = {
         {bytes, KERNEL_OK}, {bytes + 32, KERNEL_PACKED}, {bytes + 4, KERNEL_PACKED}, {32, KERNEL_PACKED},
-        {3 * bytes, KERNEL_PACKED}, {UINT64_MAX / 64 * 64, KERNEL_PACKED}, {0, KERNEL_PACKED},
+        {2 * bytes + 128, KERNEL_PACKED}, {UINT64_MAX / 64 * 64, KERNEL_PACKED}, {0, KERNEL_PACKED},
     };
     for (size_t c = 0; c < sizeof chains / sizeof *chains; c++) {
         const size_t next = chains[c].next, at = next < bytes || next > bytes + 32 ? bytes : next;

@@ -346,6 +346,22 @@ static int see_image(struct dl_phdr_info *info, size_t size, void *context)
     return here;
 }
 
+/* A call of one query, of other groups and parts than the others */
+static bool run_single(struct trial *t)
+{
+    struct kernel_args args = args_of(t, t->in);
+    int32_t *zeros = calloc(args.batch + 1, sizeof *zeros);
+    args.n = args.n > 0;
+    args.m = t->layer->cross ? args.m : args.n;
+    args.lengths = args.lengths != NULL ? zeros : NULL;
+    const bool good = zeros != NULL && run_parts(t, &args);
+    const int error = good ? t->call->forward(t->packed, &args, t->scratch.data) : KERNEL_OK;
+    if (zeros == NULL)
+        diag_environment(t->diag, NULL, "out of memory");
+    free(zeros);
+    return good && (error == KERNEL_OK || broken(t, "n = 1: forward returns \"%s\"", t->call->strerror(error)));
+}
+
 /* No state: a call leaves the library's own memory as it was. AddressSanitizer lets nobody read the gaps between variables. */
 static bool nothing_remembered(struct trial *t)
 {
@@ -362,7 +378,7 @@ static bool nothing_remembered(struct trial *t)
     image.compare = true;
     bool good = prepare(t, 0, WORKERS) && forward(t, t->in, "another run");
     const struct kernel_args args = args_of(t, t->in);
-    good = good && run_parts(t, &args);
+    good = good && run_parts(t, &args) && run_single(t);
     dl_iterate_phdr(see_image, &image);
     free(image.copy);
     return good && (!image.changed || broken(t, "a call changed memory of the kernel's own: a variable that is not in "
@@ -751,7 +767,6 @@ static void single_query(struct attempt *a)
     if (a->lengths != NULL && !a->trial->layer->cross)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
 }
-static bool null_attn_single(struct attempt *a) { single_query(a); return null_attn(a); }
 static bool null_y_no_keys(struct attempt *a)
 {
     a->args.m = 0;
@@ -804,6 +819,13 @@ static bool wrapping_n(struct attempt *a)
     a->args.m += a->trial->layer->cross ? 0 : TOP_BIT;
     return true;
 }
+static bool n_past_32_bits(struct attempt *a)
+{
+    const size_t more = SIZE_MAX > UINT32_MAX ? (size_t)UINT32_MAX + 1 : TOP_BIT;
+    a->args.n += more;
+    a->args.m += a->trial->layer->cross ? 0 : more;
+    return true;
+}
 static bool wrapping_m(struct attempt *a) { a->args.m += TOP_BIT; return true; }
 static void set_batch(struct attempt *a, size_t batch)
 {
@@ -824,6 +846,8 @@ static bool large_batch(struct attempt *a, enum layer_tensor tensor)
 {
     const struct inputs *in = a->trial->in;
     struct inputs one = *in;
+    one.n = a->args.n;
+    one.m = a->args.m;
     one.batch = one.mask_batch[tensor] = 1;
     one.mask_h[tensor] = (size_t)a->trial->layer->h;
     if (!has(a, tensor))
@@ -860,6 +884,13 @@ static bool length_of_no_queries(struct attempt *a)
     a->args.n = 0;
     a->args.m = a->trial->layer->cross ? a->args.m : 0;
     return set_length(a, 0, (int32_t)a->args.m + 1);
+}
+static bool length_of_no_keys(struct attempt *a)
+{
+    a->args.m = 0;
+    if (a->lengths != NULL)
+        memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
+    return a->trial->layer->cross && set_length(a, 0, 1);
 }
 static bool null_lengths_no_queries(struct attempt *a)
 {
@@ -979,7 +1010,6 @@ static const struct wrong {
     {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
     {"mask_add = NULL", KERNEL_NULL, null_mask_add},
     {"attn = NULL", KERNEL_NULL, null_attn},
-    {"attn = NULL, n = 1", KERNEL_NULL, null_attn_single},
     {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
     {"source without cross-attention", KERNEL_UNUSED, unused_source},
     {"lengths without padding", KERNEL_UNUSED, unused_lengths},
@@ -992,6 +1022,7 @@ static const struct wrong {
     {"m = n - 1 in self-attention", KERNEL_SIZE, smaller_m},
     {"n = m = SIZE_MAX", KERNEL_SIZE, huge_n},
     {"n with its top bit set", KERNEL_SIZE, wrapping_n},
+    {"n past 32 bits", KERNEL_SIZE, n_past_32_bits},
     {"m with its top bit set", KERNEL_SIZE, wrapping_m},
     {"batch = SIZE_MAX", KERNEL_SIZE, huge_batch},
     {"batch with its top bit set", KERNEL_SIZE, top_batch},
@@ -1008,6 +1039,7 @@ static const struct wrong {
     {"a length of -1", KERNEL_LENGTH, length_below_zero},
     {"a length of INT32_MIN", KERNEL_LENGTH, least_length},
     {"a length of m + 1, n = 0", KERNEL_LENGTH, length_of_no_queries},
+    {"a length of 1, m = 0", KERNEL_LENGTH, length_of_no_keys},
     {"lengths = NULL, n = 0", KERNEL_NULL, null_lengths_no_queries},
     {"mask_bool_batch = batch + 2", KERNEL_BROADCAST, bool_batch},
     {"mask_bool_batch = 0", KERNEL_BROADCAST, bool_no_batch},
@@ -1067,7 +1099,9 @@ static size_t lengths_bytes(const struct trial *t)
     return (t->in->batch > SEVERAL ? t->in->batch : SEVERAL) * sizeof(int32_t);
 }
 
-static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed, size_t off)
+/* Of the call's queries, or of one. */
+static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed, size_t off,
+                           bool single)
 {
     struct attempt a = {t, args_of(t, t->in), t->packed, t->scratch.data, NULL, zeroed, off};
     if (t->in->tensor[TENSOR_LENGTHS] != NULL) {
@@ -1076,6 +1110,8 @@ static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *
         a.lengths = lengths;
         a.args.lengths = lengths;
     }
+    if (single)
+        single_query(&a);
     return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
 }
 
@@ -1229,7 +1265,8 @@ static bool wrong_calls(struct trial *t)
         diag_environment(t->diag, NULL, "out of memory");
     for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
         for (size_t off = 1; good && off <= (wrongs[w].expected == KERNEL_ALIGN ? 3 : 1); off++)
-            good = one_wrong_call(t, &wrongs[w], lengths, zeroed, off);
+            good = one_wrong_call(t, &wrongs[w], lengths, zeroed, off, false) &&
+                   one_wrong_call(t, &wrongs[w], lengths, zeroed, off, true);
     good = good && wrong_parts(t) && null_args(t) && texts_are_right(t);
     if (good)
         memset(lengths, 0, t->in->batch * sizeof *lengths);

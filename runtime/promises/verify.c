@@ -205,12 +205,13 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
                           PROMISES_OF_VALUES, f->why, diag));
 }
 
-/* How the calling thread rounds, and what becomes of subnormal results and operands. */
+/* How the calling thread rounds, and what becomes of subnormal results and operands: volatile, so that it is found out now. */
 static int float_mode(void)
 {
     volatile float least = FLT_MIN, half, subnormal = 0x1p-149f;
     half = least / 2;
-    return 4 * fegetround() + 2 * (half == 0) + (subnormal * 0x1p100f == 0);
+    volatile const int flushed = half == 0, ignored = subnormal * 0x1p100f == 0;
+    return 4 * fegetround() + 2 * flushed + ignored;
 }
 
 /* Accuracy, then promises. */
