@@ -275,6 +275,31 @@ static void test_include_errors(void **state)
     expect_error("\n$ include('broken.in', 3)\n", "main.in:2", "table of names and values");
 }
 
+/* Lines that are too long, by names of any length, are broken; what fits stays as it is. */
+static void test_wrap(void **state)
+{
+    (void)state;
+    const char *const fits = "$ local x = ('x'):rep(50)\nint f(int ${x}, int ${x});\n";
+    expect(fits, "int f(int xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, int xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx);\n");
+    expect("$ local x = ('x'):rep(60)\nint f(int ${x}, int ${x});\n",
+           "int f(int xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx,\n"
+           "      int xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx);\n");
+    expect("$ local x = ('x'):rep(60)\n#define f(a) g(${x}, (${x}, a))\n",
+           "#define f(a) g(xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, \\\n"
+           "               (xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, a))\n");
+    expect("$ local x = ('x'):rep(70)\n/* one ${x} two three four five six seven eight nine\n * ten. */\nint i;\n",
+           "/* one xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx two three four five six seven eight nine\n"
+           " * ten. */\nint i;\n");
+    expect("$ local x = ('x'):rep(70)\n/* one ${x} two three four five six seven eight nine more\n * ten. */\nint i;\n",
+           "/* one xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx two three four five six seven eight nine\n"
+           " * more ten. */\nint i;\n");
+    expect("$ local x = ('x'):rep(100)\nint i = ${x}; /* why this is so */\n",
+           "/* why this is so */\n"
+           "int i = xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;\n");
+    expect("$ local x = ('x'):rep(100)\nconst char *s = \"${x}, and, more\";\n", /* a string stays whole */
+           "const char *s = \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, and, more\";\n");
+}
+
 static void test_helpers(void **state)
 {
     (void)state;
@@ -510,7 +535,7 @@ int main(void)
         cmocka_unit_test(test_pairs_are_sorted),
         cmocka_unit_test(test_include),
         cmocka_unit_test(test_include_errors),
-        cmocka_unit_test(test_helpers),
+        cmocka_unit_test(test_helpers), cmocka_unit_test(test_wrap),
         cmocka_unit_test(test_float_round_trips),
         cmocka_unit_test(test_long_lines_and_many_values),
         cmocka_unit_test(test_context_mistakes),
