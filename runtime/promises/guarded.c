@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ZONE 256
-#define BOUNDARY 128 /* of which kernels need half */
+#define ZONE ((size_t)256)
+#define BOUNDARY ((size_t)128) /* of which kernels need half */
 #define OUTSIDE 0xA5
 
 static const unsigned char inside[4] = {0xA5, 0xA5, 0xA5, 0x7F};

@@ -206,16 +206,17 @@ static bool overflowing_products(struct packing *p)
     const double scale = fabs(layer->scale) * 1.4426950408889634;
     const bool scales_keys = layer->tied && !layer->cross; /* in each call: the queries are the keys */
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        const float of_scores = (float)sqrt(fabs(products[i]) / scale), of_values = (float)sqrt(fabs(products[i]));
-        if (p->call->folds_scores && isfinite(of_scores) &&
-            !refuses_product(p, TENSOR_W_Q, layer->tied ? TENSOR_W_Q : TENSOR_W_K, of_scores,
-                             copysignf(of_scores, (float)products[i])))
+        const float sign = products[i] < 0 ? -1.0f : 1.0f;
+        const double of_scores = sqrt(fabs(products[i]) / scale), of_values = sqrt(fabs(products[i]));
+        if (p->call->folds_scores && of_scores < FLT_MAX &&
+            !refuses_product(p, TENSOR_W_Q, layer->tied ? TENSOR_W_Q : TENSOR_W_K, (float)of_scores,
+                             sign * (float)of_scores))
             return false;
         if (p->call->folds_values &&
-            !refuses_product(p, TENSOR_W_V, TENSOR_W_O, of_values, copysignf(of_values, (float)products[i])))
+            !refuses_product(p, TENSOR_W_V, TENSOR_W_O, (float)of_values, sign * (float)of_values))
             return false;
         if (!p->call->folds_scores && !scales_keys && scale > 1.001 &&
-            !refuses_product(p, TENSOR_W_Q, TENSOR_W_Q, 0, copysignf(FLT_MAX, (float)products[i])))
+            !refuses_product(p, TENSOR_W_Q, TENSOR_W_Q, 0, sign * FLT_MAX))
             return false;
     }
     return true;
