@@ -346,14 +346,20 @@ static int see_image(struct dl_phdr_info *info, size_t size, void *context)
     return here;
 }
 
-/* A call of one query, of other groups and parts than the others */
-static bool run_single(struct trial *t)
+/* Of the first query alone, in other groups and parts than all; without a key where there are lengths */
+static struct kernel_args args_of_query(const struct trial *t, const int32_t *zeros)
 {
     struct kernel_args args = args_of(t, t->in);
-    int32_t *zeros = calloc(args.batch + 1, sizeof *zeros);
     args.n = args.n > 0;
     args.m = t->layer->cross ? args.m : args.n;
     args.lengths = args.lengths != NULL ? zeros : NULL;
+    return args;
+}
+
+static bool run_single(struct trial *t)
+{
+    int32_t *zeros = calloc(t->in->batch + 1, sizeof *zeros);
+    const struct kernel_args args = args_of_query(t, zeros);
     const bool good = zeros != NULL && run_parts(t, &args);
     const int error = good ? t->call->forward(t->packed, &args, t->scratch.data) : KERNEL_OK;
     if (zeros == NULL)
@@ -1122,9 +1128,8 @@ static bool wrong_part(struct trial *t, const struct kernel_args *args, size_t p
                                           phase, part, error, error_text(t, error), KERNEL_PART);
 }
 
-static bool wrong_parts(struct trial *t)
+static bool wrong_parts(struct trial *t, struct kernel_args args)
 {
-    const struct kernel_args args = args_of(t, t->in);
     const size_t phases = t->call->phases(t->packed, &args);
     const size_t wrong[] = {phases, phases + 1, phases + 2, 2 * phases + 1, 2 * phases + 2, SIZE_MAX / 2, SIZE_MAX};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
@@ -1267,10 +1272,10 @@ static bool wrong_calls(struct trial *t)
         for (size_t off = 1; good && off <= (wrongs[w].expected == KERNEL_ALIGN ? 3 : 1); off++)
             good = one_wrong_call(t, &wrongs[w], lengths, zeroed, off, false) &&
                    one_wrong_call(t, &wrongs[w], lengths, zeroed, off, true);
-    good = good && wrong_parts(t) && null_args(t) && texts_are_right(t);
+    good = good && wrong_parts(t, args_of(t, t->in)) && null_args(t) && texts_are_right(t);
     if (good)
         memset(lengths, 0, t->in->batch * sizeof *lengths);
-    good = good && empty_calls(t, lengths);
+    good = good && wrong_parts(t, args_of_query(t, lengths)) && empty_calls(t, lengths);
     free(lengths);
     free(zeroed);
     return good;
