@@ -21,7 +21,8 @@ docdir   ?= $(datadir)/doc/attngen
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help lint deps deps-test deps-peers test test-targets test-avx512 test-compilers sweep fuzz fuzzers bare bench-plain \
+.PHONY: all help lint deps deps-test deps-peers test test-targets test-avx512 test-compilers test-vectors \
+        test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
         bench-flat bench-features bench-size bench-tune bench-peers demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
@@ -62,6 +63,8 @@ help:
 	@echo 'make demo       the attention layers of MiniLM and GPT-2: generated, compiled, checked, timed'
 	@echo 'make deps-test  install what the tests need as well'
 	@echo 'make test       every test'
+	@echo 'make test-vectors, test-mutants, test-emitted  everything with everything (test: variants, levels and instruction'
+	@echo '                sets by turns), JOBS=2 at a time'
 	@echo 'make test-compilers  gcc 11 and 12, clang 14 and 19: each level, standard and LTO with each (test has a sample)'
 	@echo 'make bench-plain  tiny, kws and transformer_base beside plain C at -O3 -march=native'
 	@echo 'make bench-flat  share of peak against d_k, n, d_model, h and batch, beside the expected one; needs gnuplot'
@@ -143,7 +146,7 @@ deps-peers: | $(filter deps deps-test,$(installers))
 $(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
 	$(link) -o $@ $^ $(LUA_LIBS) -lcmocka $(run_libs)
 
-# Random layers: 60 of them in `make test`, as many as SWEEP says here.
+# Random layers: 40 of them in `make test`, as many as SWEEP says here.
 SWEEP ?= 2000
 SEED  ?= 1
 JOBS  ?= 2
@@ -170,7 +173,7 @@ test-avx512: all
 	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avx512.sh all
 
 # Fuzzers: tests/fuzz/NAME.c each. tests/fuzz/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
-# folder and compiler are theirs. `make test` gives each a minute.
+# folder and compiler are theirs. `make test` gives each 20 s.
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
@@ -256,6 +259,11 @@ test: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast
 test-targets: all
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' EVERYTHING=1 \
 	    tests/targets/test_targets.sh
+
+# every variant of every vector, every instruction set of every mutant, every level of every pair; `make test` takes turns
+test-vectors test-mutants test-emitted: test-%: all
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' \
+	    tests/kernels/test_$*.sh all
 
 # every compiler with every level, standard and LTO; `make test` does a sample of it
 test-compilers: all

@@ -14,14 +14,13 @@ cd "$(dirname "$0")/../.." || exit 3
 attngen=${1:-${ATTNGEN:-build/attngen}}
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+. tests/checks.sh
 
 # report NAME WHY COMMAND…: one case that failed, with what repeats it
 report() {
     local name=$1 why=$2
     shift 2
-    failed=$((failed + 1))
-    echo "FAILED $name: $why"
+    result 1 "$name: $why"
     printf '  repeat:'
     printf ' %q' "$@"
     echo
@@ -48,7 +47,7 @@ refuse() {
     elif [ -n "$(ls -A "$out")" ]; then
         report "$name" "wrote files: $(ls -A "$out")" "$attngen" "$@"
     else
-        passed=$((passed + 1))
+        result 0 "$name"
     fi
 }
 
@@ -83,5 +82,4 @@ head -c 1048577 /dev/zero | tr '\0' '#' >"$work/long.layer"
 echo "$work/long.layer: error: longer than 1 MiB; a spec has some twenty lines" >"$work/expected"
 UPDATE= refuse long_file "$work/expected" 2 "$work/long.layer"
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+tally

@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The emitted pair as a compiler, a linker and a user's program meet it: no warnings, no symbols but its own, nothing
 # from libc but memcpy and memset, no mutable state, -ffast-math refused, the header good for C++, a .c and a .h of two runs
@@ -6,19 +6,21 @@
 # say, and ASan seeing a read behind x. Left out on purpose: whether the numbers are right; attnrun's reference knows, and
 # the vectors, the sweep and the mutants ask it.
 #
-#   tests/kernels/test_emitted.sh [KIND…]      ATTNGEN, ATTNRUN  CC=gcc  CLANG=clang  CXX=g++  JOBS=N
+#   tests/kernels/test_emitted.sh [all] [KIND…]      ATTNGEN, ATTNRUN  CC=gcc  CLANG=clang  CXX=g++  JOBS=N
 #
-# KIND: warnings native refused torn note analyzed symbols headers program threads other_machine short sanitized; all of
-# them if not given.
+# KIND: warnings native refused torn note analyzed symbols headers program threads other_machine short sanitized; each of
+# them if not given. Levels take turns at layers and compilers, instruction sets at layers under the sanitizers; "all":
+# everything with everything.
 
+set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${BUILD:-build}
 case $build in /*) ;; *) build=$root/$build ;; esac
 ATTNGEN=${ATTNGEN:-$build/attngen}
 case $ATTNGEN in /*) ;; *) ATTNGEN=$(pwd)/$ATTNGEN ;; esac
-JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 CXX=${CXX:-g++}
-self=$0
+# shellcheck source=tests/checks.sh
+. "$root/tests/checks.sh"
 
 strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 # Layers that reach what the examples do not.
@@ -26,11 +28,12 @@ vectors="additive_each bool_by_head conv_causal_even conv_cross_padding cross_ca
     grouped_cross split_conv_cross_out_in split_tied_identity_none tied_identity window_both_no_self window_nothing"
 few="tiny every_mask"
 
-# ---- one job; its report goes to a file, as several run at once ----
+# ---- one job ----
 
 # fail TEXT: what went wrong, with the log
 fail() {
-    { echo "FAILED: $*"; head -n 30 "$log" | sed 's/^/    /'; } >"$result.failed"
+    echo "FAILED: $*"
+    head -n 30 "$log" | sed 's/^/    /'
     exit 0
 }
 
@@ -135,7 +138,7 @@ one_program() {
 
 # Another machine or system: what it has of the sets compiles there (as far as clang can tell from here).
 one_other_machine() {
-    compile "$1" "$2 $strict -O1 -ffreestanding -nostdlibinc" || fail "$1 with $2"
+    compile "$1" "$2 $strict -O0 -ffreestanding -nostdlibinc" || fail "$1 with $2"
 }
 
 # A number short of x, one call for each instruction set of the machine: ASan stops it where it is read.
@@ -164,26 +167,31 @@ check_sanitized() { # NAME-OR-PATH COMPILER_AND_FLAGS OPTION...
     env CC="${compiler%% *}" CFLAGS="${compiler#* }" "$build/sanitized/attnrun" check "$spec" "$@" --cache "$work/cache" \
         >"$log" 2>&1 || fail "CC='${compiler%% *}' CFLAGS='${compiler#* }' $build/sanitized/attnrun check $spec $*"
 }
-one_sanitized() { check_sanitized "$1" "$2" --batch 3; }
-one_sanitized_rows() { check_sanitized "$1" "$2" --batch 3 --set plan.fold=off --set plan.z_layout=rows; }
-one_sanitized_all() { check_sanitized "$1" "$2" --batch 3 --isa "$(sh "$root/tests/isas_here.sh" all)"; }
+# The first word behind the name: instruction sets
+one_sanitized() { check_sanitized "$1" "${2#* }" --batch 3 --isa "${2%% *}"; }
+one_sanitized_rows() {
+    check_sanitized "$1" "${2#* }" --batch 3 --isa "${2%% *}" --set plan.fold=off --set plan.z_layout=rows
+}
+one_sanitized_small() { check_sanitized "$1" "${2#* }" --batch 3 --isa "${2%% *}" --set plan.size=small; }
 one_sanitized_folded() {
-    check_sanitized "$1" "$2" --batch 3 --set plan.fold=on --set plan.value_layout=blocks --set plan.depth_slab=5 \
-        --set plan.prefetch=on
+    check_sanitized "$1" "${2#* }" --batch 3 --isa "${2%% *}" --set plan.fold=on --set plan.value_layout=blocks \
+        --set plan.depth_slab=5 --set plan.prefetch=on
 }
 # What is asked for ahead of its use lies inside the tensors and the packed block: here it is read.
 one_sanitized_asks() {
     check_sanitized "$work/asking/$1.layer" "$2" --batch 2 --set plan.fold=off --set plan.prefetch=on --templates "$work/asking/templates"
 }
-one_sanitized_crowd() { check_sanitized "$1" "$2" --batch 23 --n 3 --set plan.fold=off --set plan.value_layout=rows; }
+one_sanitized_crowd() {
+    check_sanitized "$1" "${2#* }" --batch 23 --n 3 --isa "${2%% *}" --set plan.fold=off --set plan.value_layout=rows
+}
 
-if [ "$1" = --one ]; then
+if [ "${1-}" = --one ]; then
     result=$work/results/$2
     log=$result.log
     kind=$3 name=$4
     shift 4
     "one_$kind" "$name" "$*"
-    : >"$result.passed"
+    echo "passed: $kind $name"
     exit 0
 fi
 
@@ -216,20 +224,20 @@ for name in first second; do
 done
 "$ATTNGEN" -o "$work" --set name=third --set h=2 "$root/tests/kernels/emitted_program.layer" || exit 1
 
-jobs=$work/jobs
-: >"$jobs"
-number=0
-skipped=0
-# job KIND NAME COMPILER AND FLAGS
-job() {
-    number=$((number + 1))
-    echo "$number $*" >>"$jobs"
+every=
+if [ "${1-}" = all ]; then
+    every=yes
+    shift
+fi
+turns=0
+# turn_of WORD…: sets $turn to one of them, each time the next; to all of them where all is asked for
+turn_of() {
+    turns=$((turns + 1))
+    turn=${*:turns % $# + 1:1}
+    [ "$every" ] && turn=$*
 }
 
-skip() {
-    skipped=$((skipped + 1))
-    echo "skipped: $*"
-}
+# What follows lists jobs: KIND NAME COMPILER AND FLAGS
 
 # Whether a program built with this flag runs here at all.
 runs_with() { # COMPILER FLAG
@@ -241,7 +249,9 @@ add_warnings() {
     for cc in $compilers; do
         level=-O1 # gcc warns of what its optimiser sees, clang before it
         case $cc in *clang*) level=-fsyntax-only ;; esac
-        for name in $examples $vectors; do job warnings "$name" "$cc" $level; done
+        for name in $vectors; do job warnings "$name" "$cc" $level; done
+        [ "$every" ] || [ $level != -O1 ] || level=-O0
+        for name in $examples; do job warnings "$name" "$cc" $level; done
     done
 }
 
@@ -301,14 +311,15 @@ add_threads() {
     for name in every_mask conv_cross_padding grouped_cross split_wide_out_in; do
         "$ATTNGEN" --isa avx2,neon --size small --set plan.group_rows=8 --set plan.z_layout=rows -o "$work/threads" \
             "$root/tests/vectors/$name.layer" || exit 1
-        job threads $name "${CC:-gcc}" -O1 -g -fsanitize=thread
+        job threads $name "${CC:-gcc}" -O0 -g -fsanitize=thread
     done
 }
 
 add_symbols() {
     for cc in $compilers; do
-        for level in -O2 -Os; do
-            for name in $few conv_causal_even; do job symbols "$name" "$cc" "$level"; done
+        for name in $few conv_causal_even; do
+            turn_of -O2 -Os
+            for level in $turn; do job symbols "$name" "$cc" "$level"; done
         done
     done
 }
@@ -320,9 +331,9 @@ add_headers() {
 
 add_program() {
     for cc in $compilers; do
-        job program all "$cc" -O2
+        job program all "$cc" -O1
         if runs_with "$cc" -fsanitize=thread; then
-            job program all "$cc" -O1 -g -fsanitize=thread
+            job program all "$cc" -O0 -g -fsanitize=thread
         else
             skip "the program under ThreadSanitizer: $cc cannot build such programs here"
         fi
@@ -345,7 +356,8 @@ add_other_machine() {
 add_short() {
     for cc in $compilers; do
         if runs_with "$cc" -fsanitize=address; then
-            for level in -O0 -O2; do job short tiny "$cc" $level -g -fsanitize=address; done
+            turn_of -O2 -O0
+            for level in $turn; do job short tiny "$cc" $level -g -fsanitize=address; done
         else
             skip "an input too short under ASan: $cc cannot build such programs here"
         fi
@@ -354,16 +366,15 @@ add_short() {
 
 # Generator and runtime are built with the sanitizers as well, once.
 add_sanitized() {
-    flags="-fsanitize=address,undefined"
+    local flags="-fsanitize=address,undefined" whole="grouped_cross split_conv_cross_out_in every_mask" sets
     if ! runs_with "${CC:-gcc}" -fsanitize=address,undefined; then
         skip "ASan and UBSan: ${CC:-gcc} cannot build such programs here"
         return
     fi
-    if ! make -s -C "$root" -j "$JOBS" BUILD="$build/sanitized" SANITIZE=address,undefined CFLAGS='-O1 -g' all \
+    if ! make -s -C "$root" -j "${JOBS:-1}" BUILD="$build/sanitized" SANITIZE=address,undefined CFLAGS='-O1 -g' all \
         >"$work/log" 2>&1; then
         cat "$work/log"
-        echo "FAILED: make BUILD=$build/sanitized SANITIZE=address,undefined"
-        : >"$work/results/make.failed"
+        result 1 "make BUILD=$build/sanitized SANITIZE=address,undefined"
         return
     fi
     mkdir "$work/asking"
@@ -378,17 +389,26 @@ add_sanitized() {
         job sanitized_asks "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all
     done
     # at -O1 it takes six times as long
-    for name in $vectors; do job sanitized "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all; done
-    for name in grouped_cross split_conv_cross_out_in every_mask; do
-        for how in sanitized_folded sanitized_crowd sanitized_all; do
-            job $how "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all
-        done
+    flags="${CC:-gcc} -O0 -g $flags -fno-sanitize-recover=all"
+    IFS=, read -ra sets <<<"$("$root/tests/isas_here.sh")"
+    for name in $vectors; do
+        case " $whole " in
+        *" $name "*) job sanitized "$name" "$("$root/tests/isas_here.sh" all)" $flags ;;
+        *) sanitized_in_turn sanitized "$name" ;;
+        esac
+    done
+    for name in $whole; do
+        for how in sanitized_folded sanitized_crowd; do sanitized_in_turn $how "$name"; done
     done
     # Z in the place of the queries
-    for name in grouped_cross every_mask split_wide_out_in short_call; do
-        job sanitized_rows "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all
-    done
-    job sanitized conv_cross_padding "${CC:-gcc}" -O1 $flags -fno-sanitize-recover=all
+    for name in grouped_cross every_mask split_wide_out_in short_call; do sanitized_in_turn sanitized_rows "$name"; done
+    turn_of "${sets[@]}"
+    job sanitized_small conv_cross_padding "${turn// /,}" ${flags/-O0/-O1}
+}
+
+sanitized_in_turn() { # KIND NAME, with $flags and $sets
+    turn_of "${sets[@]}"
+    job "$1" "$2" "${turn// /,}" $flags
 }
 
 # shellcheck disable=SC2048 # words
@@ -397,11 +417,6 @@ for kind in ${*:-warnings native refused torn note analyzed symbols headers prog
 done
 
 unset ATTNRUN # the sanitized one finds the generator beside itself
-export ATTNGEN='' build root work CXX
-xargs -r -P "$JOBS" -L 1 "$self" --one <"$jobs" || exit 3
-cat "$work/results"/*.failed 2>/dev/null
-passed=$(find "$work/results" -name '*.passed' | wc -l)
-failed=$((number - passed))
-[ -e "$work/results/make.failed" ] && failed=$((failed + 1))
-[ "$skipped" -eq 0 ] && echo "$passed passed, $failed failed" || echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+export ATTNGEN='' build root CXX
+run_jobs
+tally

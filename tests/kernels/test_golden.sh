@@ -6,6 +6,7 @@
 #
 #   tests/kernels/test_golden.sh      ATTNGEN=build/attngen  UPDATE=1 (accept what attngen writes now, then read the diff)
 
+set -u
 cd "$(dirname "$0")/../.." || exit 3
 ATTNGEN=${ATTNGEN:-${BUILD:-build}/attngen}
 case $ATTNGEN in /*) ;; *) ATTNGEN=$PWD/$ATTNGEN ;; esac

@@ -8,6 +8,7 @@
 #
 # Left out on purpose: ordinary numbers (test_vectors.sh), the bounds themselves (test_compare.c).
 # shellcheck disable=SC2054,SC2206,SC2034 # shapes have commas, numbers no spaces, checks.sh reads shown
+set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${BUILD:-$root/build}
 case $build in /*) ;; *) build=$root/$build ;; esac

@@ -1,21 +1,22 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The code of one instruction set stays under 64 KiB with gcc -O2 and clang -O2, under 20 KiB with --size small. What the banner
 # says of the stack is so: as every optimisation level uses it, at most what is printed and at least a fifth of it (of the
 # figure for -O0: a twelfth, as compilers differ fourfold there). Left out on purpose: speed; `make bench-size` draws the table.
 #
-#   tests/kernels/test_size.sh          a sample: five examples at -O2, three layers at -O0 and -O3
+#   tests/kernels/test_size.sh          a sample: five examples at -O2, of three layers each size at -O0 or -O3, in turn
 #   tests/kernels/test_size.sh all      every example, every level; `make test-compilers`
 #                               ATTNGEN  CC=gcc  CLANG=clang  JOBS=N  LAYERS="tiny gpt2": of the examples
 #                               COMPILERS="gcc-11 clang-19": more of them, for the stack
 
+set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${BUILD:-build}
 case $build in /*) ;; *) build=$root/$build ;; esac
 ATTNGEN=${ATTNGEN:-$build/attngen}
 case $ATTNGEN in /*) ;; *) ATTNGEN=$(pwd)/$ATTNGEN ;; esac
-JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
-self=$0
+# shellcheck source=tests/checks.sh
+. "$root/tests/checks.sh"
 few="examples/tiny tests/vectors/every_mask tests/vectors/conv_cross_padding"
 
 # ---- one job: a spec, a size, a compiler and its level ----
@@ -27,9 +28,9 @@ one() {
     {
         mkdir "$place" && "$ATTNGEN" --size "$4" -o "$place" "$root/$3.layer" &&
             "$5" "$6" -std=c11 -c -o "$place/$name.o" "$place/$name.c" &&
+            "$root/bench/size/bytes.sh" "$place/$name.o" >"$place/bytes" && : >"$place/stack" && { [ "$kind" = code ] ||
             "$5" "$6" -std=gnu11 -I"$place" -DNAME="$name" -DPREFIX="$prefix" -DHEADER="\"$name.h\"" -o "$place/driver" \
-                "$root/tests/kernels/emitted_driver.c" "$place/$name.o" -lpthread &&
-            "$place/driver" >"$place/stack" && "$root/bench/size/bytes.sh" "$place/$name.o" >"$place/bytes"
+                "$root/tests/kernels/emitted_driver.c" "$place/$name.o" -lpthread && "$place/driver" >"$place/stack"; }
     } >"$place.log" 2>&1 || {
         echo "FAILED: $3 --size $4, $5 $6: $(tail -n 3 "$place.log" "$place/stack")"
         return
@@ -60,9 +61,9 @@ one() {
     rm -rf "$place"
 }
 
-if [ "$1" = --one ]; then
+if [ "${1-}" = --one ]; then
     shift
-    one "$@" >"$work/$1.result"
+    one "$@"
     exit 0
 fi
 
@@ -76,39 +77,29 @@ work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
 trap 'exit 3' HUP INT TERM
 compilers=
-for cc in "${CC:-gcc}" ${CLANG-clang} $COMPILERS; do
+for cc in "${CC:-gcc}" ${CLANG-clang} ${COMPILERS-}; do
     command -v "$cc" >/dev/null 2>&1 && compilers="$compilers $cc" || echo "no $cc here"
 done
 
-layers=${LAYERS:-tiny kws gpt2 wide_728 conv_merge} levels="-O0 -O3"
-if [ "$1" = all ]; then
+layers=${LAYERS:-tiny kws gpt2 wide_728 conv_merge} levels= turn=0
+if [ "${1-}" = all ]; then
     layers=${LAYERS:-$(for spec in "$root"/examples/*.layer; do basename "$spec" .layer; done)}
     levels="-O0 -O1 -O3 -Os"
 fi
-number=0
-job() {
-    number=$((number + 1))
-    echo "$number $*"
-}
 for cc in $compilers; do
+    turn=$((turn + 1)) # the next begins with the other level
     for size in fast small; do
         kind=code
-        case " $COMPILERS " in *" $cc "*) kind=stack ;; esac # the estimates are of one gcc and one clang
+        case " ${COMPILERS-} " in *" $cc "*) kind=stack ;; esac # the estimates are of one gcc and one clang
         for name in $layers; do
             [ $kind = code ] && job code "examples/$name" $size "$cc" -O2
         done
-        for level in $levels; do
-            for name in $few; do job stack "$name" $size "$cc" "$level"; done
+        for name in $few; do
+            turn=$((turn + 1))
+            for level in ${levels:-$((turn % 2 * 3))}; do job stack "$name" $size "$cc" "-O${level#-O}"; done
         done
     done
-done >"$work/jobs"
-export work ATTNGEN root
-xargs -r -P "$JOBS" -L 1 "$self" --one <"$work/jobs" || exit 3
-cat "$work"/*.result >"$work/all"
-grep '^FAILED' "$work/all"
-grep '^skipped' "$work/all" | sed 's/.*, \([^ ]*\): this/\1: this/' | sort | uniq -c
-count() { grep -c "^$1" "$work/all"; }
-failed=$(count FAILED)
-[ "$(count .)" -gt 0 ] || failed=1
-echo "$(count passed) passed, $failed failed, $(count skipped) skipped"
-[ "$failed" -eq 0 ]
+done
+export ATTNGEN root
+run_jobs
+tally
