@@ -4,9 +4,9 @@
  */
 #include <dlfcn.h>
 
-#include "../../gen/diag.h"
-#include "../../runtime/commands/commands.h"
-#include "../../runtime/system/process.h"
+#include "../../../gen/diag.h"
+#include "../../../runtime/commands/commands.h"
+#include "../../../runtime/system/process.h"
 
 extern const char attnrun_shim_table[];
 

@@ -2,7 +2,7 @@
 /* Prints attnrun's shim for the layer that is named. */
 #include <stdio.h>
 
-#include "../../runtime/kernels/load.h"
+#include "../../../runtime/kernels/load.h"
 
 int main(int argc, char **argv)
 {

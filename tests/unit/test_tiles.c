@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "../gen/tiles.h"
+#include "../../gen/tiles.h"
 
 /* "6!10 5 2 1": heights, and the rows left at which each stops */
 static void check_heights(const struct tile_heights *heights, const char *expected)
