@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 1
-#define TINY_PAIR 0x42a8879d5fb20521u /* tells this pair from every other: tiny.c compiles with this header alone */
+#define TINY_PAIR 0xe00b5dc807cb6d73u /* tells this pair from every other: tiny.c compiles with this header alone */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
