@@ -10,9 +10,9 @@
 #
 # Many that need not wait for each other, in the folder $work:
 #   job WORD…              notes one
-#   run_jobs               runs all, $JOBS at a time, each as "SCRIPT --one NUMBER WORD…", and counts their lines "passed: …",
-#                          "FAILED: …" and "skipped: …"; shows what they say, but for what passed. One without such a line
-#                          has failed.
+#   run_jobs               runs all, $JOBS at a time, each as "SCRIPT --one NUMBER WORD…", and counts their lines
+#                          "passed: …", "FAILED: …" and "skipped: …"; shows what they say, but for what passed. One
+#                          without such a line has failed.
 #
 # What a script may set, to have more shown of a check that fails than its TEXT:
 #   log=FILE               takes what the command of a check writes, and is shown; the command's input is empty then
@@ -75,13 +75,13 @@ run_jobs() {
     xargs -P "${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}" -L 1 \
         bash -c '"$0" --one "$@" >"$work/said/$1" 2>&1' "$self" <"$work/jobs" || exit 3
     for ((number = 1; number <= jobs; number++)); do
-        grep -qsE '^(passed|FAILED|skipped): ' "$work/said/$number" || sed -n "${number}s/^[0-9]*/FAILED: no verdict of/p" \
-            "$work/jobs" >>"$work/said/$number"
+        grep -qsE '^(passed|FAILED|skipped): ' "$work/said/$number" ||
+            sed -n "${number}s/^[0-9]*/FAILED: no verdict of/p" "$work/jobs" >>"$work/said/$number"
         cat "$work/said/$number"
     done >"$work/all"
     grep -v '^passed: ' "$work/all"
-    read -r p f s < <(awk -F: '{ count[$1]++ } END { print count["passed"] + 0, count["FAILED"] + 0, count["skipped"] + 0 }' \
-        "$work/all")
+    read -r p f s < <(awk -F: '{ count[$1]++ }
+        END { print count["passed"] + 0, count["FAILED"] + 0, count["skipped"] + 0 }' "$work/all")
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
