@@ -3,7 +3,7 @@
 # The fuzzers of tests/fuzz/, by clang's libFuzzer with ASan, UBSan and LeakSanitizer: each first runs the inputs of its
 # corpus, which may fail nowhere, and then looks for others for a while.
 #
-#   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=20  SEED=1  JOBS=N at a time
+#   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=60  SEED=1  JOBS=N at a time
 #   tests/fuzz/test_fuzz.sh --keep NAME… takes what earlier runs found over into the corpus: of all inputs those that reach more
 #
 # A corpus is tests/fuzz/corpus/NAME, an input a line in base64; new inputs grow in $BUILD/fuzz/corpus/NAME. An input that
@@ -20,7 +20,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 3
 build=${BUILD:-build}
 case $build in /*) ;; *) build=$PWD/$build ;; esac
-cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-20} seed=${SEED:-1}
+cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-60} seed=${SEED:-1}
 jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 folder=$build/fuzz
 

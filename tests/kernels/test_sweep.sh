@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Forty random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands.
 #
-#   tests/kernels/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=40  SEED=1  JOBS=N
+#   tests/kernels/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=60  SEED=1  JOBS=N
 
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -17,7 +17,7 @@ fi
 unset CFLAGS # sweep draws them
 
 JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
-set -- --seed "${SEED:-1}" --count "${SWEEP:-40}" --isa "$("$root/tests/isas_here.sh")" --jobs "$JOBS" --attnrun "$ATTNRUN" --keep "$build/sweep-failures" --cc "${CC:-gcc}"
+set -- --seed "${SEED:-1}" --count "${SWEEP:-60}" --isa "$("$root/tests/isas_here.sh")" --jobs "$JOBS" --attnrun "$ATTNRUN" --keep "$build/sweep-failures" --cc "${CC:-gcc}"
 if [ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null 2>&1; then
     set -- "$@" --cc "${CLANG-clang}"
 fi
