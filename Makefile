@@ -146,7 +146,7 @@ deps-peers: | $(filter deps deps-test,$(installers))
 $(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
 	$(link) -o $@ $^ $(LUA_LIBS) -lcmocka $(run_libs)
 
-# Random layers: 40 of them in `make test`, as many as SWEEP says here.
+# Random layers: 60 of them in `make test`, as many as SWEEP says here.
 SWEEP ?= 2000
 SEED  ?= 1
 JOBS  ?= 2
@@ -173,7 +173,7 @@ test-avx512: all
 	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avx512.sh all
 
 # Fuzzers: tests/fuzz/NAME.c each. tests/fuzz/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
-# folder and compiler are theirs. `make test` gives each 20 s.
+# folder and compiler are theirs. `make test` gives each a minute.
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
