@@ -19,6 +19,7 @@
 #include "explain.h"
 #include "isa.h"
 #include "layer.h"
+#include "nearest.h"
 #include "plan.h"
 #include "planfile.h"
 #include "system.h"
@@ -179,6 +180,18 @@ static void wrong_usage(struct diag *diag, const char *what, const char *argumen
                argument ? argument : "", argument ? "'" : "");
 }
 
+static void unknown_option(struct diag *diag, const char *word)
+{
+    const char *option = word + strspn(word, "-");
+    struct nearest nearest = nearest_to(option, strcspn(option, "="));
+    char text[NEAREST_TEXT];
+    nearest.before = "--";
+    for (size_t i = 0; long_options[i].name; i++)
+        nearest_offer(&nearest, long_options[i].name);
+    diag_error(diag, "attngen", "unknown or unclear option '%s'; %s", word,
+               nearest_ask(&nearest, text, "'attngen --help' lists the options"));
+}
+
 /* Fills `options`; anything wrong is one error in diag. */
 static void read_options(struct options *options, int argc, char **argv, struct diag *diag)
 {
@@ -196,7 +209,7 @@ static void read_options(struct options *options, int argc, char **argv, struct 
         if (option == ':')
             wrong_usage(diag, "a value is missing after", argv[optind - 1]);
         else if (option == '?')
-            wrong_usage(diag, "unknown or unclear option", argv[at < argc ? optind - 1 : argc - 1]);
+            unknown_option(diag, argv[at < argc ? optind - 1 : argc - 1]);
         else if (!take_option(options, option, optarg))
             wrong_usage(diag, "an option is given twice, or without its value:", argv[optind - 1]);
         if (diag->errors || options->help || options->version)

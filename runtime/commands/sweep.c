@@ -97,7 +97,8 @@ static void check_axis(const struct options *o, const struct axis *axis, struct 
         bool given;
     } fixed[] = {{"n", o->n != UNSET}, {"m", o->m != UNSET}, {"batch", o->batch != UNSET}, {"isa", o->each_isa}};
     const size_t length = strlen(axis->key);
-    char place[100];
+    const struct nearest nearest = layer_nearest_key(axis->key);
+    char place[100], meant[NEAREST_TEXT];
     snprintf(place, sizeof place, "--vary %s", axis->key);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (fixed[i].given && strcmp(fixed[i].key, axis->key) == 0)
@@ -109,7 +110,8 @@ static void check_axis(const struct options *o, const struct axis *axis, struct 
         if (isa_find(axis->value[i]) == NULL)
             diag_error(diag, place, "unknown instruction set '%s'; attngen --help lists them", axis->value[i]);
     if (!is_call_key(axis->key) && (!layer_knows_key(axis->key) || strcmp(axis->key, "name") == 0))
-        diag_error(diag, place, "no key that can be varied; write a key of the spec, plan.…, isa, n, m or batch");
+        diag_error(diag, place, "no key that can be varied; write a key of the spec, plan.…, isa, n, m or batch%s",
+                   nearest_add(&nearest, meant));
 }
 
 /* Several instruction sets of --isa are an axis like any other, the last one; "isa=avx2,avx512", malloc'd. */
