@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "diag.h"
 #include "emit.h"
@@ -413,27 +412,12 @@ static bool expand(struct pair *pair, struct emit *emit, struct diag *diag)
     return true;
 }
 
-/* mkdir -p */
 static bool make_folder(const char *folder, struct diag *diag)
 {
-    char *path = strdup(folder);
-    int error = path ? 0 : ENOMEM;
-    struct stat status;
-
-    for (char *c = path; path && c; ) {
-        c = strchr(c + 1, '/');
-        if (c)
-            *c = '\0';
-        if (mkdir(path, 0777) != 0)
-            error = errno; /* what counts is whether the last one is there */
-        if (c)
-            *c = '/';
-    }
-    free(path);
-    if (stat(folder, &status) == 0 && S_ISDIR(status.st_mode))
-        return true;
-    diag_environment(diag, folder, "cannot be made a folder: %s", strerror(error == EEXIST ? ENOTDIR : error));
-    return false;
+    const int error = system_make_folders(folder, 0777);
+    if (error != 0)
+        diag_environment(diag, folder, "cannot be made a folder: %s", strerror(error == EEXIST ? ENOTDIR : error));
+    return error == 0;
 }
 
 /* DIR/NAME.c and DIR/NAME.h, without the DIR where none was given. */

@@ -32,12 +32,11 @@ struct trial {
     struct diag *diag;
 };
 
-static bool broken(struct trial *t, const char *format, ...) DIAG_PRINTF(2, 3);
-static bool broken(struct trial *t, const char *format, ...)
+bool promise_broken(char why[300], const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(t->why, 300, format, args);
+    vsnprintf(why, 300, format, args);
     va_end(args);
     return false;
 }
