@@ -521,9 +521,12 @@ static void add_examined(struct record *r, const struct examined *e)
         return;
     record_number(r, "packed_bytes", "%zu", e->packed);
     record_number(r, "scratch_bytes", "%zu", e->scratch);
-    record_number(r, "code_bytes", "%zu", e->code);
+    if (e->status != STATUS_SKIPPED)
+        record_number(r, "code_bytes", "%zu", e->code);
     record_text(r, FIELD_FOLDED, folds_name(e->folds));
     record_number(r, "compile_s", "%.3f", 1e-6 * e->compile_us);
+    if (e->status == STATUS_SKIPPED)
+        return;
     record_number(r, "error", "%.4g", e->error);
     record_number(r, "error_of_gate", "%.4g", e->gate);
     record_number(r, "error_of_bound", "%.4g", e->bound);
