@@ -311,4 +311,4 @@ install uninstall:
 clean:
 	rm -rf '$(BUILD)'
 
--include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)
+-include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d $(BUILD)/*/*/*.d)

@@ -60,7 +60,7 @@ static void print_usage(FILE *out)
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(out, "  attnrun %s %s\n", commands[i].name, commands[i].usage);
     fputs("  attnrun help [COMMAND]\n  attnrun --version\n\n"
-          "exit codes: 0 good; 1 a check failed; 2 wrong usage or spec; 3 the environment failed\n",
+          "exit codes: 0 good; 1 a check failed; 2 wrong usage or spec; 3 it cannot be done here\n",
           out);
 }
 

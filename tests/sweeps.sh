@@ -16,5 +16,5 @@ trap 'rm -rf "$work"' EXIT
 excerpt=(head -n 30)
 cd "$work" || exit 3
 
-quick=(--isa scalar --seconds 0.001 --rounds 3)
+quick=(--isa scalar --seconds 0 --rounds 3)
 run() { ends "$1" "$attnrun" "${@:2}"; }

@@ -26,7 +26,7 @@ run 2 sweep --vary h=1,2;                                     says "needs one sp
 run 2 sweep small.layer small.layer --vary h=1;               says "needs one spec"
 run 2 sweep small.layer --vary hh=1;                          says "no key that can be varied"
 run 2 sweep small.layer --vary seq_ln=1;                      says "did you mean 'seq_len'?"
-run 2 sweep small.layer --vary h=1 --rounds 0;                says "a whole number from 1 to 1000000 is needed"
+run 2 sweep small.layer --vary h=1 --rounds 0;                says "write a whole number from 1 to 1000000"
 run 2 sweep small.layer --vary h=1:2;                         says "first:last:step"
 run 2 sweep small.layer --vary h=1 --vary h=2;                says "varied twice"
 run 2 sweep small.layer --vary h=1 --set h=2;                 says "--set h=2 fixes it"

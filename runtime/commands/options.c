@@ -17,7 +17,7 @@ enum kind { TEXT, ISAS, COUNT, ROUNDS, COUNTS, SEED, SECONDS, FLAG, INIT, SET, V
 /* What is right where a value can be wrong. */
 static const char *const legal[] = {
     [COUNT] = "a whole number from 0 to 2147483647", [ROUNDS] = "a whole number from 1 to 1000000",
-    [COUNTS] = "whole numbers joined by commas, each at most 2147483647,",
+    [COUNTS] = "whole numbers joined by commas, each at most 2147483647",
     [SEED] = "a whole number from 0 to 18446744073709551615", [SECONDS] = "a number from 0 to 3600",
     [INIT] = "xavier or normal"};
 
@@ -235,7 +235,7 @@ static bool store(struct options *options, const struct entry *entry, const char
         break;
     }
     if (!good)
-        diag_error(diag, "command line", "--%s cannot be \"%s\"; %s is needed", entry->name, text, legal[entry->kind]);
+        diag_error(diag, "command line", "--%s cannot be \"%s\"; write %s", entry->name, text, legal[entry->kind]);
     return good;
 }
 
