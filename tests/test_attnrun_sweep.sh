@@ -287,15 +287,13 @@ interrupt() {
 cat >cc <<'CC'
 #!/bin/sh
 : >"$STRANGE"
-sleep 300
+sleep 60
 CC
 rm -f strange k.jsonl
 echo '{"half": "a li' >k.jsonl && cp k.jsonl before.jsonl
-set -m
 CC=$work/cc "$attnrun" "${many[@]}" --json k.jsonl >out 2>err </dev/null &
-set +m
-until [ -e strange ]; do sleep 0.05; done
-kill -INT $!
+until [ -e strange ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+kill -TERM $!
 wait $! 2>/dev/null
 check "it dies of the signal" test $? -gt 128
 says "attnrun sweep: interrupted before its first point; the files are as they were"
