@@ -69,7 +69,7 @@
 #define U 0x1p-24
 #define TINY 0x1p-100
 #define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
-#define EXP_ERROR 2.5e-7 /* the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/test_exp2.c) */
+#define EXP_ERROR 2.5e-7 /* the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
 #define LAMBDA 2.5
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453

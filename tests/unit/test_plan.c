@@ -1,0 +1,821 @@
+/* SPDX-License-Identifier: MIT */
+/* The plan: what must hold of every number it decides, over layers drawn around every edge, and what it refuses.
+ *
+ * Left out on purpose: whether a choice is the fastest one; benchmarks tell that.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diag.h"
+#include "isa.h"
+#include "layer.h"
+#include "plan.h"
+
+#define SPEC "examples/tiny.layer" /* the keys that a test needs are set over it */
+#define SETS_MOST 24
+
+struct settings {
+    char text[SETS_MOST][64];
+    const char *set[SETS_MOST];
+    size_t count;
+};
+
+static void set(struct settings *s, const char *key, int64_t value)
+{
+    assert_true(s->count < SETS_MOST);
+    snprintf(s->text[s->count], sizeof s->text[0], "%s=%" PRId64, key, value);
+    s->set[s->count] = s->text[s->count];
+    s->count++;
+}
+
+static void set_word(struct settings *s, const char *text)
+{
+    assert_true(s->count < SETS_MOST);
+    s->set[s->count++] = text;
+}
+
+static struct layer *read_layer(const struct settings *s)
+{
+    struct diag diag = {0};
+    struct layer *layer = layer_read(SPEC, s->set, s->count, &diag);
+    if (layer == NULL)
+        diag_report(&diag, stderr);
+    assert_non_null(layer);
+    diag_free(&diag);
+    return layer;
+}
+
+static struct plan *make_plan(const struct layer *layer)
+{
+    struct diag diag = {0};
+    struct plan *plan = plan_make(layer, isa_all(), &diag);
+    if (plan == NULL)
+        diag_report(&diag, stderr);
+    assert_non_null(plan);
+    diag_free(&diag);
+    return plan;
+}
+
+/* A register tile leaves a register for the broadcast operand and `vecs` for the other. */
+static void check_tile(const struct plan_isa *p, int64_t rows, int64_t vecs)
+{
+    assert_true(rows >= 1 && vecs >= 1 && vecs <= 4);
+    assert_true(rows * vecs + vecs + 1 <= p->isa->registers);
+}
+
+static void check_lanes(const struct plan_isa *p, const struct plan_lanes *g)
+{
+    assert_int_equal(g->height[0] * g->count[0] + g->height[1] * g->count[1], g->columns);
+    check_tile(p, g->height[0], p->vecs);
+    assert_true(g->prefetch == 0 || p->vecs > 1); /* tiles of single vectors take no `next` */
+    assert_true(g->group_rows >= p->block && g->group_rows % p->block == 0);
+    assert_true(g->part_tiles >= 1 && g->part_tiles <= g->groups * (g->count[0] + g->count[1]));
+}
+
+static void check_panels(const struct plan_isa *p, const struct plan_panels *g)
+{
+    const int64_t width = g->vecs * p->lanes;
+    check_tile(p, g->rows, g->vecs);
+    assert_true((g->panels - 1) * width < g->columns && g->columns <= g->panels * width);
+    const int64_t last = g->columns - (g->panels - 1) * width; /* columns of a group's last panel */
+    const int64_t last_vecs = g->tail_vecs > 0 ? g->tail_vecs : g->vecs;
+    assert_true(last <= last_vecs * p->lanes && last > (last_vecs - 1) * p->lanes);
+    assert_int_equal(g->tail_lanes, g->columns % p->lanes);
+    assert_int_equal(g->panel_size, g->taps * g->depth * width);
+    assert_int_equal(g->group_size, (g->panels - 1) * g->panel_size + g->taps * g->depth * last_vecs * p->lanes);
+    assert_true(g->k_block >= 1 && g->k_block <= g->depth && (g->taps == 1 || g->k_block == g->depth));
+    assert_true(g->group_rows >= p->block && g->group_rows % p->block == 0);
+    assert_true(g->part_panels >= 1 && g->part_panels <= g->groups * g->panels);
+    assert_int_equal(g->a_block % p->block, 0);
+    assert_int_equal(g->w % 16, 0);
+    assert_int_equal(g->b % 16, 0);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Queries, keys or values in rows: no two (head, token, feature) share a place, and all lie inside what is reserved. */
+struct rows {
+    int64_t heads, tokens, d;
+};
+
+static int64_t rows_size(const struct rows *of, const struct plan_panels *g)
+{
+    return (g->c_group >= g->c_row ? of->heads : 1) * of->tokens * g->c_row;
+}
+
+static struct rows of_queries(const struct layer *layer, const struct plan_isa *p)
+{
+    return (struct rows){layer->h, larger(layer->seq_len, p->batch_rows), p->fold->d_score};
+}
+
+static struct rows of_source(const struct layer *layer, const struct plan_isa *p, int64_t d)
+{
+    return (struct rows){layer->h_kv, larger(layer->source_len, p->batch_sources), d};
+}
+
+static void check_rows(const struct plan_isa *p, const struct rows *of, const struct plan_panels *g, int64_t row, int64_t head)
+{
+    check_panels(p, g);
+    assert_true(row >= of->d);
+    assert_true(of->heads == 1 || (head >= of->d && (head + of->d <= row || head >= of->tokens * row)) ||
+                row >= of->heads * of->d);
+    const int64_t last = (of->heads - 1) * head + (of->tokens - 1) * row + of->d;
+    assert_true(last <= rows_size(of, g));
+}
+
+struct span {
+    int64_t at, size;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static void check_apart(struct span *spans, size_t count, int64_t end)
+{
+    qsort(spans, count, sizeof *spans, by_place);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(spans[i].at % 16, 0);
+        assert_true(spans[i].at + spans[i].size <= (i + 1 < count ? spans[i + 1].at : end));
+    }
+}
+
+static void check_places(const struct layer *layer, const struct plan_isa *p)
+{
+    const struct plan_fold *f = p->fold;
+    const int64_t queries = p->query_blocks * p->block, sources = p->source_blocks * p->block;
+    const int64_t bias = layer->bias ? 1 : 0, z_columns = layer->h * f->d_z;
+    const bool alive = p->value_blocks && p->v_t.depth == 0; /* the transposed input is the values */
+    const struct rows q = of_queries(layer, p), k = of_source(layer, p, layer->d_k), v = of_source(layer, p, layer->d_v);
+    struct span packed[11] = {{0, 16}}, shared[6], own[5];
+    size_t n = 1;
+    if (p->v_t.depth > 0) {
+        packed[n++] = (struct span){p->v_t.w, p->v_t.groups * p->v_t.columns * p->v_t.depth};
+        if (bias)
+            packed[n++] = (struct span){p->v_t.b, p->v_t.groups * p->v_t.columns};
+    }
+    for (const struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++) {
+        if (!g->exists)
+            continue;
+        packed[n++] = (struct span){g->w, g->groups * g->group_size};
+        if (bias)
+            packed[n++] = (struct span){g->b, g->groups * g->columns};
+    }
+    check_apart(packed, n, p->packed_size);
+
+    struct span projected[3]; /* what lies beside the inputs, and then beside z */
+    size_t count = 0;
+    if (p->q.exists)
+        projected[count++] = (struct span){p->q_all, rows_size(&q, &p->q)};
+    if (p->k.exists)
+        projected[count++] = (struct span){p->keys, rows_size(&k, &p->k)};
+    if (p->v.exists)
+        projected[count++] = (struct span){p->values, rows_size(&v, &p->v)};
+    else if (p->v_t.depth > 0)
+        projected[count++] = (struct span){p->values, sources * layer->h_kv * layer->d_v};
+
+    n = 0;
+    if (p->value_blocks)
+        shared[n++] = (struct span){p->s_t, sources * layer->d_source};
+    memcpy(shared + n, projected, count * sizeof *projected);
+    check_apart(shared, n + count, p->shared_size);
+    n = 0; /* while heads attend: z in place of the inputs, unless they are read */
+    if (p->z_in_q) /* or of the queries, each tile's own */
+        assert_true(layer->w_o == W_O_DENSE && p->z_rows && p->z == p->q_all && p->q_row == z_columns && p->q_head == f->d_z &&
+                    f->d_score == f->d_z && p->o.a_row == p->q_row);
+    else if (layer->w_o == W_O_DENSE)
+        shared[n++] = (struct span){p->z, (p->z_rows ? larger(layer->seq_len, p->batch_rows) : queries) * z_columns};
+    if (layer->w_o == W_O_CONV)
+        shared[n++] = (struct span){p->z, (layer->seq_len + layer->conv_width - 1) * z_columns};
+    if (alive) {
+        assert_int_equal(p->values, p->s_t);
+        shared[n++] = (struct span){p->values, sources * layer->d_source};
+    }
+    memcpy(shared + n, projected, count * sizeof *projected);
+    check_apart(shared, n + count, p->shared_size);
+
+    n = 0;
+    own[n++] = (struct span){p->scores, p->key_block * p->block};
+    own[n++] = (struct span){p->tile, f->d_z * p->block};
+    if (layer->mask & ~(unsigned)MASK_PADDING)
+        own[n++] = (struct span){p->visible, p->key_block * p->block};
+    if (layer->mask & MASK_ADDITIVE)
+        own[n++] = (struct span){p->added, p->key_block * p->block};
+    own[n++] = (struct span){p->queries, f->d_score * p->block};
+    check_apart(own, n, p->worker_size);
+}
+
+/* Values lie [block of tokens][feature][token], in blocks of the queries' size, or in rows. */
+static void check_values(const struct layer *layer, const struct plan_isa *p)
+{
+    const bool input = layer->identity || p->fold->values;
+    assert_true(!(p->v.exists && (p->value_blocks || input)) && (p->v_t.depth > 0) == (p->value_blocks && !input));
+    const struct rows of = of_source(layer, p, layer->d_v);
+    if (p->v.exists)
+        check_rows(p, &of, &p->v, p->v_row, p->v_head);
+    if (p->value_blocks) {
+        assert_true(p->v_row == 1 && p->v_feature == p->block && p->batch_rows == 0);
+        assert_int_equal(p->v_block, p->block * (input ? layer->d_source : layer->h_kv * layer->d_v));
+    } else {
+        assert_int_equal(p->v_feature, 1);
+    }
+    if (p->v_t.depth > 0)
+        check_lanes(p, &p->v_t);
+}
+
+static void check_plan(const struct layer *layer, const struct plan *plan)
+{
+    assert_int_equal(plan->count, isa_count);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        check_tile(p, p->rows, p->vecs);
+        check_tile(p, p->rows_single, 1);
+        assert_int_equal(p->block, p->vecs * p->isa->lanes);
+        const int64_t rows = larger(layer->seq_len, p->batch_rows);
+        assert_true(p->query_blocks * p->block >= rows && (p->query_blocks - 1) * p->block < rows);
+        assert_true(p->depth_slab >= 1 && p->depth_slab <= p->fold->d_score);
+        assert_true(p->key_block >= 1 && p->part_blocks >= 1);
+        const struct rows queries = of_queries(layer, p), keys = of_source(layer, p, layer->d_k);
+        assert_int_equal(p->q.exists, !p->fold->q_is_k);
+        if (p->q.exists)
+            check_rows(p, &queries, &p->q, p->q_row, p->q_head);
+        assert_true(p->k.exists == !p->fold->scores);
+        if (p->k.exists)
+            check_rows(p, &keys, &p->k, p->k_row, p->k_head);
+        check_values(layer, p);
+        if (p->o.exists)
+            check_panels(p, &p->o);
+        check_places(layer, p);
+        assert_true(p->reason_count >= 6);
+        assert_true(p->packed_size * 4 <= plan->packed_bytes && p->shared_size * 4 <= plan->shared_bytes &&
+                    p->worker_size * 4 <= plan->worker_bytes);
+    }
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* 1 … most, near a multiple of a vector half of the time */
+static int64_t draw(uint64_t *state, int64_t most)
+{
+    int64_t value = (int64_t)(next_random(state) % (uint64_t)most) + 1;
+    if (next_random(state) & 1)
+        value = value / 16 * 16 + (int64_t)(next_random(state) % 3) - 1;
+    return value < 1 ? 1 : value > most ? most : value;
+}
+
+static void test_drawn_layers(void **state)
+{
+    (void)state;
+    uint64_t random = 20261120;
+    for (int i = 0; i < 3000; i++) {
+        struct settings s = {.count = 0};
+        const int64_t h = (int64_t)1 << next_random(&random) % 5;
+        const bool conv = next_random(&random) % 4 == 0, split = next_random(&random) % 4 == 0;
+        set(&s, "h", h);
+        set(&s, "d_model", h * draw(&random, 100));
+        set(&s, "d_k", draw(&random, 300));
+        set(&s, "d_v", draw(&random, 300));
+        set(&s, "seq_len", draw(&random, 2000));
+        set_word(&s, next_random(&random) & 1 ? "bias=true" : "bias=false");
+        set_word(&s, split ? "input=split" : "input=shared");
+        set_word(&s, conv ? "w_o=conv" : next_random(&random) % 3 ? "w_o=dense" : "w_o=none");
+        set_word(&s, next_random(&random) & 1 ? "mask=none" : "mask=causal+additive");
+        if (next_random(&random) & 1) {
+            set_word(&s, "attention=cross");
+            set(&s, "source_len", draw(&random, 2000));
+            set(&s, "d_source", h * draw(&random, 100));
+        }
+        if (next_random(&random) & 1)
+            set(&s, "plan.key_block", draw(&random, 64));
+        if (next_random(&random) & 1)
+            set(&s, "plan.query_vecs", draw(&random, 3));
+        if (next_random(&random) % 4 == 0)
+            set_word(&s, next_random(&random) & 1 ? "plan.fold=on" : "plan.fold=off");
+        if (next_random(&random) % 4 == 0)
+            set_word(&s, next_random(&random) & 1 ? "plan.value_layout=rows" : "plan.value_layout=blocks");
+        if (next_random(&random) % 4 == 0)
+            set_word(&s, next_random(&random) & 1 ? "plan.z_layout=rows" : "plan.z_layout=blocks");
+        static const struct { const char *key; int64_t most; } tiles[] = {
+            {"plan.panel_vecs", 4}, {"plan.panel_rows", 16}, {"plan.lane_rows", 16}, {"plan.score_rows", 16},
+            {"plan.value_rows", 16}, {"plan.batch_rows", 256}};
+        for (size_t k = 0; k < sizeof tiles / sizeof tiles[0]; k++)
+            if (next_random(&random) % 4 == 0)
+                set(&s, tiles[k].key, draw(&random, tiles[k].most));
+        if (next_random(&random) % 4 == 0)
+            set(&s, "plan.panel_depth", 7 + draw(&random, 600));
+        struct layer *layer = read_layer(&s);
+        struct plan *plan = make_plan(layer);
+        check_plan(layer, plan);
+        plan_free(plan);
+        layer_free(layer);
+    }
+}
+
+static void test_requests(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set_word(&s, "plan.unroll=full");
+    set_word(&s, "plan.query_vecs=3");
+    set_word(&s, "plan.key_block=7");
+    set_word(&s, "plan.group_rows=48");
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_int_equal(p->vecs, 3);
+        assert_int_equal(p->key_block, 7);
+        assert_int_equal(p->q.unroll, layer->d_model);
+        assert_int_equal(p->unroll_scores, layer->d_k);
+        assert_true(p->k.group_rows <= 48 || p->k.group_rows == p->block);
+    }
+    plan_free(plan);
+    layer_free(layer);
+}
+
+/* Tiles are as tall as asked, or as registers allow; they stay so for single vectors. */
+static void test_requests_of_tiles(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set(&s, "d_model", 64);
+    set(&s, "h", 1);
+    set(&s, "seq_len", 200);
+    set_word(&s, "plan.query_vecs=2");
+    set_word(&s, "plan.panel_vecs=1");
+    set_word(&s, "plan.fold=off");
+    set_word(&s, "plan.panel_rows=5");
+    set_word(&s, "plan.panel_depth=20");
+    set_word(&s, "plan.lane_rows=3");
+    set_word(&s, "plan.score_rows=2");
+    set_word(&s, "plan.value_rows=16");
+    set_word(&s, "plan.batch_rows=256");
+    set_word(&s, "plan.value_layout=rows");
+    set_word(&s, "plan.softmax=two_pass");
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_int_equal(p->k.vecs, 1);
+        assert_int_equal(p->k.rows, p->block == 32 ? 5 : 4); /* near-equal parts of blocks of 8, 16 and 32 */
+        assert_int_equal(p->k.k_block, 16); /* 64 in 4 slabs of whole eights */
+        assert_int_equal(p->rows, 2);
+        assert_true(p->rows_single > 8);
+        assert_true(p->value_rows <= 16 && (p->value_rows + 1) * 2 < p->isa->registers);
+        assert_int_equal(p->batch_rows, 400); /* the least sequences with 256 tokens */
+        assert_true(p->two_pass);
+    }
+    plan_free(plan);
+    layer_free(layer);
+
+    s.count = 0;
+    set(&s, "d_model", 64);
+    set_word(&s, "plan.lane_rows=3");
+    set_word(&s, "plan.value_layout=blocks");
+    layer = read_layer(&s);
+    plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++)
+        assert_int_equal(plan->isas[i].v_t.height[0], 3);
+    plan_free(plan);
+    layer_free(layer);
+}
+
+static void test_requests_of_folding(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set_word(&s, "plan.fold=on");
+    set_word(&s, "plan.value_layout=blocks");
+    set_word(&s, "plan.depth_slab=10");
+    set_word(&s, "plan.prefetch=on");
+    set_word(&s, "bias=true");
+    set(&s, "d_model", 64);
+    set(&s, "h", 4);
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    assert_true(plan->fold.scores && plan->fold.values && !plan->fold.q_is_k);
+    assert_true(plan->fold.d_score == 64 && plan->fold.d_value == 64 && plan->fold.d_z == 65);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_true(!p->k.exists && !p->v.exists && p->v_t.depth == 0 && p->value_blocks);
+        assert_int_equal(p->depth_slab, 10); /* 64 in 7 near-equal slabs */
+        assert_int_equal(p->o.depth, 4 * 65);
+        assert_int_equal(p->q.columns * p->q.groups, 4 * 64);
+        assert_true(p->isa->prefetches == (p->o.prefetch > 0));
+    }
+    plan_free(plan);
+    layer_free(layer);
+
+    s.count = 0;
+    set_word(&s, "plan.fold=off");
+    set_word(&s, "plan.value_layout=rows");
+    set_word(&s, "plan.prefetch=off");
+    set(&s, "d_k", 500);
+    set(&s, "d_v", 500);
+    layer = read_layer(&s);
+    plan = make_plan(layer);
+    assert_true(!plan->fold.scores && !plan->fold.values && plan->fold.d_z == 500);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_true(p->k.exists && p->v.exists && !p->value_blocks && p->ahead == 0);
+        assert_true(p->q.prefetch == 0 && p->k.prefetch == 0 && p->v.prefetch == 0 && p->o.prefetch == 0);
+    }
+    plan_free(plan);
+    layer_free(layer);
+}
+
+/* Folding is taken exactly where multiply-adds fall: d width > cost, the sides of a score's and a value's sum divided by
+ * what is common to both. n queries, m keys, D wide (m S wide), h heads of h_kv. */
+enum { FOLD_N = 40, FOLD_M = 24, FOLD_D = 48, FOLD_S = 36, FOLD_H = 4, FOLD_H_KV = 2 };
+
+static const struct fold_rule {
+    const char *set[3];
+    int64_t scores[2], values[2]; /* the least d that folds is cost / width + 1 */
+} fold_rules[] = {
+    /* wide self-attention: d > D (D + n) / (2D + n) */
+    {{"mask=none"}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}},
+    /* the keys are projected for fewer heads */
+    {{"h_kv=2"},
+     {FOLD_H * FOLD_D * (FOLD_D + FOLD_N), (FOLD_H + FOLD_H_KV) * FOLD_D + FOLD_H * FOLD_N},
+     {FOLD_H * FOLD_D * (FOLD_D + FOLD_N), (FOLD_H + FOLD_H_KV) * FOLD_D + FOLD_H * FOLD_N}},
+    /* the input of a head is narrower, its part of W_O is not */
+    {{"input=split"},
+     {FOLD_D / FOLD_H * (FOLD_D / FOLD_H + FOLD_N), 2 * FOLD_D / FOLD_H + FOLD_N},
+     {FOLD_D / FOLD_H * (FOLD_D + FOLD_N), FOLD_D / FOLD_H + FOLD_D + FOLD_N}},
+    {{"attention=cross", "source_len=24", "d_source=36"},
+     {FOLD_S * FOLD_N * (FOLD_D + FOLD_M), FOLD_N * FOLD_D + FOLD_M * FOLD_S + FOLD_N * FOLD_M},
+     {FOLD_S * FOLD_N * (FOLD_D + FOLD_M), FOLD_N * FOLD_D + FOLD_M * FOLD_S + FOLD_N * FOLD_M}},
+    /* half of the pairs, and a half more: twice the terms */
+    {{"mask=causal"}, {FOLD_D * (2 * FOLD_D + FOLD_N + 1), 4 * FOLD_D + FOLD_N + 1},
+     {FOLD_D * (2 * FOLD_D + FOLD_N + 1), 4 * FOLD_D + FOLD_N + 1}},
+    /* queries are the keys and cost nothing: d > D */
+    {{"w_k=tied"}, {FOLD_D, 1}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}},
+    /* three taps of d columns each, but for the two beyond the ends */
+    {{"w_o=conv", "conv_width=3"},
+     {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N},
+     {FOLD_D * (FOLD_N * FOLD_N * FOLD_H + (3 * FOLD_N - 2) * FOLD_D),
+      FOLD_N * FOLD_D * FOLD_H + FOLD_N * FOLD_N * FOLD_H + (3 * FOLD_N - 2) * FOLD_D}},
+    /* nothing to fold values with */
+    {{"w_o=none"}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}, {0, 0}},
+};
+
+static void check_fold(const struct fold_rule *rule, int64_t above_k, int64_t above_v)
+{
+    const bool never = rule->values[1] == 0;
+    const int64_t d_k = rule->scores[0] / rule->scores[1] + above_k, d_v = never ? 500 : rule->values[0] / rule->values[1] + above_v;
+    struct settings s = {.count = 0};
+    set(&s, "d_model", FOLD_D);
+    set(&s, "h", FOLD_H);
+    set(&s, "seq_len", FOLD_N);
+    set(&s, "d_k", d_k);
+    set(&s, "d_v", d_v);
+    for (int i = 0; i < 3 && rule->set[i] != NULL; i++)
+        set_word(&s, rule->set[i]);
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    assert_int_equal(plan->fold.scores, d_k * rule->scores[1] > rule->scores[0]);
+    assert_int_equal(plan->fold.values, !never && d_v * rule->values[1] > rule->values[0]);
+    assert_int_equal(plan->fold.scores, above_k);
+    assert_int_equal(plan->fold.values, !never && above_v);
+    assert_int_equal(plan->fold.d_score, plan->fold.scores ? layer->d_in_kv : d_k);
+    assert_int_equal(plan->fold.d_value, plan->fold.values ? layer->d_in_kv : d_v);
+    check_plan(layer, plan);
+    plan_free(plan);
+    layer_free(layer);
+}
+
+static void test_fold_rule(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof fold_rules / sizeof fold_rules[0]; i++)
+        for (int64_t above = 0; above < 4; above++)
+            check_fold(&fold_rules[i], above & 1, above >> 1);
+}
+
+/* Values that are the input already are folded with nothing. */
+static void test_identity_is_not_folded(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set_word(&s, "w_v=identity");
+    set_word(&s, "plan.fold=on");
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    assert_true(plan->fold.scores && !plan->fold.values && plan->fold.d_z == layer->d_v);
+    plan_free(plan);
+    layer_free(layer);
+}
+
+/* Tokens that are projected as one matrix: what `rows` says for 4, 8 and 16 lanes; sequences are whole. */
+static void check_batch(const char *const words[], int64_t seq_len, const int64_t rows[3])
+{
+    struct settings s = {.count = 0};
+    set(&s, "seq_len", seq_len);
+    for (size_t i = 0; words[i] != NULL; i++)
+        set_word(&s, words[i]);
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        const int64_t expected = rows[p->lanes / 8];
+        assert_int_equal(p->batch_rows, expected);
+        assert_int_equal(p->batch_sources, expected / seq_len * layer->source_len);
+    }
+    check_plan(layer, plan);
+    plan_free(plan);
+    layer_free(layer);
+}
+
+static void test_batches(void **state)
+{
+    (void)state;
+    static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, elevenths[] = {11, 11, 11}, whole[] = {32, 32, 32};
+    static const int64_t many[] = {260, 260, 260};
+    static const int64_t ninths[] = {20, 40, 75}, one[] = {5, 5, 5};
+#define WORDS(...) (const char *const[]){"plan.value_layout=rows", __VA_ARGS__ NULL}
+    check_batch(WORDS("plan.fold=off", ), 5, fifths); /* eight vectors at least */
+    check_batch(WORDS("plan.fold=off", ), 11, elevenths); /* one sequence fills its tiles */
+    check_batch(WORDS("plan.fold=off", ), 32, whole);
+    check_batch(WORDS("d_model=1024", "h=16", ), 5, many); /* weights from beyond L2: 256 tokens */
+    check_batch(WORDS("w_o=conv", ), 5, none);
+    check_batch(WORDS("attention=cross", "source_len=9", ), 5, ninths); /* the longer input decides */
+    check_batch(WORDS("attention=cross", "source_len=4096", ), 5, one);
+    check_batch(WORDS("attention=cross", "source_len=9", "mask=padding", ), 5, none);
+    check_batch((const char *const[]){"plan.value_layout=blocks", NULL}, 5, none);
+#undef WORDS
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set, *legal; /* NULL: the key is unknown */
+    } bad[] = {
+        {"plan.unroll=0", "auto, full or 1 ... 4096 steps"}, {"plan.unroll=-1", "auto, full or 1 ... 4096 steps"},
+        {"plan.unroll=2x", "auto, full or 1 ... 4096 steps"}, {"plan.unroll=99999", "auto, full or 1 ... 4096 steps"},
+        {"plan.key_block=full", "auto or 1 ... 65536 keys"}, {"plan.key_block=0", "auto or 1 ... 65536 keys"},
+        {"plan.query_vecs=5", "auto or 1 ... 4 vectors"}, {"plan.nonsense=1", NULL},
+        {"plan.group_rows=99999999999999999999", "auto or 1 ... 1048576 rows"},
+        {"plan.depth_slab=0", "auto or 1 ... 1048576 features"}, {"plan.depth_slab=1048577", "auto or 1 ... 1048576 features"},
+        {"plan.depth_slab=on", "auto or 1 ... 1048576 features"}, {"plan.fold=yes", "auto, on or off"},
+        {"plan.fold=1", "auto, on or off"}, {"plan.fold=ON", "auto, on or off (did you mean 'on'?)"},
+        {"plan.fold=full", "auto, on or off"},
+        {"plan.prefetch=0", "auto, on or off"}, {"plan.prefetch=rows", "auto, on or off"},
+        {"plan.value_layout=on", "auto, rows or blocks"}, {"plan.value_layout=1", "auto, rows or blocks"},
+        {"plan.value_layout=block", "auto, rows or blocks (did you mean 'blocks'?)"},
+        {"plan.z_layout=token", "auto, rows or blocks"},
+        {"plan.size=tiny", "auto, fast or small"},
+        {"plan.size=1", "auto, fast or small"}, {"plan.panel_vecs=5", "auto or 1 ... 4 vectors"},
+        {"plan.panel_rows=17", "auto or 1 ... 16 rows"}, {"plan.panel_depth=7", "auto or 8 ... 1048576 steps"},
+        {"plan.lane_rows=0", "auto or 1 ... 16 rows"}, {"plan.score_rows=full", "auto or 1 ... 16 rows"},
+        {"plan.value_rows=-1", "auto or 1 ... 16 rows"}, {"plan.batch_rows=257", "auto or 1 ... 256 tokens"},
+        {"plan.softmax=2", "auto, one_pass or two_pass"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct settings s = {.count = 0};
+        set_word(&s, bad[i].set);
+        struct layer *layer = read_layer(&s);
+        struct diag diag = {0};
+        char expected[600];
+        assert_null(plan_make(layer, isa_all(), &diag));
+        assert_int_equal(diag.errors, 1);
+        const int key = (int)strcspn(bad[i].set, "=");
+        if (bad[i].legal != NULL)
+            snprintf(expected, sizeof expected, "--set %s: error: %.*s = %s is not a legal value; write %s", bad[i].set, key,
+                     bad[i].set, bad[i].set + key + 1, bad[i].legal);
+        else
+            snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
+                     "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
+                     "plan.z_layout, plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, "
+                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size", bad[i].set, key,
+                     bad[i].set);
+        assert_string_equal(diag.messages[0], expected);
+        diag_free(&diag);
+        layer_free(layer);
+    }
+}
+
+/* Each tensor fits a C array, but not all of them together in one block. */
+static void test_too_large_together(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set(&s, "d_model", 1 << 30);
+    set(&s, "h", 1);
+    set(&s, "seq_len", 1 << 30);
+    struct diag diag = {0};
+    struct layer *layer = layer_read(SPEC, s.set, s.count, &diag);
+    if (layer != NULL)
+        assert_null(plan_make(layer, isa_all(), &diag));
+    assert_true(diag.errors > 0);
+    diag_free(&diag);
+    layer_free(layer);
+}
+
+/* A long reduction is cut so that a group of rows stays in L2 beside a panel; the model's constants, not the host's. */
+static void test_caches(void **state)
+{
+    (void)state;
+    struct settings s = {.count = 0};
+    set(&s, "d_model", 768);
+    set(&s, "h", 8);
+    set(&s, "d_k", 64);
+    set(&s, "d_v", 728);
+    set(&s, "seq_len", 2048);
+    set_word(&s, "plan.fold=off");
+    set_word(&s, "plan.value_layout=rows");
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_true(p->o.depth == 8 * 728 && p->o.k_block <= 1024);
+        assert_true(p->k.k_block == 768);
+        const struct plan_panels *const all[] = {&p->k, &p->v, &p->o};
+        for (size_t g = 0; g < 3; g++)
+            assert_true((size_t)(all[g]->group_rows * all[g]->k_block) * sizeof(float) <= p->isa->l2_bytes);
+        assert_true((size_t)(p->key_block * p->block) * sizeof(float) <= p->isa->l1d_bytes);
+    }
+    plan_free(plan);
+    layer_free(layer);
+}
+
+/* The plan for one set of a layer whose other keys are the defaults. */
+static struct plan_isa plan_for(const char *isa, const char *const words[], struct plan **plan, struct layer **layer)
+{
+    struct settings s = {.count = 0};
+    int64_t i = 0;
+    for (size_t w = 0; words[w] != NULL; w++)
+        set_word(&s, words[w]);
+    *layer = read_layer(&s);
+    *plan = make_plan(*layer);
+    while (strcmp((*plan)->isas[i].isa->name, isa) != 0)
+        i++;
+    return (*plan)->isas[i];
+}
+
+#define CHECK_PLAN(isa_name, check, ...) \
+    do { \
+        struct plan *plan; \
+        struct layer *layer; \
+        const struct plan_isa p = plan_for(isa_name, (const char *const[]){__VA_ARGS__, NULL}, &plan, &layer); \
+        assert_true(check); \
+        plan_free(plan); \
+        layer_free(layer); \
+    } while (0)
+
+/* Where things lie, as lengths and widths decide it. */
+static void test_layouts(void **state)
+{
+    (void)state;
+    /* Z token by token where tokens fill less than half a vector, or where it is wanted so */
+    CHECK_PLAN("avx2", p.z_rows, "seq_len=3");
+    CHECK_PLAN("avx2", !p.z_rows, "seq_len=11");
+    CHECK_PLAN("avx512", p.z_rows, "seq_len=7");
+    CHECK_PLAN("avx512", !p.z_rows, "seq_len=8");
+    CHECK_PLAN("avx512", p.z_rows, "seq_len=128", "d_model=1024", "h=16"); /* two sequences are projected together */
+    CHECK_PLAN("avx512", !p.z_rows && !p.z_in_q, "seq_len=512", "d_model=64", "h=4");
+    /* or where a block of it does not stay in L1: then in the place of the queries, if they are as wide */
+    CHECK_PLAN("avx512", p.z_rows && p.z_in_q, "seq_len=512", "d_model=1024", "h=16");
+    CHECK_PLAN("avx2", p.z_rows && p.z_in_q, "seq_len=512", "d_model=300", "h=4", "input=split");
+    CHECK_PLAN("avx2", p.z_in_q && p.fold->scores && p.fold->values, "seq_len=128", "d_model=128", "h=4", "width=wide");
+    CHECK_PLAN("avx2", p.z_rows && !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "d_v=65");
+    CHECK_PLAN("avx2", p.z_rows && !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "w_k=tied");
+    CHECK_PLAN("avx2", p.z_rows && p.z_in_q, "seq_len=512", "d_model=64", "h=4", "plan.z_layout=rows");
+    CHECK_PLAN("avx2", !p.z_rows && !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "plan.z_layout=blocks");
+    CHECK_PLAN("avx2", p.z_rows, "seq_len=512", "d_model=64", "h=4", "w_o=none", "plan.z_layout=blocks");
+    CHECK_PLAN("avx2", !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "w_o=none");
+    CHECK_PLAN("avx2", !p.z_in_q, "seq_len=512", "d_model=1024", "h=16", "w_o=conv", "conv_width=3");
+    CHECK_PLAN("avx512", p.z_rows, "seq_len=128", "w_o=none");
+    /* a wider query block where a head's keys and values, those that a query sees, exceed L2 */
+    CHECK_PLAN("avx2", p.vecs == 2 && !p.streams, "d_model=128", "h=2", "seq_len=1024");
+    CHECK_PLAN("avx2", p.vecs == 3 && p.streams, "d_model=128", "h=2", "seq_len=1032");
+    CHECK_PLAN("avx2", p.vecs == 3 && p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=causal");
+    CHECK_PLAN("avx2", p.vecs == 2 && !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window", "window_left=500", "window_right=500");
+    CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window", "window_left=500", "window_right=unbounded");
+    CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=causal+window", "window_left=1023", "window_right=unbounded");
+    CHECK_PLAN("avx2", p.vecs == 2 && p.streams, "d_model=128", "h=2", "seq_len=2048", "plan.query_vecs=2");
+    /* causal, 512 queries see 512 keys however many there are */
+    CHECK_PLAN("avx2", !p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000", "mask=causal", "plan.fold=off");
+    CHECK_PLAN("avx2", p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000", "plan.fold=off");
+    /* folded, both are the input: 1000 rows of 128 */
+    CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=on");
+    CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=off");
+    /* but values in blocks are a copy of it */
+    CHECK_PLAN("avx2", !p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on");
+    CHECK_PLAN("avx2", p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on", "plan.value_layout=blocks");
+    /* wide values in blocks: on AVX-512, where tokens fill the lanes */
+    CHECK_PLAN("avx512", p.value_blocks && p.v_t.depth > 0, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
+    CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=255", "plan.fold=off", "seq_len=128");
+    CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=17");
+    CHECK_PLAN("avx2", !p.value_blocks, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
+    /* and where features leave lanes empty: 2 of 8 */
+    CHECK_PLAN("avx2", p.value_blocks, "d_model=2", "h=1", "d_v=2", "plan.fold=off", "seq_len=128");
+    CHECK_PLAN("avx2", !p.value_blocks, "d_model=6", "h=1", "d_v=6", "plan.fold=off", "seq_len=128");
+}
+
+static bool uses(const struct plan_panels *g, const char *tiles)
+{
+    return strcmp(g->tiles, tiles) == 0;
+}
+
+/* Products that are alike have their tiles once. */
+static void test_shared_tiles(void **state)
+{
+    (void)state;
+    CHECK_PLAN("avx2", uses(&p.k, "keys") && uses(&p.v, "keys") && uses(&p.o, "queries"), "d_model=512", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", uses(&p.k, "queries") && uses(&p.v, "queries") && uses(&p.o, "output"), "d_model=64", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", uses(&p.k, "keys") && uses(&p.v, "keys"), "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12", "seq_len=128");
+    CHECK_PLAN("avx2", uses(&p.k, "queries") && uses(&p.v, "inputs"), "d_model=512", "h=8", "d_k=64", "d_v=20", "seq_len=128");
+    CHECK_PLAN("avx2", uses(&p.k, "keys"), "d_model=512", "h=8", "attention=cross", "d_source=256", "source_len=128", "seq_len=128");
+}
+
+/* Rows that all fall into one set of L1 are at most seven in a tile, those that fall into two at most fourteen. */
+static void test_rows_apart(void **state)
+{
+    (void)state;
+    CHECK_PLAN("avx512", p.q.rows == 8 && p.o.rows == 8, "d_model=768", "h=12", "seq_len=512");
+    CHECK_PLAN("avx512", p.q.rows == 6 && p.k.rows == 6 && p.o.rows == 6, "d_model=1024", "h=16", "seq_len=512");
+    CHECK_PLAN("avx512", p.q.rows == 6 && p.k.rows == 6 && p.o.rows == 6, "d_model=3072", "h=16", "seq_len=512");
+    CHECK_PLAN("avx512", p.q.rows == 12, "d_model=512", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
+    CHECK_PLAN("avx512", p.q.rows == 7, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
+    CHECK_PLAN("avx512", p.q.rows == 12, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2",
+               "plan.panel_rows=14");
+    CHECK_PLAN("avx512", p.rows <= 7 && p.rows_single <= 7, "d_model=1024", "h=4", "d_k=1024", "d_v=64", "plan.fold=on", "seq_len=512",
+               "plan.query_vecs=2");
+    /* the stack is that of the largest tile, not of these: clang 14 -O0 takes 126968 bytes for output_6 */
+    CHECK_PLAN("avx512", p.stack_plain > 126968, "d_model=1024", "h=4", "d_k=1024", "seq_len=16");
+    CHECK_PLAN("avx512", p.rows == 14 && p.rows_single == 16, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=2");
+}
+
+/* Weights from beyond L2 are asked for, unless so few tokens pass that there is nothing else to do. */
+static void test_asking(void **state)
+{
+    (void)state;
+    CHECK_PLAN("avx2", p.q.prefetch > 0 && p.ask_rows == 3, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx512", p.q.prefetch > 0 && p.ask_rows == 6, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx2", p.ahead > 0 && p.ahead_q > 0, "d_model=1024", "h=16", "seq_len=512");
+    CHECK_PLAN("avx2", p.ahead == 0 && p.ahead_q == 0, "d_model=1024", "h=16", "seq_len=512", "plan.prefetch=off");
+    CHECK_PLAN("avx2", p.ahead == 0, "d_model=1024", "h=16", "seq_len=512", "plan.size=small", "plan.prefetch=on", "plan.query_vecs=2");
+}
+
+/* Small code: one shape a product, nothing special; what the spec asks for by its own key still holds. */
+static void test_small(void **state)
+{
+    (void)state;
+    struct settings s = {0};
+    set(&s, "d_model", 2048);
+    set(&s, "h", 16);
+    set(&s, "seq_len", 500);
+    set_word(&s, "plan.size=small");
+    set(&s, "plan.unroll", 3);
+    struct layer *layer = read_layer(&s);
+    struct plan *plan = make_plan(layer);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        assert_true(p->vecs == 1 && !p->at_once && !p->value_blocks);
+        assert_true(p->ahead == 0 && p->batch_rows == 0 && p->depth_slab == p->fold->d_score);
+        assert_true(p->rows % p->lanes == 0 || p->rows < p->lanes);
+        assert_true(p->q.prefetch == 0 && p->q.rest == 0); /* no tiles for a last, smaller block */
+        assert_true(p->fold->d_value % p->value_rows == 0);
+        assert_true(p->unroll_scores == 3 && p->o.unroll == 3 && p->o.k_block == p->o.depth);
+        assert_true(p->k.vecs * p->k.rows >= 4 * p->isa->fma_ports); /* accumulators: a latency of 4 cycles */
+        assert_true(p->stack > 1536 && p->stack_plain > p->stack);
+    }
+    plan_free(plan);
+    layer_free(layer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_drawn_layers), cmocka_unit_test(test_requests), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_requests_of_tiles),
+        cmocka_unit_test(test_requests_of_folding), cmocka_unit_test(test_fold_rule),
+        cmocka_unit_test(test_identity_is_not_folded), cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_small), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
+        cmocka_unit_test(test_rows_apart),
+        cmocka_unit_test(test_asking),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
