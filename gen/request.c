@@ -3,14 +3,14 @@
 #include "request.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "diag.h"
+#include "number.h"
 
 static const struct {
     const char *name;
-    int64_t low, high; /* numbers that are legal; none when high is below low */
+    uint64_t low, high; /* numbers that are legal; none when high is below low */
     const char *legal;
 } keys[PLAN_KEYS] = {
     [PLAN_UNROLL] = {"plan.unroll", 1, 4096, "auto, full or 1 ... 4096 steps"},
@@ -92,13 +92,12 @@ bool plan_value_read(struct plan_request *request, enum plan_key key, const char
             request->value[key] = words[i].value;
             return true;
         }
-    char *end;
-    const long long number = strtoll(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number < keys[key].low || number > keys[key].high) {
+    uint64_t number;
+    if (!number_whole(text, strlen(text), keys[key].low, keys[key].high, &number)) {
         diag_error(diag, place, "%s = %s is not a legal value; write %s", keys[key].name, text, keys[key].legal);
         return false;
     }
-    request->value[key] = number;
+    request->value[key] = (int64_t)number;
     return true;
 }
 

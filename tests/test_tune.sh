@@ -65,7 +65,7 @@ swept "a budget"
 ends 2 "$attnrun" tune small.layer;                         says "tune needs --out FILE"
 ends 2 "$attnrun" tune -o x.plan;                           says "tune needs one spec"
 ends 2 "$attnrun" tune small.layer -o x.plan --set h=3;     says "h = 3 does not divide"
-ends 2 "$attnrun" tune small.layer -o x.plan --budget many; says '--budget cannot be "many"'
+ends 2 "$attnrun" tune small.layer -o x.plan --budget many; says "--budget cannot be 'many'"
 ends 2 "$attnrun" tune small.layer -o x.plan --plan small.plan
 ends 2 "$attnrun" tune small.layer -o x.plan --n 21;        says "at most n 20"
 ends 3 "$attnrun" tune small.layer -o no/where.plan --budget 0
