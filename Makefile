@@ -312,4 +312,4 @@ install uninstall:
 clean:
 	rm -rf '$(BUILD)'
 
--include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)
+-include $(wildcard $(addprefix $(BUILD)/,*.d */*.d */*/*.d))

@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../gen/system.h"
 #include "timing/clock.h"
 
 static bool is_ignored(int signal)
