@@ -39,13 +39,13 @@ link      = $(CC) $(CFLAGS) $(sanitize) $(LDFLAGS)
 # Where packages are to be installed as well, everything waits for that, also with -j.
 installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
-# What both programs share (attnrun tune plans as attngen does, without templates), and what each is made of.
+# What each program is made of, and what both share (attnrun tune plans as attngen does, without templates).
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
+own_sources := $(addprefix gen/,arguments.c context.c emit.c explain.c output.c)
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
-shared      := $(addprefix $(BUILD)/gen/,system.o file.o replace.o number.o options.o layer.o \
-                   filekind.o diag.o isa.o request.o planfile.o plan.o expect.o)
+shared      := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(own_sources),$(gen_sources)))
 embedded    := $(wildcard templates/*.in gen/*.lua)
 carried     := runtime/commands/selftest.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread

@@ -38,6 +38,7 @@ done
 
 # ---- the same bytes again ----
 
+no_long_lines() { awk 'length > 120 { print FILENAME ":" FNR ": " length " columns"; bad = 1 } END { exit bad }' "$1"; }
 mkdir "$work/here" "$work/there" "$work/elsewhere"
 for spec in "$examples"/*.layer; do
     name=$(basename "$spec" .layer)
@@ -50,6 +51,7 @@ for spec in "$examples"/*.layer; do
     for file in "$name.c" "$name.h"; do
         check "$file: the same bytes from the spec's folder" cmp "$work/here/$file" "$work/there/$file"
         check "$file: the same bytes from another folder" cmp "$work/here/$file" "$work/elsewhere/$file"
+        check "$file: at most 120 columns" no_long_lines "$work/here/$file"
     done
 done
 
