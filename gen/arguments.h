@@ -27,8 +27,8 @@ bool arguments_read(struct arguments *arguments, int argc, char **argv, struct d
 void arguments_free(struct arguments *arguments);
 /* The usage, the options, the exit codes. */
 void arguments_help(FILE *out);
-/* "attngen --isa avx2 tiny.layer": the same for every folder, every order of the instruction sets and in any company: no
- * -o, no path, no other spec. malloc'd; NULL without memory. */
+/* "attngen --isa avx2 tiny.layer": the same for every folder, every order of the instruction sets and in any company:
+ * no -o, no path, no other spec. malloc'd; NULL without memory. */
 char *arguments_command(const struct arguments *arguments, const char *spec, unsigned isas);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* attngen: from a layer's spec to the C file that computes it. main() is the table of contents.
  *
- * Left out on purpose: every decision. arguments.c knows the command line, layer.c the spec, plan.c decides, the templates
- * spell, emit.c expands them, output.c writes.
+ * Left out on purpose: every decision. arguments.c knows the command line, layer.c the spec, plan.c decides, the
+ * templates spell, emit.c expands them, output.c writes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,13 +23,17 @@
 #include "system.h"
 #include "version.h"
 
+struct pair {
+    struct layer *layer;
+    struct plan *plan;
+};
+
 struct job {
     struct arguments arguments;
     struct diag diag;
     unsigned isas;
     size_t count; /* of the specs, and of what becomes of each: */
-    struct layer **layers;
-    struct plan **plans;
+    struct pair *pairs;
     struct output *outputs;
 };
 
@@ -45,16 +49,15 @@ static void read_specs(struct job *job)
     const struct arguments *a = &job->arguments;
     const size_t count = a->specs.count;
     job->isas = a->isas != NULL ? isa_parse_list(a->isas, &job->diag) : isa_default();
-    job->layers = calloc(count, sizeof *job->layers);
-    job->plans = calloc(count, sizeof *job->plans);
+    job->pairs = calloc(count, sizeof *job->pairs);
     job->outputs = calloc(count, sizeof *job->outputs);
-    if (job->layers == NULL || job->plans == NULL || job->outputs == NULL) {
+    if (job->pairs == NULL || job->outputs == NULL) {
         diag_environment(&job->diag, NULL, "no memory for the specs");
         return;
     }
     job->count = count;
     for (size_t i = 0; i < count; i++)
-        job->layers[i] = layer_read(a->specs.text[i], a->set.text, a->set.count, &job->diag);
+        job->pairs[i].layer = layer_read(a->specs.text[i], a->set.text, a->set.count, &job->diag);
 }
 
 /* The plan's choices are made from the layer and, where there is one, the plan file; the machine is asked only whether
@@ -78,7 +81,7 @@ static struct plan *decide(struct job *job, const struct layer *layer)
 static void make_plans(struct job *job)
 {
     for (size_t i = 0; i < job->count && good(job); i++)
-        job->plans[i] = decide(job, job->layers[i]);
+        job->pairs[i].plan = decide(job, job->pairs[i].layer);
 }
 
 /* Two pairs in one folder, or one program: no name may occur twice. Macros have it in capitals. */
@@ -87,8 +90,8 @@ static void check_names(struct job *job)
     const char **specs = job->arguments.specs.text;
     for (size_t i = 0; i < job->count; i++)
         for (size_t j = 0; j < i; j++) {
-            const char *name = job->layers[i] != NULL ? job->layers[i]->name : NULL;
-            const char *other = job->layers[j] != NULL ? job->layers[j]->name : NULL;
+            const char *name = job->pairs[i].layer != NULL ? job->pairs[i].layer->name : NULL;
+            const char *other = job->pairs[j].layer != NULL ? job->pairs[j].layer->name : NULL;
             if (name == NULL || other == NULL || strcasecmp(name, other) != 0)
                 continue;
             diag_error(&job->diag, specs[i],
@@ -107,9 +110,9 @@ static void explain(struct job *job)
     for (size_t i = 0; i < job->count; i++) {
         if (i > 0)
             putchar('\n');
-        explain_layer(job->layers[i], stdout);
-        plan_explain(job->plans[i], job->layers[i], stdout);
-        expect_explain(job->plans[i], job->layers[i], batch, stdout);
+        explain_layer(job->pairs[i].layer, stdout);
+        plan_explain(job->pairs[i].plan, job->pairs[i].layer, stdout);
+        expect_explain(job->pairs[i].plan, job->pairs[i].layer, batch, stdout);
     }
     if (fflush(stdout) != 0 || ferror(stdout))
         diag_environment(&job->diag, "standard output", "cannot be written: %s", strerror(errno));
@@ -127,7 +130,7 @@ static bool fill_context(struct emit *emit, struct job *job, size_t i)
     emit_set_string(emit, "COMMAND", command);
     emit_set_string(emit, "VERSION", ATTNGEN_VERSION);
     emit_set_string(emit, "PAIR", output_number);
-    plan_context(job->plans[i], job->layers[i], emit);
+    plan_context(job->pairs[i].plan, job->pairs[i].layer, emit);
     free(command);
     return true;
 }
@@ -153,7 +156,7 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
     size_t count;
     if (emit != NULL && fill_context(emit, job, i) && expand(emit, output, &job->diag)) {
         const char *const *templates = emit_files_read(emit, &count);
-        if (output_set_paths(output, a->folder, job->layers[i]->name))
+        if (output_set_paths(output, a->folder, job->pairs[i].layer->name))
             output_print_rule(output, a->specs.text[i], a->plan, templates, count, rules);
         else
             diag_environment(&job->diag, NULL, "no memory for the paths");
@@ -180,12 +183,11 @@ static void generate(struct job *job)
 static void free_job(struct job *job)
 {
     for (size_t i = 0; i < job->count; i++) {
-        plan_free(job->plans[i]);
-        layer_free(job->layers[i]);
+        plan_free(job->pairs[i].plan);
+        layer_free(job->pairs[i].layer);
         output_free(&job->outputs[i]);
     }
-    free(job->layers);
-    free(job->plans);
+    free(job->pairs);
     free(job->outputs);
     arguments_free(&job->arguments);
     diag_free(&job->diag);

@@ -2,6 +2,7 @@
 /* See options.h. */
 #include "options.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static const char *wanted(const struct option_row *row, char text[100])
     case OPTION_FOLDER:
         return "a path";
     case OPTION_WORD:
-        for (const char *at = row->argument; *at != '\0'; at++)
+        for (const char *at = row->argument; at != NULL && *at != '\0'; at++)
             if (*at != '|')
                 text[used++] = *at;
             else
@@ -46,11 +47,10 @@ static const char *wanted(const struct option_row *row, char text[100])
     case OPTION_COUNTS:
         return "whole numbers up to 2147483647 joined by commas";
     case OPTION_SECONDS:
-        snprintf(text, 100, "a number from %llu to %llu", (unsigned long long)row->least, (unsigned long long)row->most);
+        snprintf(text, 100, "a number from %" PRIu64 " to %" PRIu64, row->least, row->most);
         return text;
     default:
-        snprintf(text, 100, "a whole number from %llu to %llu", (unsigned long long)row->least,
-                 (unsigned long long)row->most);
+        snprintf(text, 100, "a whole number from %" PRIu64 " to %" PRIu64, row->least, row->most);
         return text;
     }
 }
@@ -171,7 +171,7 @@ static int read_option(struct reader *r, const char *word, const char *next, boo
     } else if (row->argument != NULL && rest == NULL && next == NULL) {
         diag_error(r->diag, r->place, "a value is missing after '%s'; see %s", word, r->see);
     } else {
-        take(r, row, rest != NULL || row->argument == NULL ? rest : next);
+        take(r, row, row->argument == NULL ? "" : rest != NULL ? rest : next);
         *ends = row->kind == OPTION_ASK;
     }
     return rest == NULL && row != NULL && row->argument != NULL ? 2 : 1;
@@ -214,8 +214,11 @@ bool options_read(const struct option_program *program, const struct option_comm
     snprintf(r.place, sizeof r.place, "%s%s%s", program->name, *name != '\0' ? " " : "", name);
     snprintf(r.see, sizeof r.see, "%s %s%s", program->name, *name != '\0' ? "help " : "--help", name);
     *operands = (struct option_texts){(const char **)argv + 1, 0};
-    if (r.given == NULL || !make_lists(&r, (size_t)argc + 1))
+    if (r.given == NULL || !make_lists(&r, (size_t)argc + 1)) {
         diag_environment(diag, r.place, "out of memory");
+        free(r.given);
+        return false;
+    }
     for (int i = 1; i < argc && diag->errors == 0 && !ends;) {
         char *word = argv[i];
         if (!options || word[0] != '-' || word[1] == '\0')

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Options as rows of a table: both programs parse by them, their help prints them, and the man pages and completions are
- * made of them (packaging/pages.c), so that an option is described once.
+/* Options as rows of a table: both programs parse by them, their help prints them, and the man pages and completions
+ * are made of them (packaging/pages.c), so that an option is described once.
  *
  * Left out on purpose: what options mean together, which each program checks for itself.
  */
@@ -64,8 +64,8 @@ struct option_program {
     size_t option_count;
 };
 
-/* Reads what stands behind argv[0] into `fields`, which hold the defaults, and the rest into `operands`, in argv's place.
- * False, with errors in diag, where something is wrong; true as well where an OPTION_ASK is given. */
+/* Reads what stands behind argv[0] into `fields`, which hold the defaults, and the rest into `operands`, in argv's
+ * place. False, with errors in diag, where something is wrong; true as well where an OPTION_ASK is given. */
 bool options_read(const struct option_program *program, const struct option_command *command, int argc, char **argv,
                   void *fields, struct option_texts *operands, struct diag *diag);
 /* Frees the lists of OPTION_PAIRS. */

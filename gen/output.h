@@ -12,8 +12,8 @@
 
 struct diag;
 
-/* Paths and texts of NAME.c and NAME.h; the .c is written first: should a kill leave one new file and one old, the new .c
- * refuses any other header than its own, even one from before headers had a number. */
+/* Paths and texts of NAME.c and NAME.h; the .c is written first: should a kill leave one new file and one old, the new
+ * .c refuses any other header than its own, even one from before headers had a number. */
 struct output {
     char *path[2], *text[2];
     size_t length[2];
@@ -27,7 +27,8 @@ void output_number_pair(struct output *output);
 /* Sets the paths: FOLDER/NAME.c and FOLDER/NAME.h, without the folder where it is NULL. False without memory. */
 bool output_set_paths(struct output *output, const char *folder, const char *name);
 
-/* "NAME.c NAME.h: SOURCE… TEMPLATE…", and an empty rule for each template, so that one may vanish. `plan` may be NULL. */
+/* "NAME.c NAME.h: SPEC PLAN TEMPLATE…", and an empty rule for each template, so that one may vanish. `plan` may be
+ * NULL. */
 void output_print_rule(const struct output *output, const char *spec, const char *plan, const char *const *templates,
                        size_t template_count, FILE *out);
 

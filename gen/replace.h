@@ -2,8 +2,8 @@
 /* Files written whole or not at all, by both programs: a new file beside the place of the old one, renamed when it is
  * complete. Where a link leads is written, not the link.
  *
- * Left out on purpose: results that come one by one (runtime/reports/journal.h), and the cache, whose folder is looked at
- * once and kept open (runtime/kernels/cache.c).
+ * Left out on purpose: results that come one by one (runtime/reports/journal.h), and the cache, whose folder is looked
+ * at once and kept open (runtime/kernels/cache.c).
  */
 #ifndef ATTNGEN_REPLACE_H
 #define ATTNGEN_REPLACE_H

@@ -8,7 +8,7 @@
  *       @commands PROGRAM@  a subsection for each command: its usage, its help, its options
  *       @section@           the file SECTION
  *     @isas@ and @version@ stand for the instruction sets and the version, anywhere.
- *   pages bash                    completion for both programs, from bash 3.2 on and without the bash-completion package
+ *   pages bash                    completion for both programs, for bash from 3.2 on, without bash-completion
  *   pages zsh                     the same for zsh
  *   pages fish PROGRAM            for fish, which wants a file for each
  *
