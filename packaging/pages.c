@@ -184,7 +184,8 @@ static void print_page(const char *path, const char *section)
     static const struct {
         const char *word;
         void (*print)(const struct option_program *program);
-    } words[] = {{"@usage", man_usage}, {"@help", man_help}, {"@options", man_only_options}, {"@commands", man_commands}};
+    } words[] = {{"@usage", man_usage}, {"@help", man_help}, {"@options", man_only_options},
+                 {"@commands", man_commands}};
     FILE *in = open_text(path);
     char *line = NULL, word[16], name[16];
     size_t room = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Options as rows, numbers, whole files: every form of an option, every edge of a number.
  *
- * Left out on purpose: the options of the programs (test_cli.sh and the commands' scripts) and writing (test_template.c).
+ * Left out on purpose: the programs' own options (test_cli.sh, the commands' scripts) and writing (test_template.c).
  */
 #include <setjmp.h>
 #include <stdarg.h>

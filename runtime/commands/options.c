@@ -27,8 +27,8 @@ static const struct option_command commands[] = {
     {"merge", COMMAND_MERGE, "a file of JSON lines", true, "A.jsonl B.jsonl… [OPTION…]",
      "joins the JSON lines of a sweep's shards and says what is missing; refuses what does not belong together"},
     {"pack", COMMAND_PACK, "one spec", false, "SPEC --weights W.safetensors --isa LIST [-o FILE] [OPTION…]",
-     "packs the weights for instruction sets that this machine need not have, and writes a block for each, as a C array\n"
-     "or as a binary file with an assembler stub; a program calls NAME_open, which takes the best for its machine"},
+     "packs the weights for instruction sets that this machine need not have, and writes a block for each, as a C\n"
+     "array or as a binary file with an assembler stub; a program calls NAME_open, which takes the best for its machine"},
 };
 
 /* groups of commands that share options */
@@ -90,7 +90,8 @@ static const struct option_row rows[] = {
      .help = "of the block; NAME_packed of the layer's name if not given"},
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
      .commands = COMMAND_PACK, .needed = COMMAND_PACK,
-     .help = "safetensors with the weights, alone or among a model's, under attngen's, torch's or Hugging Face's names"},
+     .help = "safetensors with the weights, alone or among a model's, under attngen's, torch's or Hugging Face's "
+             "names"},
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
      .commands = COMMAND_RUN | COMMAND_HEATMAP,
      .help = "safetensors with the weights, taken in place of any in the file of --in: alone or among a model's, under "
