@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nearest.h"
+
 struct diag;
 
 enum layer_mask {
@@ -90,6 +92,8 @@ int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int6
 
 /* Whether a spec may have this key; "plan.*" are not told apart here. */
 bool layer_knows_key(const char *key);
+/* The key that was perhaps meant. */
+struct nearest layer_nearest_key(const char *key);
 
 /* Reads and checks a spec file; `set` holds `set_count` "key=value" texts that override it.
  * Collects every error in `diag` ("file:line: error: what is wrong; what would be right").

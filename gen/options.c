@@ -8,6 +8,7 @@
 
 #include "diag.h"
 #include "isa.h"
+#include "nearest.h"
 #include "number.h"
 
 #define WIDTH 120 /* columns of help */
@@ -152,6 +153,19 @@ static const struct option_row *find_letter(const struct reader *r, char letter)
     return NULL;
 }
 
+static void unknown_option(const struct reader *r, const char *word)
+{
+    const char *option = word + strspn(word, "-");
+    struct nearest nearest = nearest_to(option, strcspn(option, "="));
+    char text[NEAREST_TEXT], see[NEAREST_TEXT];
+    nearest.before = "--";
+    for (size_t i = 0; i < r->program->option_count; i++)
+        if (knows(r, &r->program->options[i]))
+            nearest_offer(&nearest, r->program->options[i].name);
+    snprintf(see, sizeof see, "see %s", r->see);
+    diag_error(r->diag, r->place, "unknown option '%s'; %s", word, nearest_ask(&nearest, text, see));
+}
+
 /* An option in `word`, whose value is in the word or the next one, NULL: there is none. How many words it takes. */
 static int read_option(struct reader *r, const char *word, const char *next, bool *ends)
 {
@@ -165,7 +179,7 @@ static int read_option(struct reader *r, const char *word, const char *next, boo
         rest = NULL;
     if (row == NULL) {
         if (r->diag->errors == errors)
-            diag_error(r->diag, r->place, "unknown option '%s'; see %s", word, r->see);
+            unknown_option(r, word);
     } else if (row->argument == NULL && rest != NULL) {
         diag_error(r->diag, r->place, "'%s': --%s takes no value; see %s", word, row->name, r->see);
     } else if (row->argument != NULL && rest == NULL && next == NULL) {

@@ -6,10 +6,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "diag.h"
 #include "replace.h"
+#include "system.h"
 
 const char output_number[] = "0x@attngen's.pair@";
 
@@ -80,26 +80,12 @@ void output_print_rule(const struct output *output, const char *spec, const char
 
 /* ---- files ---- */
 
-/* mkdir -p */
 static bool make_folder(const char *folder, struct diag *diag)
 {
-    char *path = strdup(folder);
-    int error = path != NULL ? 0 : ENOMEM;
-    struct stat status;
-    for (char *c = path; path != NULL && c != NULL;) {
-        c = strchr(c + 1, '/');
-        if (c != NULL)
-            *c = '\0';
-        if (mkdir(path, 0777) != 0)
-            error = errno; /* what counts is whether the last one is there */
-        if (c != NULL)
-            *c = '/';
-    }
-    free(path);
-    if (stat(folder, &status) == 0 && S_ISDIR(status.st_mode))
-        return true;
-    diag_environment(diag, folder, "cannot be made a folder: %s", strerror(error == EEXIST ? ENOTDIR : error));
-    return false;
+    const int error = system_make_folders(folder, 0777);
+    if (error != 0)
+        diag_environment(diag, folder, "cannot be made a folder: %s", strerror(error == EEXIST ? ENOTDIR : error));
+    return error == 0;
 }
 
 void output_write(const struct output *outputs, size_t count, const char *folder, const char *deps, const char *rules,

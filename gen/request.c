@@ -7,6 +7,7 @@
 
 #include "arith.h"
 #include "diag.h"
+#include "nearest.h"
 #include "number.h"
 
 static const struct {
@@ -70,15 +71,17 @@ const char *plan_key_name(enum plan_key key)
 
 enum plan_key plan_key_find(const char *name, const char *place, struct diag *diag)
 {
-    char known[600] = "";
+    char known[600] = "the plan knows ", meant[NEAREST_TEXT];
+    struct nearest nearest = nearest_to(name, strlen(name));
     for (int key = 0; key < PLAN_KEYS; key++)
         if (strcmp(name, keys[key].name) == 0)
             return (enum plan_key)key;
     for (int key = 0; key < PLAN_KEYS; key++) {
         strcat(known, key > 0 ? ", " : "");
         strcat(known, keys[key].name);
+        nearest_offer(&nearest, keys[key].name);
     }
-    diag_error(diag, place, "unknown key '%s'; the plan knows %s", name, known);
+    diag_error(diag, place, "unknown key '%s'; %s", name, nearest_ask(&nearest, meant, known));
     return PLAN_KEYS;
 }
 
@@ -95,7 +98,13 @@ bool plan_value_read(struct plan_request *request, enum plan_key key, const char
         }
     uint64_t number;
     if (!number_whole(text, strlen(text), keys[key].low, keys[key].high, &number)) {
-        diag_error(diag, place, "%s = %s is not a legal value; write %s", keys[key].name, text, keys[key].legal);
+        char meant[NEAREST_TEXT];
+        struct nearest nearest = nearest_to(text, strlen(text));
+        for (size_t i = 0; i < WORDS; i++)
+            if (words[i].key == key)
+                nearest_offer(&nearest, words[i].word);
+        diag_error(diag, place, "%s = %s is not a legal value; write %s%s", keys[key].name, text, keys[key].legal,
+                   nearest_add(&nearest, meant));
         return false;
     }
     request->value[key] = (int64_t)number;

@@ -87,7 +87,9 @@ if [ "$1" = --one ]; then
     fi
     # shellcheck disable=SC2086 # $call is words
     set -- "$ATTNRUN" check "$folder/mutant.layer" $call --isa "$isas" --cache "$work/cache"
-    if ! "$@" >"$report.sane" 2>&1; then
+    "$@" >"$report.sane" 2>&1
+    status=$?
+    if [ $status -ne 0 ] && ! { [ $status -eq 3 ] && grep -q '^0 passed, 0 failed' "$report.sane"; }; then
         { echo "$name: without the change this should pass: $*"; cat "$report.sane"; } >"$report.failed"
         exit 0
     fi

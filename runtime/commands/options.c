@@ -131,7 +131,7 @@ static const struct option_row rows[] = {
     {.name = "lengths", .argument = "L[,L...]", .kind = OPTION_COUNTS, .field = FIELD(lengths),
      .commands = COMMAND_BENCH | COMMAND_SELFTEST,
      .help = "keys of each sequence, with a padding mask; all if not given, selftest: the first all, the others drawn"},
-    {.name = "rounds", .argument = "R", .kind = OPTION_SIZE, .field = FIELD(rounds), .least = 0, .most = INT32_MAX,
+    {.name = "rounds", .argument = "R", .kind = OPTION_SIZE, .field = FIELD(rounds), .least = 1, .most = 1000000,
      .commands = TIMED, .help = "measurements at least; 15 if not given"},
     {.name = "seconds", .argument = "S", .kind = OPTION_SECONDS, .field = FIELD(seconds), .least = 0, .most = 3600,
      .commands = TIMED, .help = "time that a kernel is measured, about; 1 if not given"},

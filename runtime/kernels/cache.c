@@ -19,6 +19,7 @@
 #include "../../gen/file.h"
 #include "../../gen/number.h"
 #include "../../gen/replace.h"
+#include "../../gen/system.h"
 #include "system/process.h"
 #include "system/sha256.h"
 
@@ -130,8 +131,8 @@ bool cache_open(struct cache *cache, const char *given, struct diag *diag)
     *cache = (struct cache){.folder = -1};
     if (!path_of(&cache->path, given, diag))
         return false;
-    const int error = cache->path != NULL ? folder_make_all(cache->path) : 0;
-    if (error != 0) {
+    const int error = cache->path != NULL ? system_make_folders(cache->path, 0700) : 0;
+    if (error != 0 && error != EEXIST) {
         diag_environment(diag, cache->path, "cannot be made: %s; compiled kernels are kept there, name another folder "
                          "with --cache DIR", strerror(error));
         return false;

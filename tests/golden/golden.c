@@ -24,7 +24,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x8fb4d20c29e2afbeu
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xf0d3da6e85640c66u
 #error "golden.h is not of the run of attngen that made golden.c; copy both files of one run, or make both anew"
 #endif
 
@@ -1676,7 +1676,7 @@ const char *golden_strerror(int error)
     case GOLDEN_ERROR_SIZE:
         return "n, m or batch is outside the limits: n <= 8, m = n or 0, no tensor above PTRDIFF_MAX bytes";
     case GOLDEN_ERROR_LENGTH:
-        return "a length is outside 0 ... m";
+        return "a length is outside 0 ... n";
     case GOLDEN_ERROR_BROADCAST:
         return "a mask's batch or head extent is neither 1 nor the full one";
     case GOLDEN_ERROR_ALIGNMENT:
