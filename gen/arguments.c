@@ -42,7 +42,7 @@ static const struct option_command command = {
     "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. Of several specs each\n"
     "gives its pair, the same as alone; where one is bad, nothing is written"};
 
-const struct option_program attngen_program = {"attngen", &command, 1, options, sizeof options / sizeof *options};
+const struct option_program attngen_program = {"attngen", &command, 1, options, sizeof options / sizeof *options, true};
 
 /* ---- reading ---- */
 

@@ -116,7 +116,7 @@ static void take(struct reader *r, const struct option_row *row, const char *tex
 {
     const size_t at = (size_t)(row - r->program->options);
     char right[100];
-    if (r->given[at] && row->argument != NULL && row->kind != OPTION_PAIRS)
+    if (r->program->once && r->given[at] && row->argument != NULL && row->kind != OPTION_PAIRS)
         diag_error(r->diag, r->place, "--%s is given twice; once is enough", row->name);
     else if (!store(r, row, text))
         diag_error(r->diag, r->place, "--%s cannot be '%s'; write %s", row->name, text, wanted(row, right));

@@ -62,6 +62,7 @@ struct option_program {
     size_t command_count;
     const struct option_row *options;
     size_t option_count;
+    bool once; /* a value given twice is an error; else the last one counts */
 };
 
 /* Reads what stands behind argv[0] into `fields`, which hold the defaults, and the rest into `operands`, in argv's

@@ -80,7 +80,7 @@ static const struct option_row rows[] = {
 };
 static const struct option_command commands[] = {
     {"all", 1, "a spec", true, "", ""}, {"strict", 2, "one spec", false, "", ""}};
-static const struct option_program program = {"test", commands, 2, rows, sizeof rows / sizeof *rows};
+static const struct option_program program = {"test", commands, 2, rows, sizeof rows / sizeof *rows, true};
 
 /* Reads a line of words split at blanks; the message of what is wrong with it, "" where nothing is. */
 static const char *try(const struct option_command *command, const char *line, struct fields *fields,

@@ -149,7 +149,7 @@ static const struct option_row rows[] = {
 };
 
 const struct option_program attnrun_program = {"attnrun", commands, sizeof commands / sizeof *commands, rows,
-                                               sizeof rows / sizeof *rows};
+                                               sizeof rows / sizeof *rows, false};
 
 bool options_parse(struct options *options, int argc, char **argv, const struct option_command *command,
                    struct diag *diag)
