@@ -11,7 +11,7 @@
 #include "diag.h"
 #include "plan.h"
 
-#define KIB 1024u
+#define KIB ((size_t)1024)
 
 #define X86 "defined(__x86_64__) && defined(__GNUC__) && !defined(__TINYC__)"
 /* gcc for Windows spills wide registers as if the stack were aligned for them, where the ABI aligns it to 16 bytes:

@@ -931,7 +931,7 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
             fprintf(out, "%s = %s\n", keys[i].name, spec->given[i].value);
     for (size_t i = 0; i < spec->plan_count; i++)
         plan[i] = &spec->plan[i];
-    qsort(plan, spec->plan_count, sizeof *plan, by_key);
+    qsort(plan, spec->plan_count, sizeof(const struct entry *), by_key);
     for (size_t i = 0; i < spec->plan_count; i++)
         fprintf(out, "%s = %s\n", plan[i]->key, plan[i]->value);
     if (fclose(out) != 0) {

@@ -72,14 +72,16 @@ const char *plan_key_name(enum plan_key key)
 enum plan_key plan_key_find(const char *name, const char *place, struct diag *diag)
 {
     char known[600] = "the plan knows ", meant[NEAREST_TEXT];
-    struct nearest nearest = nearest_to(name, strlen(name));
+    const size_t prefix = strncmp(name, "plan.", 5) == 0 ? 5 : 0; /* alike, so no likeness */
+    struct nearest nearest = nearest_to(name + prefix, strlen(name + prefix));
+    nearest.before = "plan.";
     for (int key = 0; key < PLAN_KEYS; key++)
         if (strcmp(name, keys[key].name) == 0)
             return (enum plan_key)key;
     for (int key = 0; key < PLAN_KEYS; key++) {
         strcat(known, key > 0 ? ", " : "");
         strcat(known, keys[key].name);
-        nearest_offer(&nearest, keys[key].name);
+        nearest_offer(&nearest, keys[key].name + 5);
     }
     diag_error(diag, place, "unknown key '%s'; %s", name, nearest_ask(&nearest, meant, known));
     return PLAN_KEYS;

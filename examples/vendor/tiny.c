@@ -27,7 +27,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xe143d8e89409cdf7u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xd7b450813f4a23afu
 #error "tiny.h is not of the run of attngen that made tiny.c; copy both files of one run, or make both anew"
 #endif
 
@@ -462,14 +462,14 @@ enum pass {
 
 #define LANES 4
 #define VECS 2
-#define QUERY_BLOCK 8
+#define QUERY_BLOCK ((size_t)8)
 #define KEY_BLOCK 35
-#define Q_ROW 16 /* floats from query to query */
+#define Q_ROW ((size_t)16) /* floats from query to query */
 #define Q_HEAD ((size_t)512)
-#define K_ROW 16 /* floats from key to key */
+#define K_ROW ((size_t)16) /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
-#define V_ROW 16
-#define V_FEATURE 1 /* from feature to feature */
+#define V_ROW ((size_t)16)
+#define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET
 
@@ -1704,14 +1704,14 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 
 #define LANES 8
 #define VECS 2
-#define QUERY_BLOCK 16
+#define QUERY_BLOCK ((size_t)16)
 #define KEY_BLOCK 36
-#define Q_ROW 16 /* floats from query to query */
+#define Q_ROW ((size_t)16) /* floats from query to query */
 #define Q_HEAD ((size_t)512)
-#define K_ROW 16 /* floats from key to key */
+#define K_ROW ((size_t)16) /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
-#define V_ROW 16
-#define V_FEATURE 1 /* from feature to feature */
+#define V_ROW ((size_t)16)
+#define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx2,fma")))
 
@@ -3036,14 +3036,14 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 
 #define LANES 16
 #define VECS 2
-#define QUERY_BLOCK 32
+#define QUERY_BLOCK ((size_t)32)
 #define KEY_BLOCK 42
-#define Q_ROW 16 /* floats from query to query */
+#define Q_ROW ((size_t)16) /* floats from query to query */
 #define Q_HEAD ((size_t)512)
-#define K_ROW 16 /* floats from key to key */
+#define K_ROW ((size_t)16) /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
-#define V_ROW 16
-#define V_FEATURE 1 /* from feature to feature */
+#define V_ROW ((size_t)16)
+#define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
 
@@ -4469,14 +4469,14 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 
 #define LANES 4
 #define VECS 4
-#define QUERY_BLOCK 16
+#define QUERY_BLOCK ((size_t)16)
 #define KEY_BLOCK 35
-#define Q_ROW 16 /* floats from query to query */
+#define Q_ROW ((size_t)16) /* floats from query to query */
 #define Q_HEAD ((size_t)512)
-#define K_ROW 16 /* floats from key to key */
+#define K_ROW ((size_t)16) /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
-#define V_ROW 16
-#define V_FEATURE 1 /* from feature to feature */
+#define V_ROW ((size_t)16)
+#define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET
 

@@ -340,7 +340,7 @@ static bool make_point(struct point *p, const struct sweep *s, struct diag *diag
     bool good = !own.environment;
     if (!good)
         diag_environment(diag, s->spec, "%s", diag_first(&own));
-    if (own.errors > 0) {
+    if (layer == NULL || own.errors > 0) {
         p->reason = strdup(diag_first(&own));
         good = good && p->reason != NULL;
     } else {
@@ -504,10 +504,10 @@ static void add_call(struct record *r, const struct point *p)
     record_number(r, "m", "%zu", p->m);
     record_number(r, "batch", "%zu", p->batch);
     record_number(r, "parameters", "%lld", (long long)of->total);
-    record_number(r, "parameters_q", "%lld", (long long)(of->w_q + of->b_q));
-    record_number(r, "parameters_k", "%lld", (long long)(of->w_k + of->b_k));
-    record_number(r, "parameters_v", "%lld", (long long)(of->w_v + of->b_v));
-    record_number(r, "parameters_o", "%lld", (long long)(of->w_o + of->b_o));
+    record_number(r, "parameters_q", "%lld", (long long)of->w_q + of->b_q);
+    record_number(r, "parameters_k", "%lld", (long long)of->w_k + of->b_k);
+    record_number(r, "parameters_v", "%lld", (long long)of->w_v + of->b_v);
+    record_number(r, "parameters_o", "%lld", (long long)of->w_o + of->b_o);
     record_number(r, "multiply_adds", "%.0f", p->multiply_adds);
 }
 
