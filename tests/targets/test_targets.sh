@@ -198,7 +198,7 @@ make_runtime() {
     if [[ $emulator = node* ]]; then
         mkdir "$work/wasi"
         ${CC:-gcc} -D_GNU_SOURCE -Iruntime -o "$work/shim" tests/targets/wasi/shim.c runtime/kernels/load.c runtime/system/process.c runtime/timing/clock.c \
-            gen/diag.c gen/isa.c -ldl || return
+            gen/diag.c gen/isa.c gen/nearest.c -ldl || return
         for source in $wasi_sources; do
             # shellcheck disable=SC2086 # a source that WASI is too small for may be one that is not needed
             $compiler $wasi_flags -c -o "$work/wasi/${source//\//_}.o" "$source" >>"$work/log" 2>&1
