@@ -2,11 +2,13 @@
 /* The inputs of one call: shapes, drawing by seed, taking from a file. */
 #include "inputs.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/number.h"
 #include "draw.h"
 
 static bool is_mask(enum layer_tensor tensor)
@@ -90,19 +92,22 @@ bool inputs_allocate(struct inputs *in, const struct layer *layer, struct diag *
 bool inputs_set_lengths(struct inputs *in, const struct layer *layer, const char *list, struct diag *diag)
 {
     int32_t *lengths = in->tensor[TENSOR_LENGTHS];
-    unsigned long long length = 0;
+    uint64_t length = 0;
     if (lengths == NULL) {
         diag_error(diag, layer->name, "--lengths is for a mask with padding; this layer has none");
         return false;
     }
     for (size_t b = 0; b < in->batch; b++) {
         if (*list != '\0') {
-            char *end;
-            length = strtoull(list, &end, 10);
-            list = *end == ',' ? end + 1 : end;
+            const size_t digits = strcspn(list, ",");
+            if (!number_whole(list, digits, 0, UINT64_MAX, &length)) {
+                diag_error(diag, layer->name, "--lengths = %s is no list of numbers; write one for each sequence", list);
+                return false;
+            }
+            list += digits + (list[digits] == ',');
         }
         if (length > in->m) {
-            diag_error(diag, layer->name, "--lengths = %llu is past the %zu keys; ask for less", length, in->m);
+            diag_error(diag, layer->name, "--lengths = %" PRIu64 " is past the %zu keys; ask for less", length, in->m);
             return false;
         }
         lengths[b] = (int32_t)length;
