@@ -478,6 +478,8 @@ static void explain_width(const struct layer *l, FILE *out)
     narrow.d_v = l->identity ? l->d_v : l->d_model / l->h;
     narrow.d_out = l->w_o == W_O_NONE ? l->h * narrow.d_v : l->d_model;
     narrow.width = WIDTH_NARROW;
+    if (!is_countable(&narrow))
+        return;
 
     const double parameters = (double)layer_parameters(l).total / (double)layer_parameters(&narrow).total;
     const double work = layer_multiply_adds(l, l->seq_len, l->source_len).total /

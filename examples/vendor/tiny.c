@@ -27,7 +27,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xd7b450813f4a23afu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x46b2ac8a03cd81fcu
 #error "tiny.h is not of the run of attngen that made tiny.c; copy both files of one run, or make both anew"
 #endif
 
@@ -171,8 +171,11 @@ struct packed_header {
     uint64_t zero;
 };
 _Static_assert(2 * sizeof(struct packed_header) == TINY_ALIGNMENT, "the numbers lie on a boundary");
-#define PACKED_MAGIC 0x6b747461u    /* "attk": packed, or opened, where it computes */
+/* magic: of a block that was packed where it computes; of one that was packed elsewhere; of the latter's second
+ * header */
+#define PACKED_MAGIC 0x6b747461u    /* "attk" */
 #define ELSEWHERE_MAGIC 0x65747461u /* "atte" */
+#define OPENED_MAGIC 0x6f747461u    /* "atto" */
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -5953,7 +5956,7 @@ static int find_block(const void *packed, struct block *block)
     if (misaligned(packed, sizeof header))
         return TINY_ERROR_ALIGNMENT;
     memcpy(&header, packed, sizeof header);
-    if (header.magic == PACKED_MAGIC) {
+    if (header.magic == (misaligned(packed, TINY_ALIGNMENT) ? OPENED_MAGIC : PACKED_MAGIC)) {
         block->header = packed;
         return packer_of(&header, &block->packer);
     }
@@ -6045,13 +6048,15 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa)
     if (packer == NULL)
         return TINY_ERROR_ISA;
     struct packed_header header[2] = {{0, (uint32_t)packer->id, packer->layer, 0, 0}, {0, 0, 0, 0, 0}};
-    memcpy(packed, header, sizeof header); /* not usable until it is complete */
+    memset(packed, 0, packer->bytes); /* not usable until it is complete; what lies between matrices is zero */
+    memcpy(packed, header, sizeof header);
     if (!packer->pack(packed, weights))
         return TINY_ERROR_NONFINITE;
     header[0].magic = PACKED_MAGIC;
 #ifdef TINY_PACK_ONLY
     header[1] = header[0];
     header[0].magic = ELSEWHERE_MAGIC;
+    header[1].magic = OPENED_MAGIC;
 #endif
     memcpy(packed, header, sizeof header);
     return TINY_OK;

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 1
-#define TINY_PAIR 0xd7b450813f4a23afu /* tells this pair from every other: tiny.c compiles with this header alone */
+#define TINY_PAIR 0x46b2ac8a03cd81fcu /* tells this pair from every other: tiny.c compiles with this header alone */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */

@@ -48,6 +48,7 @@ struct kernel_header {
 };
 #define KERNEL_HEADERS 2
 #define KERNEL_ELSEWHERE 0x65747461u /* magic of the first, where the second is a header too */
+#define KERNEL_OPENED 0x6f747461u    /* and of that second one */
 
 /* What the shim exports. */
 struct kernel_table {

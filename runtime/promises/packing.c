@@ -85,7 +85,7 @@ static bool misplaced_block(struct packing *p)
 {
     struct guarded place;
     bool good = guarded_make(&place, p->packed.bytes + KERNEL_ALIGNMENT, 0) || no_memory(p);
-    for (size_t offset = 4; good && offset < KERNEL_ALIGNMENT; offset += 12) {
+    for (size_t offset = 4; good && offset < KERNEL_ALIGNMENT; offset += 4) {
         char *block = (char *)place.data + offset;
         memcpy(block, p->good, p->packed.bytes);
         good = not_taken(p, block, KERNEL_ALIGN, "a packed block off its boundary");
@@ -488,6 +488,7 @@ static bool packed_elsewhere(struct packing *p)
     memcpy(header, p->good, p->packed.bytes);
     header[1] = header[0];
     header[0].magic = KERNEL_ELSEWHERE;
+    header[1].magic = KERNEL_OPENED;
     return opens(p, header, p->packed.bytes, KERNEL_OK, &header[1], "a block that was packed elsewhere") &&
            computes_alike(p, header, "a block that was packed elsewhere") &&
            computes_alike(p, &header[1], "a block that was packed elsewhere and opened");

@@ -406,10 +406,24 @@ static bool write_to(const char *path, writer *write, const struct records *reco
     return good;
 }
 
-static int by_point(const void *a, const void *b)
+/* Records without a point come last. */
+static double place_of(const struct record *record)
 {
-    const double l = record_get_number(a, "point"), r = record_get_number(b, "point");
-    return (l > r) - (l < r);
+    const double point = record_get_number(record, "point");
+    return isnan(point) ? INFINITY : point;
+}
+
+/* By their points; an insertion sort, as files are nearly in order and equal points shall stay as they are. */
+static void sort_records(struct records *records)
+{
+    for (size_t i = 1; i < records->count; i++) {
+        const struct record moved = records->record[i];
+        const double place = place_of(&moved);
+        size_t at = i;
+        for (; at > 0 && place_of(&records->record[at - 1]) > place; at--)
+            records->record[at] = records->record[at - 1];
+        records->record[at] = moved;
+    }
 }
 
 bool report_possible(const struct options *options, struct diag *diag)
@@ -442,8 +456,7 @@ bool report_all(struct records *records, const struct options *options, unsigned
         {quiet ? NULL : "-", write_table, true},
     };
     bool good = true;
-    if (records->count > 0)
-        qsort(records->record, records->count, sizeof *records->record, by_point);
+    sort_records(records);
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i].path != NULL && outputs[i].wanted)
             good = write_to(outputs[i].path, outputs[i].write, records, diag) && good;

@@ -22,7 +22,6 @@
 #define BATCH_MOST 3
 #define WORKERS_MOST 3
 #define PATTERN 0xA5
-#define ELSEWHERE 0x65747461u /* the first header of a block that was packed on another machine */
 
 enum has { SOURCE = 1, LENGTHS = 2, MASK_OF_BOOL = 4, MASK_OF_FLOATS = 8, ATTN = 16, BIAS = 32, SPLIT = 64 };
 
@@ -181,7 +180,8 @@ static void put_elsewhere(unsigned char *to, const struct pair *p, size_t best, 
     memcpy(header, to, sizeof header[0]);
     header[0].next = next;
     header[1] = header[0];
-    header[0].magic = ELSEWHERE;
+    header[0].magic = KERNEL_ELSEWHERE;
+    header[1].magic = KERNEL_OPENED;
     memcpy(to, header, sizeof header);
 }
 

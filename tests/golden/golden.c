@@ -24,7 +24,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x2e87a185c479122eu
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x99b0744c26bbaae6u
 #error "golden.h is not of the run of attngen that made golden.c; copy both files of one run, or make both anew"
 #endif
 
@@ -139,8 +139,11 @@ struct packed_header {
     uint64_t zero;
 };
 _Static_assert(2 * sizeof(struct packed_header) == GOLDEN_ALIGNMENT, "the numbers lie on a boundary");
-#define PACKED_MAGIC 0x6b747461u    /* "attk": packed, or opened, where it computes */
+/* magic: of a block that was packed where it computes; of one that was packed elsewhere; of the latter's second
+ * header */
+#define PACKED_MAGIC 0x6b747461u    /* "attk" */
 #define ELSEWHERE_MAGIC 0x65747461u /* "atte" */
+#define OPENED_MAGIC 0x6f747461u    /* "atto" */
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
@@ -1448,7 +1451,7 @@ static int find_block(const void *packed, struct block *block)
     if (misaligned(packed, sizeof header))
         return GOLDEN_ERROR_ALIGNMENT;
     memcpy(&header, packed, sizeof header);
-    if (header.magic == PACKED_MAGIC) {
+    if (header.magic == (misaligned(packed, GOLDEN_ALIGNMENT) ? OPENED_MAGIC : PACKED_MAGIC)) {
         block->header = packed;
         return packer_of(&header, &block->packer);
     }
@@ -1538,13 +1541,15 @@ int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa)
     if (packer == NULL)
         return GOLDEN_ERROR_ISA;
     struct packed_header header[2] = {{0, (uint32_t)packer->id, packer->layer, 0, 0}, {0, 0, 0, 0, 0}};
-    memcpy(packed, header, sizeof header); /* not usable until it is complete */
+    memset(packed, 0, packer->bytes); /* not usable until it is complete; what lies between matrices is zero */
+    memcpy(packed, header, sizeof header);
     if (!packer->pack(packed, weights))
         return GOLDEN_ERROR_NONFINITE;
     header[0].magic = PACKED_MAGIC;
 #ifdef GOLDEN_PACK_ONLY
     header[1] = header[0];
     header[0].magic = ELSEWHERE_MAGIC;
+    header[1].magic = OPENED_MAGIC;
 #endif
     memcpy(packed, header, sizeof header);
     return GOLDEN_OK;

@@ -136,6 +136,7 @@ static int make_blocks(int chained)
         memcpy(header, packed, sizeof header);
         header[1] = header[0];
         header[0].magic = ELSEWHERE_MAGIC;
+        header[1].magic = OPENED_MAGIC;
         header[0].next = chained && i + 1 < SETS ? sizeof blocks[i] : 0;
         memcpy(blocks[i], header, sizeof header);
     }
