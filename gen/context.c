@@ -168,6 +168,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
     emit_set_number(emit, "SCALE", layer->scale);
+    emit_set_integer(emit, "CONV_PAD", layer_conv_pad(layer));
     const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);
     emit_set_number(emit, "MULTIPLY_ADDS", cost.total);
     emit_set_integer(emit, "PARAMETERS", layer_parameters(layer).total);

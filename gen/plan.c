@@ -553,7 +553,7 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t z_columns = layer->h * p->fold->d_z;
     const bool conv = layer->w_o == W_O_CONV;
-    p->z_front = conv ? ((layer->mask & MASK_CAUSAL) ? layer->conv_width - 1 : (layer->conv_width - 1) / 2) : 0;
+    p->z_front = conv ? layer_conv_pad(layer) : 0;
     p->z_back = conv ? layer->conv_width - 1 - p->z_front : 0;
 
     /* the transposed source is dead once everything is projected, unless it is the values: z takes its place */

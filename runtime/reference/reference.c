@@ -63,8 +63,7 @@ void reference_taps(const struct layer *layer, const struct inputs *in, size_t b
     if (layer->w_o != W_O_CONV)
         return;
     /* rows t - pad … t - pad + conv_width - 1, cut to where Z is not zero by definition */
-    int64_t width = layer->conv_width, pad = layer->mask & MASK_CAUSAL ? width - 1 : (width - 1) / 2;
-    int64_t limit = (int64_t)in->n, from = (int64_t)t - pad, to = from + width;
+    int64_t limit = (int64_t)in->n, from = (int64_t)t - layer_conv_pad(layer), to = from + layer->conv_width;
     if ((layer->mask & MASK_PADDING) && (int64_t)inputs_keys(in, b) < limit)
         limit = (int64_t)inputs_keys(in, b);
     to = to < limit ? to : limit;
@@ -317,7 +316,7 @@ void reference_merge(const struct reference *reference, const struct layer *laye
                 y[r * d_out + i * d_v + c] += z[r * d_v + c];
         return;
     }
-    const int64_t pad = layer->mask & MASK_CAUSAL ? layer->conv_width - 1 : (layer->conv_width - 1) / 2;
+    const int64_t pad = layer_conv_pad(layer);
     for (size_t r = 0, low = 0; r < y_rows->count; r++) {
         size_t first, end, t = y_rows->row[r];
         reference_taps(layer, in, b, t, &first, &end);
