@@ -15,6 +15,8 @@
 #include "isa.h"
 #include "layer.h"
 #include "planfile.h"
+#include "score.h"
+#include "visible.h"
 
 #define D64 "%" PRId64
 #define ALIGN_FLOATS 16         /* 64 bytes: packed weights and every array of the scratch start there */
@@ -113,7 +115,7 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
     const double queries = (double)l->seq_len * (double)l->h, in = (double)l->d_in_kv;
-    const double pairs = (double)layer_visible_pairs(l, l->seq_len, l->source_len) * (double)l->h;
+    const double pairs = (double)visible_pairs(l, l->seq_len, l->source_len) * (double)l->h;
     const double merge = l->w_o == W_O_CONV ? cost.output / (double)l->d_v : queries * (double)l->d_model;
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
     f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
@@ -189,9 +191,10 @@ static double query_tile_cost(const struct isa *isa, int64_t vecs, bool streams)
 static bool streams_head(const struct plan_isa *p, const struct layer *l)
 {
     const struct plan_fold *fold = p->fold;
-    const bool window = (l->mask & MASK_WINDOW) != 0;
-    const int64_t before = window && l->window_left >= 0 ? l->window_left : l->source_len;
-    const int64_t behind = (l->mask & MASK_CAUSAL) != 0 ? 0 : window && l->window_right >= 0 ? l->window_right : l->source_len;
+    int64_t left, right;
+    visible_reach(l, &left, &right);
+    const int64_t before = left != LAYER_UNBOUNDED ? left : l->source_len;
+    const int64_t behind = right != LAYER_UNBOUNDED ? right : l->source_len;
     const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks; /* both are the input's own rows */
     const double keys = (double)least(l->source_len, least(before + 1, l->seq_len) + behind);
     return keys * (double)(fold->d_score + (one ? 0 : fold->d_value)) * sizeof(float) > (double)p->isa->l2_bytes;
@@ -574,11 +577,11 @@ static void place_scratch(struct plan_isa *p, const struct layer *layer)
               : p->v.exists ? place(&next, rows_size(&p->v, layer->h_kv, layer->source_len, p->batch_sources)) : 0;
     p->shared_size = next;
 
-    const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
+    const bool hooked = score_hooked(layer);
     int64_t own = 0;
     p->scores = place(&own, p->key_block * p->block);
-    p->visible = partial ? place(&own, p->key_block * p->block) : 0;
-    p->added = (layer->mask & MASK_ADDITIVE) ? place(&own, p->key_block * p->block) : 0;
+    p->visible = hooked ? place(&own, p->key_block * p->block) : 0;
+    p->added = score_has(layer, SCORE_MASK_ADD) ? place(&own, p->key_block * p->block) : 0;
     p->tile = place(&own, p->fold->d_z * p->block);
     p->queries = place(&own, p->fold->d_score * p->block);
     p->worker_size = own;
@@ -622,9 +625,9 @@ static void bound_stack(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t f = (int64_t)sizeof(float);
     const int64_t tile = largest_tile(p) * p->lanes * f;
-    const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
+    const bool hooked = score_hooked(layer);
     const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;
-    const int64_t squares = partial || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
+    const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
     p->stack = round_up(frames + STACK_ROWS * p->block * f + squares * p->lanes * p->lanes * f + tile, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

@@ -398,7 +398,7 @@ static void print_memory(struct selftest *s)
 {
     double bytes = 0;
     for (int t = 0; t < TENSOR_COUNT; t++)
-        bytes += (double)(inputs_count(s->layer, &s->inputs, t) * inputs_element_size(t)) *
+        bytes += (double)(inputs_count(s->layer, &s->inputs, t) * layer_tensor_size(t)) *
                  (t == TENSOR_Y || t == TENSOR_ATTN ? 2 : 1);
     fprintf(s->out, "%.3g", bytes);
 }

@@ -317,7 +317,7 @@ static size_t readable(const struct layer *layer, const struct inputs *in, enum 
     size_t count = inputs_count(layer, in, tensor);
     if (tensor == TENSOR_SOURCE && in->batch > 0)
         count -= (in->m - inputs_keys(in, in->batch - 1)) * (size_t)layer->d_source;
-    return count * inputs_element_size(tensor);
+    return count * layer_tensor_size(tensor);
 }
 
 /* One call whose inputs end where readable memory does; in a process of its own, which does not free. */
@@ -1075,7 +1075,7 @@ static uint64_t hash_inputs(const struct trial *t)
     for (int tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (t->in->tensor[tensor] != NULL)
             hash = hash_of(hash, t->in->tensor[tensor],
-                           inputs_count(t->layer, t->in, tensor) * inputs_element_size(tensor));
+                           inputs_count(t->layer, t->in, tensor) * layer_tensor_size(tensor));
     return hash;
 }
 
