@@ -29,12 +29,14 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 static const struct field panels_fields[] = {
     FIELD(plan_panels, depth), FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
     FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),
-    FIELD(plan_panels, rest), FIELD(plan_panels, unroll),
-    FIELD(plan_panels, unroll_rest), FIELD(plan_panels, panels), FIELD(plan_panels, tail_vecs),
+    FIELD(plan_panels, rest), FIELD(plan_panels, slabs),
+    FIELD(plan_panels, last_slab), FIELD(plan_panels, panels), FIELD(plan_panels, whole), FIELD(plan_panels, last_vecs),
     FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size), FIELD(plan_panels, group_size),
     FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group), FIELD(plan_panels, a_tap),
     FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
-    FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, part_panels),
+    FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
+    FIELD(plan_panels, prefetch_block), FIELD(plan_panels, prefetch_slab), FIELD(plan_panels, prefetch_end),
+    FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
     FIELD(plan_panels, w), FIELD(plan_panels, b),
 };
 
@@ -43,15 +45,15 @@ static const struct field lanes_fields[] = {
     FIELD(plan_lanes, unroll), FIELD(plan_lanes, unroll_rest),
     {"height_0", offsetof(struct plan_lanes, height[0])}, {"height_1", offsetof(struct plan_lanes, height[1])},
     {"count_0", offsetof(struct plan_lanes, count[0])}, {"count_1", offsetof(struct plan_lanes, count[1])},
-    FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, pair),
-    FIELD(plan_lanes, part_tiles), FIELD(plan_lanes, w), FIELD(plan_lanes, b),
+    FIELD(plan_lanes, tiles), FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, prefetch_tile),
+    FIELD(plan_lanes, prefetch_end), FIELD(plan_lanes, pair), FIELD(plan_lanes, part_tiles), FIELD(plan_lanes, parts), FIELD(plan_lanes, w), FIELD(plan_lanes, b),
 };
 
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, rows_step), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead),
     FIELD(plan_isa, ahead_q), FIELD(plan_isa, ask_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
-    FIELD(plan_isa, value_rows), FIELD(plan_isa, value_rows_single), FIELD(plan_isa, part_blocks),
+    FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, q_row), FIELD(plan_isa, q_head), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
     FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
@@ -61,12 +63,29 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
 };
 
+static const struct field height_fields[] = {
+    FIELD(tile_height, rows), FIELD(tile_height, count), {"stop_0", offsetof(struct tile_height, stop[0])},
+    {"stop_1", offsetof(struct tile_height, stop[1])}, FIELD(tile_height, unroll), FIELD(tile_height, prefetch),
+};
+
+static void push_heights(struct emit *emit, const char *name, const struct tile_heights *heights)
+{
+    emit_begin_table(emit, name);
+    for (int64_t i = 0; i < heights->count; i++) {
+        emit_begin_item(emit);
+        PUSH_FIELDS(emit, &heights->at[i], height_fields);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 static void push_panels(struct emit *emit, const char *name, const struct plan_panels *g)
 {
     if (!g->exists)
         return;
     emit_begin_table(emit, name);
     PUSH_FIELDS(emit, g, panels_fields);
+    push_heights(emit, "heights", &g->heights);
     emit_set_string(emit, "tiles", g->tiles);
     emit_end(emit);
 }
@@ -122,6 +141,11 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
     push_lanes(emit, "v_t", &p->v_t);
+    push_heights(emit, "score_tiles", &p->score_tiles[PLAN_WIDE]);
+    push_heights(emit, "score_tiles_single", &p->score_tiles[PLAN_SINGLE]);
+    push_heights(emit, "value_tiles", &p->value_tiles[PLAN_WIDE]);
+    push_heights(emit, "value_tiles_single", &p->value_tiles[PLAN_SINGLE]);
+    emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
     emit_set_boolean(emit, "ends_turns", p->isa->ends_turns);
     emit_set_boolean(emit, "z_rows", p->z_rows);

@@ -20,16 +20,6 @@ function helpers.round_up(a, b)
     return (a + b - 1) // b * b
 end
 
--- Near-equal parts of at most `most`: 7 by 3 → {height=3, count=1}, {height=2, count=2}.
-function helpers.split_even(total, most)
-    if total < 0 or most <= 0 then error("split_even: needs total >= 0 and most > 0", 2) end
-    if total == 0 then return {} end
-    local parts = (total + most - 1) // most
-    local low, more = total // parts, total % parts
-    if more == 0 then return { { height = low, count = parts } } end
-    return { { height = low + 1, count = more }, { height = low, count = parts - more } }
-end
-
 -- The shortest decimal literal that gives this f32 back: 0.1 → "0.1f", 2 → "2.0f".
 function helpers.float(x)
     if type(x) ~= "number" then error("float: needs a number, got a " .. type(x), 2) end
@@ -70,39 +60,6 @@ function helpers.c_comment_wrap(text, width, prefix)
         lines[#lines + 1] = ((prefix .. line):gsub("%s+$", ""))
     end
     return table.concat(lines, "\n")
-end
-
--- The heights of row tiles for `total` rows at a time: near-equal ones of at most `most`, then each `step` times lower
--- (rounded up) down to 1, which serve what is left where fewer rows exist. Largest first, each once: 64 by 14 and 2 →
--- 13, 12, 6, 3, 2, 1.
-function helpers.row_heights(total, most, step)
-    local heights = {}
-    for _, part in ipairs(helpers.split_even(total, most)) do heights[#heights + 1] = part.height end
-    while heights[#heights] > 1 do heights[#heights + 1] = (heights[#heights] + step - 1) // step end
-    return heights
-end
-
--- The same where blocks of `total` rows and a last one of `rest` are both cut evenly by taking the highest tile as long
--- as it fits: the heights, and for each the counts of rows left at which it gives way to a lower one. 16 and 0 by 6
--- and 2 → {6, 5, 3, 2, 1}, {[6] = {10}, ...}.
-function helpers.even_heights(total, rest, most, step)
-    local heights, stops = helpers.row_heights(total, most, step), {}
-    for _, part in ipairs(helpers.split_even(rest, most)) do heights[#heights + 1] = part.height end
-    table.sort(heights, function(a, b) return a > b end)
-    for i = #heights, 2, -1 do
-        if heights[i] == heights[i - 1] then table.remove(heights, i) end
-    end
-    for _, height in ipairs(heights) do
-        local at = {}
-        for _, rows in ipairs({ total, rest }) do
-            local parts = helpers.split_even(rows, most)
-            local left = #parts > 0 and height > parts[1].height and rows
-                or #parts > 1 and height == parts[1].height and parts[2].height * parts[2].count or 0
-            if left >= height and left ~= at[1] then at[#at + 1] = left end
-        end
-        stops[height] = at
-    end
-    return heights, stops
 end
 
 -- `a + n`, `a * n` and "n things" as a person would write them: without + 0, * 1 and plurals of one.

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arith.h"
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
@@ -105,10 +106,6 @@ struct model {
     struct work work[EXPECT_STEPS];
 };
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Share of `bytes`, read again and again, that L2 has lost by then: none while they fill 3/4 of it, all from 3/2. */
 static double share_lost(const struct caches *caches, double bytes)
 {
@@ -141,22 +138,6 @@ static void add_tile(struct work *w, const struct core *core, int64_t rows, int6
 static double line_bytes(int64_t count)
 {
     return LINE * (LINE_FLOATS % count == 0 ? 1 : 1 + (double)(count - 1) / LINE_FLOATS);
-}
-
-#define HEIGHTS_MOST 24
-
-/* As the templates cut keys: near-equal heights of at most `most_rows` for `total` rows at a time, then each `step`
- * times lower down to 1. */
-static int row_heights(int64_t total, int64_t most_rows, int64_t step, int64_t heights[HEIGHTS_MOST])
-{
-    const int64_t parts = ceil_div(total, most_rows), low = total / parts;
-    int count = 0;
-    if (total % parts > 0)
-        heights[count++] = low + 1;
-    heights[count++] = low;
-    for (; heights[count - 1] > 1; count++)
-        heights[count] = ceil_div(heights[count - 1], step);
-    return count;
 }
 
 /* ---- products of weights ---- */
@@ -212,42 +193,18 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
     count_far(m, w, columns * depth, input, m->near * 2 * columns, rows, g->group_rows, g->prefetch > 0, times);
 }
 
-/* The tiles of a panel for `total` tokens, cut evenly: whether one of them has that height, and the rows left at which
- * a height gives way to a lower one; 0: at none. As helpers.even_heights. */
-static bool even_has(const struct plan_panels *g, int64_t total, int64_t height)
-{
-    const int64_t parts = ceil_div(total, g->rows);
-    return total > 0 && (height == ceil_div(total, parts) || height == total / parts);
-}
-
-static int64_t even_stop(const struct plan_panels *g, int64_t total, int64_t height)
-{
-    const int64_t parts = ceil_div(total, g->rows), high = total > 0 ? ceil_div(total, parts) : 0;
-    const int64_t lower = total > 0 ? high * parts - total : 0; /* tiles of a height one less */
-    const int64_t left = height > high ? total : height == high ? (high - 1) * lower : 0;
-    return left >= height ? left : 0;
-}
-
 /* One panel of `vecs` vectors over `rows` rows of one block; one slab of `depth` steps. */
 static void count_panel(struct model *m, struct work *w, const struct plan_panels *g, int64_t vecs, int64_t rows,
                         double depth, double times)
 {
     const double panel = 4 * depth * (double)(vecs * m->plan->lanes);
-    int64_t heights[HEIGHTS_MOST];
-    const int count = row_heights(m->plan->block, g->rows, m->plan->rows_step, heights);
-    for (int64_t height = heights[0], at = 0, taken; height > 0 && times > 0; height--) {
-        at += at < count && heights[at] > height;
-        if ((at == count || heights[at] != height) && !even_has(g, g->rest, height))
-            continue;
-        for (taken = 0; rows >= height && rows != even_stop(g, m->plan->block, height) &&
-                        rows != even_stop(g, g->rest, height); rows -= height)
-            taken++;
-        const double tiles = times * (double)taken;
-        const double lines = g->a_k == 1 ? 4 * depth * (double)height /* a_row apart, contiguous along the depth */
-                                         : depth * line_bytes(height);
+    for (const struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++) {
+        const double tiles = times * (double)tiles_taken(h, &rows);
+        const double lines = g->a_k == 1 ? 4 * depth * (double)h->rows /* a_row apart, contiguous along the depth */
+                                         : depth * line_bytes(h->rows);
         if (tiles == 0)
             continue;
-        add_tile(w, m->core, height, vecs, depth, g->unroll, tiles);
+        add_tile(w, m->core, h->rows, vecs, depth, h->unroll, tiles);
         if (panel + lines > l1_bytes(m))
             w->l2 += tiles * (panel + lines);
     }
@@ -259,9 +216,8 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
 {
     const struct blocks b = blocks_of(m, rows);
     const double groups = (double)g->groups, taps = (double)g->taps;
-    const double slabs = (double)ceil_div(g->depth, g->k_block), depth = (double)g->depth / slabs;
-    const int64_t whole = g->tail_vecs > 0 ? g->panels - 1 : g->panels;
-    const struct { int64_t vecs, panels; } kinds[2] = {{g->vecs, whole}, {g->tail_vecs, g->panels - whole}};
+    const double slabs = (double)g->slabs, depth = (double)g->depth / slabs;
+    const struct { int64_t vecs, panels; } kinds[2] = {{g->vecs, g->whole}, {g->last_vecs, g->panels - g->whole}};
     for (int i = 0; i < 2; i++) {
         const double each = times * groups * taps * slabs * (double)kinds[i].panels;
         count_panel(m, w, g, kinds[i].vecs, m->plan->block, depth, each * (double)b.whole);
@@ -269,7 +225,7 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
     }
     const double columns = groups * (double)g->columns;
     count_far(m, w, groups * (double)g->group_size, input, (c_far ? m->far : m->near) * 2 * slabs * columns, rows,
-              g->group_rows, g->prefetch > 0 && least(rows, g->group_rows) >= m->plan->ask_rows, times);
+              g->group_rows, g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->ask_rows, times);
 }
 
 /* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well, of fewer columns to it and back. */
@@ -306,17 +262,14 @@ static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth
 {
     const struct plan_isa *p = m->plan;
     struct work *w = &m->work[EXPECT_SCORES];
-    const int64_t rows = vecs == p->vecs ? p->rows : p->rows_single;
+    const struct tile_heights *heights = &p->score_tiles[vecs == p->vecs ? PLAN_WIDE : PLAN_SINGLE];
     const double queries = 4 * depth * (double)(vecs * p->lanes);
-    int64_t heights[HEIGHTS_MOST];
-    const int count = row_heights(rows, rows, p->rows_step, heights);
-    for (int i = 0; i < count; i++) {
-        const double tiles = times * (double)(keys / heights[i]);
-        keys %= heights[i];
+    for (const struct tile_height *h = heights->at; h < heights->at + heights->count; h++) {
+        const double tiles = times * (double)tiles_taken(h, &keys);
         if (tiles == 0)
             continue;
-        add_tile(w, m->core, heights[i], vecs, depth, p->unroll_scores, tiles);
-        if (queries + 4 * depth * (double)heights[i] > l1_bytes(m))
+        add_tile(w, m->core, h->rows, vecs, depth, p->unroll_scores, tiles);
+        if (queries + 4 * depth * (double)h->rows > l1_bytes(m))
             w->l2 += tiles * queries;
     }
 }
@@ -332,14 +285,14 @@ static void add_stream(const struct model *m, struct work *w, double bytes, doub
 static void count_scores(struct model *m, int64_t vecs, int64_t keys, double times)
 {
     const struct plan_isa *p = m->plan;
-    const int64_t d_score = p->fold->d_score, slabs = ceil_div(d_score, p->depth_slab);
+    const int64_t d_score = p->fold->d_score;
     const double queries = 4 * (double)d_score * (double)(vecs * p->lanes);
     struct work *w = &m->work[EXPECT_SCORES];
     if (keys == 0)
         return;
-    if (slabs > 1)
-        count_slab(m, vecs, keys, (double)p->depth_slab, times * (double)(slabs - 1));
-    count_slab(m, vecs, keys, (double)(d_score - (slabs - 1) * p->depth_slab), times);
+    if (p->score_slabs > 1)
+        count_slab(m, vecs, keys, (double)p->depth_slab, times * (double)(p->score_slabs - 1));
+    count_slab(m, vecs, keys, (double)p->last_slab, times);
     add_stream(m, w, times * 4 * (double)d_score * (double)keys, 4 * (double)d_score * (double)m->layer->source_len);
     if (queries > l1_bytes(m) / 2)
         w->l2 += times * queries;
@@ -349,12 +302,11 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
 {
     const struct plan_isa *p = m->plan;
     struct work *w = &m->work[EXPECT_SUMS];
-    const int64_t d_value = p->fold->d_value, rows = vecs == p->vecs ? p->value_rows : p->value_rows_single;
-    const int64_t parts = ceil_div(d_value, rows), low = d_value / parts, more = d_value % parts;
+    const int64_t d_value = p->fold->d_value;
+    const struct tile_heights *heights = &p->value_tiles[vecs == p->vecs ? PLAN_WIDE : PLAN_SINGLE];
     const double width = (double)(vecs * p->lanes);
-    if (more > 0)
-        add_tile(w, m->core, low + 1, vecs, (double)keys, p->unroll_values, times * (double)more);
-    add_tile(w, m->core, low, vecs, (double)keys, p->unroll_values, times * (double)(parts - more));
+    for (const struct tile_height *h = heights->at; h < heights->at + heights->count; h++)
+        add_tile(w, m->core, h->rows, vecs, (double)keys, p->unroll_values, times * (double)h->count);
     w->loads += times * (double)d_value * (double)vecs; /* the sums so far */
     add_stream(m, w, times * 4 * (double)keys * (double)d_value, 4 * (double)d_value * (double)m->layer->source_len);
     if (4 * width * (double)(d_value + keys) > l1_bytes(m))
@@ -388,7 +340,7 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     const double vectors = times * (double)keys * (double)s->vecs;
     const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
     if (open && !s->masked && p->at_once) { /* one register tile first, stored: its maxima become the reference scores */
-        const int64_t done = least(keys, rows);
+        const int64_t done = min(keys, rows);
         count_scores(m, s->vecs, done, times);
         w->operations += (1 + FIRST_OPERATIONS) * times * (double)done * (double)s->vecs;
         w->loads += 2 * times * (double)done * (double)s->vecs;
@@ -424,11 +376,11 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
 static int64_t block_keys(const struct plan_isa *p, int64_t key, int64_t keys)
 {
     if (p->value_blocks)
-        return least(least(p->key_block, keys), p->block - key % p->block);
+        return min(min(p->key_block, keys), p->block - key % p->block);
     if (keys <= p->key_block)
         return keys;
     const int64_t even = ceil_div(keys, ceil_div(keys, p->key_block));
-    return least(p->key_block, ceil_div(even, p->rows) * p->rows);
+    return min(p->key_block, ceil_div(even, p->rows) * p->rows);
 }
 
 /* A run of `keys` keys from `key` on, block by block. */
@@ -472,11 +424,11 @@ static void count_query_tile(struct model *m, int64_t t, int64_t queries, double
                 if (key >= run[r].first && key < run[r].end)
                     key = run[r].end;
                 else if (key < run[r].first && run[r].first < run[r].end)
-                    end = least(end, run[r].first);
+                    end = min(end, run[r].first);
             }
             if (key >= keys.end)
                 break;
-            end = visible_cut(l, p->lanes, from, key, most(end, key), &single.masked);
+            end = visible_cut(l, p->lanes, from, key, max(end, key), &single.masked);
             count_keys(m, &single, key, end - key, times);
         }
     }
@@ -498,7 +450,7 @@ static void count_attention(struct model *m, int64_t together, double times)
     struct visible_rule rules[VISIBLE_RULES];
     const bool alike = visible_rules(l, rules) == 0;
     const int64_t rest = l->seq_len % p->block, full = l->seq_len / p->block;
-    const int64_t counted = alike ? least(full, 1) : least(full, TILES_MOST);
+    const int64_t counted = alike ? min(full, 1) : min(full, TILES_MOST);
     const double n = (double)l->seq_len, keys = (double)l->source_len, heads = (double)l->h;
     for (int64_t i = 0; i < counted; i++) {
         const int64_t tile = (int64_t)(((double)i + 0.5) * (double)full / (double)counted);
@@ -540,28 +492,18 @@ static void count_group(struct model *m, int64_t together, double times)
     const double source = m->far * (double)l->d_source;
     if (p->value_blocks)
         count_transpose(m, keys, l->d_source, times);
-    /* of self-attention, keys and values read the row group that queries have brought into L2 */
-    const int64_t group_rows = p->q.exists ? p->q.group_rows : p->k.group_rows;
-    const bool joint = !l->cross && (!p->k.exists || p->k.group_rows == group_rows) &&
-                       (!p->v.exists || p->v.group_rows == group_rows) &&
-                       (p->v_t.depth == 0 || p->v_t.group_rows == group_rows);
+    const bool again = p->joint; /* keys and values read the row group that queries have brought into L2 */
     if (p->q.exists)
         count_panels(m, &m->work[EXPECT_QUERIES], &p->q, rows, m->far * (double)l->d_model, false, times);
     if (p->k.exists)
-        count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, joint && !p->fold->q_is_k ? 0 : source, false, times);
+        count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, again && !p->fold->q_is_k ? 0 : source, false, times);
     if (p->v.exists)
-        count_panels(m, &m->work[EXPECT_VALUES], &p->v, keys, joint ? 0 : source, false, times);
+        count_panels(m, &m->work[EXPECT_VALUES], &p->v, keys, again ? 0 : source, false, times);
     if (p->v_t.depth > 0)
         count_lanes(m, &m->work[EXPECT_VALUES], &p->v_t, keys, m->near * (double)l->d_source, times);
     count_attention(m, together, times * (double)together);
     if (p->o.exists)
         count_panels(m, &m->work[EXPECT_OUTPUT], &p->o, rows, m->near * (double)(l->h * p->fold->d_z), true, times);
-}
-
-/* Sequences of a batch that go together, as group_size() of the emitted file has it. */
-static int64_t group_size(const struct layer *l, const struct plan_isa *p)
-{
-    return most(1, least(p->batch_rows / l->seq_len, p->batch_sources / l->source_len));
 }
 
 /* ---- from counts to cycles ---- */
@@ -656,9 +598,9 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
     const double inputs = 4 * (n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
     const double pairs = (double)l->h * n * keys;
     const double tensors = pairs * (count_terms(l).bytes + (l->scores ? 4 : 0));
-    const int64_t together = least(batch, group_size(l, p)), rest = batch % together;
+    const int64_t together = min(batch, p->sequences), rest = batch % together;
     /* of the scratch, one group's part; sequences come one by one */
-    const double used = scratch * (double)together / (double)group_size(l, p);
+    const double used = scratch * (double)together / (double)p->sequences;
     m.near = share_lost(m.core->caches, used);
     m.far = share_lost(m.core->caches, used + (double)batch * (inputs + tensors + 4 * n * (double)l->d_out) + 4 * (double)p->packed_size);
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "request.h"
+#include "tiles.h"
 
 struct layer;
 struct diag;
@@ -38,9 +39,13 @@ struct plan_panels {
     int64_t vecs;         /* vectors in a full panel */
     int64_t rows;         /* rows in the register tile: near-equal parts of a query block */
     int64_t rest;         /* tokens of a full sequence's last, smaller block; 0: none, or it has no tiles of its own */
-    int64_t unroll;       /* steps of the reduction in one loop turn; 0: all of them */
-    int64_t unroll_rest;  /* the same in tiles that ask for nothing ahead: at most half of `rows` high */
+    int64_t unroll;       /* steps of the reduction in one iteration */
+    int64_t unroll_rest;  /* the same in tiles that prefetch nothing: at most half of `rows` high */
+    struct tile_heights heights; /* of a query block and of `rest` */
+    int64_t slabs, last_slab; /* that the depth is cut into; steps of the last one */
     int64_t panels;       /* panels of one group, the last one maybe narrower */
+    int64_t whole;        /* the first of them, with all their lanes valid */
+    int64_t last_vecs;    /* vectors of the one behind those, 0: there is none */
     int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
     int64_t tail_lanes;   /* valid lanes of a group's very last vector, 0: all */
     int64_t panel_size;   /* floats in a full packed panel, all taps */
@@ -53,8 +58,11 @@ struct plan_panels {
     int64_t c_split;      /* columns of one head, where those of a row go to an array for each head; else 0 */
     int64_t c_group;      /* step of C from group to group, or from head to head */
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
-    int64_t prefetch;     /* cache lines of the next panel that a loop turn asks for; 0: none */
+    int64_t prefetch;     /* cache lines of the next panel that an iteration prefetches; 0: none */
+    int64_t prefetch_tile, prefetch_block; /* floats of it that the tile of an iteration prefetches, and a query block's tiles */
+    int64_t prefetch_slab, prefetch_end;   /* where in a slab, and in a panel, a query block's prefetching begins at the latest */
     int64_t part_panels;  /* panels in one part */
+    int64_t parts;        /* of a row group */
     int64_t w, b;         /* offsets in the packed block, floats */
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in all that tiles depend on */
 };
@@ -64,10 +72,11 @@ struct plan_lanes {
     int64_t depth, groups, columns, unroll, unroll_rest;
     int64_t a_group; /* step of A from group to group */
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
+    int64_t tiles;   /* of a group */
     int64_t group_rows;
-    int64_t prefetch;
+    int64_t prefetch, prefetch_tile, prefetch_end; /* as in plan_panels, of the next tile's weights */
     int64_t pair;    /* tiles that a single vector of tokens takes at once: 2 where it has registers for them, else 1 */
-    int64_t part_tiles;
+    int64_t part_tiles, parts;
     int64_t w, b;
 };
 
@@ -81,6 +90,7 @@ struct plan_fold {
     double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */
 };
 
+enum { PLAN_WIDE, PLAN_SINGLE, PLAN_WIDTHS }; /* tiles as wide as a query block, and of a single vector */
 #define PLAN_PRODUCTS 4 /* with weights in panels: queries, keys, values, output */
 
 struct plan_isa {
@@ -93,12 +103,13 @@ struct plan_isa {
     bool streams;        /* keys and values of a head exceed L2: every query block takes them from further away */
     int64_t rows;        /* most rows of a tile that is `vecs` wide */
     int64_t rows_single; /* most rows of a tile that is one vector wide */
-    int64_t rows_step;   /* heights for what is left over of a tile: each that many times lower than the one before */
+    struct tile_heights score_tiles[PLAN_WIDTHS]; /* of any number of keys */
+    struct tile_heights value_tiles[PLAN_WIDTHS]; /* of the features of a value */
     bool at_once;        /* scores become weights in their registers; else in a pass of its own over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t key_block;   /* most keys scored before their values are read */
-    int64_t ask_rows;    /* fewest tokens over a panel of weights that leave time to ask for the next one */
-    int64_t ahead;       /* keys of the next head that are asked for with each tile of scores, 0: none */
+    int64_t ask_rows;    /* fewest tokens over a panel of weights that leave time to prefetch the next one */
+    int64_t ahead;       /* keys of the next head that are prefetched with each tile of scores, 0: none */
     int64_t ahead_q;     /* likewise queries of the next tile */
     int64_t unroll_scores, unroll_values;
     int64_t batch_rows, batch_sources; /* most queries and keys of sequences that are projected as one matrix; 0: one by one */
@@ -116,6 +127,9 @@ struct plan_isa {
     bool z_in_q;         /* Z [token][head][feature] lies where the queries were: a tile's are read before its Z is written */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
+    int64_t score_slabs, last_slab; /* how many of those there are; features of the last one */
+    int64_t sequences;   /* of a batch that are projected as one matrix, at full length */
+    bool joint;          /* projections share the loop over row groups */
     int64_t q_row, q_head;  /* strides of queries between tokens and heads */
     int64_t k_row, k_head;  /* of keys */
     int64_t v_row, v_head, v_feature, v_block; /* of values between tokens, heads, features and blocks of tokens */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith.h"
 #include "diag.h"
 
 static const struct {
@@ -139,4 +140,26 @@ void plan_request_print(const struct plan_request *request, FILE *out)
                 plan_value_text((enum plan_key)key, request->value[key], text));
         joint = ", ";
     }
+}
+
+bool request_asks(const struct plan_request *request, enum plan_key key)
+{
+    return request->value[key] != PLAN_AUTO;
+}
+
+/* What is asked for, or else what the model says. */
+int64_t request_or(const struct plan_request *request, enum plan_key key, int64_t otherwise)
+{
+    return request_asks(request, key) ? request->value[key] : otherwise;
+}
+
+/* The same for something of which no more than `fit` is possible. */
+int64_t request_within(const struct plan_request *request, enum plan_key key, int64_t fit)
+{
+    return min(request_or(request, key, fit), fit);
+}
+
+bool request_is_small(const struct plan_request *request)
+{
+    return request->value[PLAN_SIZE] == PLAN_SMALL;
 }

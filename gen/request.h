@@ -48,4 +48,12 @@ int plan_request_keys(const struct plan_request *request);
 /* "plan.unroll = 4, plan.fold = on"; nothing when nothing is asked. */
 void plan_request_print(const struct plan_request *request, FILE *out);
 
+bool request_asks(const struct plan_request *request, enum plan_key key);
+/* What is asked for, or else what the model says. */
+int64_t request_or(const struct plan_request *request, enum plan_key key, int64_t otherwise);
+/* The same for something of which no more than `fit` is possible. */
+int64_t request_within(const struct plan_request *request, enum plan_key key, int64_t fit);
+/* plan.size = small */
+bool request_is_small(const struct plan_request *request);
+
 #endif

@@ -790,7 +790,7 @@ static void test_small(void **state)
     struct plan *plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        assert_true(p->vecs == 1 && p->rows_step == 4 && !p->at_once && !p->value_blocks);
+        assert_true(p->vecs == 1 && !p->at_once && !p->value_blocks);
         assert_true(p->ahead == 0 && p->batch_rows == 0 && p->depth_slab == p->fold->d_score);
         assert_true(p->rows % p->lanes == 0 || p->rows < p->lanes);
         assert_true(p->q.prefetch == 0 && p->q.rest == 0); /* no tiles for a last, smaller block */

@@ -275,41 +275,10 @@ static void test_include_errors(void **state)
     expect_error("\n$ include('broken.in', 3)\n", "main.in:2", "table of names and values");
 }
 
-/* The walk of panels.in over every count of rows: a block and the last one are cut evenly, others leave no rest. */
-static void test_even_heights(void **state)
-{
-    (void)state;
-    expect("$ local h, stops = even_heights(16, 0, 6, 2)\n${table.concat(h, ' ')}: ${table.concat(stops[6], ' ')}\n",
-           "6 5 3 2 1: 10\n");
-    expect("$ local h, stops = even_heights(64, 49, 8, 2)\n${table.concat(h, ' ')}: ${table.concat(stops[8], ' ')}\n",
-           "8 7 4 2 1: 49\n");
-    expect("$ local wrong, walks = 0, 0\n"
-           "$ for total = 1, 48 do for rest = 0, total-1 do for most = 1, 16 do\n"
-           "$   local heights, stops = even_heights(total, rest, most, 2)\n"
-           "$   for rows = 1, total do\n"
-           "$     local left, taken = rows, {}\n"
-           "$     for _, height in ipairs(heights) do\n"
-           "$       local at = '|' .. table.concat(stops[height], '|') .. '|'\n"
-           "$       while left >= height and not at:find('|' .. left .. '|', 1, true) do\n"
-           "$         taken[#taken+1], left = height, left - height\n"
-           "$       end\n"
-           "$     end\n"
-           "$     local even = rows ~= total and rows ~= rest or\n"
-           "$       #taken == ceil_div(rows, most) and taken[1] - taken[#taken] <= 1\n"
-           "$     walks = walks + 1\n"
-           "$     wrong = wrong + (left == 0 and even and 0 or 1)\n"
-           "$   end\n"
-           "$ end end end\n"
-           "${wrong} ${walks}\n", "0 608384\n");
-}
-
 static void test_helpers(void **state)
 {
     (void)state;
-    expect("$ for _, p in ipairs(split_even(7, 3)) do\n${p.height}x${p.count}\n$ end\n", "3x1\n2x2\n");
-    expect("$ for _, p in ipairs(split_even(8, 4)) do\n${p.height}x${p.count}\n$ end\n", "4x2\n");
-    expect("${#split_even(0, 4)} ${ceil_div(7, 2)} ${ceil_div(8, 2)} ${round_up(9, 8)} ${upper('ab_c')}",
-           "0 4 4 16 AB_C");
+    expect("${ceil_div(7, 2)} ${ceil_div(8, 2)} ${round_up(9, 8)} ${upper('ab_c')}", "4 4 16 AB_C");
     expect("${size(123456)} ${size(WHOLE)}", "((size_t)123456) ((size_t)8)");
     expect("${float(0.1)} ${float(2)} ${float(-0.0)} ${float(1.44269504)} ${float(1e10)} ${float(1e-45)}",
            "0.1f 2.0f -0.0f 1.442695f 1e+10f 1e-45f");
@@ -541,7 +510,7 @@ int main(void)
         cmocka_unit_test(test_pairs_are_sorted),
         cmocka_unit_test(test_include),
         cmocka_unit_test(test_include_errors),
-        cmocka_unit_test(test_helpers), cmocka_unit_test(test_even_heights),
+        cmocka_unit_test(test_helpers),
         cmocka_unit_test(test_float_round_trips),
         cmocka_unit_test(test_long_lines_and_many_values),
         cmocka_unit_test(test_context_mistakes),

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* Why the plan is as it is, for --explain and the banner: every choice that could have been another one, in the reader's
+ * units; and the plan's lists. Left out on purpose: choosing.
+ */
+#include "plan_parts.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define D64 "%" PRId64
+
+#define REASON_TEXT 800
+static void reason(struct plan_isa *p, const char *format, ...) DIAG_PRINTF(2, 3);
+static void reason(struct plan_isa *p, const char *format, ...)
+{
+    char text[REASON_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (p->reason_count < PLAN_REASONS)
+        p->reasons[p->reason_count++] = strdup(text); /* NULL is caught by plan_make */
+}
+
+/* Why something is as it is: asked for, or the model's own words. */
+static const char *why(const struct plan_request *request, enum plan_key key, const char *otherwise)
+{
+    return request_asks(request, key) ? "as asked" : otherwise;
+}
+
+static const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* "768 bytes", "192 KiB" */
+static const char *bytes_text(char text[32], int64_t floats)
+{
+    const int64_t bytes = floats * (int64_t)sizeof(float);
+    if (bytes < 10240)
+        snprintf(text, 32, D64 " bytes", bytes);
+    else
+        snprintf(text, 32, D64 " KiB", bytes / 1024);
+    return text;
+}
+
+static const char *prefetch_text(char text[80], int64_t lines, const char *what)
+{
+    text[0] = '\0';
+    if (lines > 0)
+        snprintf(text, 80, "; each iteration prefetches " D64 " line%s of the next %s", lines, plural(lines), what);
+    return text;
+}
+
+static void explain_lanes(struct plan_isa *p, const char *name, const struct plan_lanes *g)
+{
+    const int64_t unroll = min(g->unroll, g->depth);
+    char ask[80];
+    if (g->depth == 0)
+        return;
+    reason(p, "%s: tile " D64 " x " D64 ", tokens along the lanes, weights packed [tile][" D64 "][" D64 "], row groups of " D64
+           "; " D64 " step%s unrolled; " D64 " tile%s a part%s", name, g->height[0], p->block, g->depth, g->height[0],
+           g->group_rows, unroll, plural(unroll), g->part_tiles, plural(g->part_tiles), prefetch_text(ask, g->prefetch, "tile"));
+}
+
+static void explain_fold(struct plan_isa *p, const struct layer *layer)
+{
+    const struct plan_fold *f = p->fold;
+    if (f->scores)
+        reason(p, "W_Q W_K^T is folded when packing (%+.3g multiply-adds): keys are the input, " D64 " wide instead of " D64,
+               -f->saved_scores, f->d_score, layer->d_k);
+    if (f->values)
+        reason(p, "W_V W_O is folded when packing (%+.3g multiply-adds): values are the input, " D64 " wide instead of " D64,
+               -f->saved_values, f->d_value, layer->d_v);
+    if (f->q_is_k)
+        reason(p, "queries are the keys times the scale: projected once");
+}
+
+/* What is said of a product, but for its name. */
+static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const struct plan_panels *g)
+{
+    char cut[64] = "", size[32], ask[80];
+    if (g->k_block < g->depth)
+        snprintf(cut, sizeof cut, " in slabs of " D64, g->k_block);
+    const int64_t unroll = min(g->unroll, g->k_block);
+    snprintf(text, REASON_TEXT,
+             "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row groups of "
+             D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s", g->rows, g->vecs * p->lanes, g->rows * g->vecs,
+             g->vecs * p->lanes, g->depth, bytes_text(size, g->panel_size), cut, g->group_rows,
+             why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
+             plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
+}
+
+/* A line for each product; those alike share one. */
+static void explain_panels(struct plan_isa *p, const char *const names[PLAN_PRODUCTS])
+{
+    char text[PLAN_PRODUCTS][REASON_TEXT];
+    bool said[PLAN_PRODUCTS] = {false};
+    for (int i = 0; i < PLAN_PRODUCTS; i++)
+        if (p->products[i].exists)
+            panels_text(text[i], p, &p->products[i]);
+    for (int i = 0; i < PLAN_PRODUCTS; i++) {
+        char alike[80] = "";
+        for (int j = i; p->products[i].exists && !said[i] && j < PLAN_PRODUCTS; j++)
+            if (p->products[j].exists && strcmp(text[i], text[j]) == 0) {
+                said[j] = j > i;
+                strcat(strcat(alike, alike[0] != '\0' ? ", " : ""), names[j]);
+            }
+        if (alike[0] != '\0')
+            reason(p, "%s: %s", alike, text[i]);
+    }
+}
+
+static void explain_layout(struct plan_isa *p, const struct layer *layer, const char *name, const struct plan_panels *g,
+                           int64_t width)
+{
+    if (!g->exists)
+        return;
+    if (g == &p->q && p->z_in_q)
+        reason(p, "%s lie [token][head][" D64 "], as Z does, which takes their place", name, width);
+    else if (g->c_group == 0)
+        reason(p, "%s lie [token][head][" D64 "], so that no head is padded to whole vectors", name, width);
+    else
+        reason(p, "%s lie [head][token][" D64 "]: %s", name, width,
+               layer->split ? "each head is projected from columns of its own"
+               : g->groups > 1 ? "each head has a folded matrix of its own" : "a head's width fills whole vectors");
+}
+
+void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
+{
+    const struct isa *isa = p->isa;
+    const int64_t left = ceil_div(layer->seq_len, p->lanes) % p->vecs;
+    char size[32], rest[80] = "";
+    reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
+           isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
+    if (is_small)
+        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, nothing asked for "
+               "ahead");
+    if (left > 0)
+        snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
+    explain_fold(p, layer);
+    reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s", p->block, p->vecs, plural(p->vecs),
+           why(&p->request, PLAN_QUERY_VECS, is_small ? "the least code" : "the cheapest tiles"), layer->seq_len,
+           !request_asks(&p->request, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(isa, layer->seq_len, false)
+               ? ", a head's keys and values exceeding L2" : "", rest);
+    reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
+           "registers; single vectors " D64 " x " D64, p->rows, p->block, p->rows * p->vecs, p->vecs,
+           plural(p->vecs), isa->registers, p->rows_single, p->lanes);
+    reason(p, "weighted sums: tile " D64 " x " D64 ", single vectors " D64 " x " D64 ": d_v in near-equal parts",
+           p->value_rows, p->block, p->value_rows_single, p->lanes);
+    reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, %s", p->key_block, p->key_block, p->block,
+           bytes_text(size, p->key_block * p->block),
+           why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
+                                            : "about half of L1, in near-equal blocks of source_len"));
+    if (p->two_pass)
+        reason(p, "softmax in two passes: the largest score of each query first, then the weights and their sums");
+    if (p->depth_slab < p->fold->d_score)
+        reason(p, "scores are summed in slabs of " D64 " features, %s", p->depth_slab,
+               why(&p->request, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
+    explain_panels(p, (const char *const[]){"queries", "keys", "values", layer->w_o == W_O_CONV ? "convolution" : "output"});
+    explain_lanes(p, "values", &p->v_t);
+    explain_layout(p, layer, "queries", &p->q, p->fold->d_score);
+    explain_layout(p, layer, "keys", &p->k, layer->d_k);
+    explain_layout(p, layer, "values", &p->v, layer->d_v);
+    if (p->value_blocks)
+        reason(p, "values lie [block of " D64 " tokens][feature][token]%s", p->block,
+               p->v_t.depth == 0 ? ": the transposed input itself" : "");
+    if (p->z_rows && layer->w_o == W_O_DENSE)
+        reason(p, "Z lies [token][head][feature]: %s",
+               request_asks(&p->request, PLAN_Z_LAYOUT) ? "as asked"
+               : p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
+               : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
+                                               : "a query block of it, over which each panel passes, exceeds half of L1");
+    if (p->ahead > 0)
+        reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->ahead, plural(p->ahead),
+               p->value_blocks ? "" : " and values");
+    if (p->batch_rows > layer->seq_len)
+        reason(p, "sequences of a batch are projected together, up to " D64 " tokens", p->batch_rows);
+    reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
+}
+
+/* "from the spec: plan.unroll = 4" */
+void explain_request(struct plan_isa *p, const char *from, const struct plan_request *request)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL) {
+        p->reasons[p->reason_count++] = NULL; /* caught by plan_make */
+        return;
+    }
+    plan_request_print(request, out);
+    if (fclose(out) == 0 && length > 0)
+        reason(p, "from the %s: %s", from, text);
+    free(text);
+}
+
+/* "6 (not where 10 are left), 5, 2, 1" */
+static void print_heights(FILE *out, const struct tile_heights *heights)
+{
+    for (const struct tile_height *h = heights->at; h < heights->at + heights->count; h++) {
+        fprintf(out, "%s" D64, h > heights->at ? ", " : "", h->rows);
+        if (h->count > 0)
+            fprintf(out, " (" D64 " of them)", h->count);
+        if (h->stop[0] > 0 && h->stop[1] > 0)
+            fprintf(out, " (not where " D64 " or " D64 " are left)", h->stop[0], h->stop[1]);
+        else if (h->stop[0] > 0)
+            fprintf(out, " (not where " D64 " %s left)", h->stop[0], h->stop[0] == 1 ? "is" : "are");
+    }
+}
+
+static void print_panels(FILE *out, const char *name, const struct plan_panels *g, int64_t lanes)
+{
+    if (!g->exists)
+        return;
+    fprintf(out, "      %-14s tokens: ", name);
+    print_heights(out, &g->heights);
+    fprintf(out, "; panels: " D64 " of " D64 " columns", g->whole, g->vecs * lanes);
+    if (g->last_vecs > 0)
+        fprintf(out, ", 1 of " D64, (g->last_vecs - (g->tail_lanes > 0)) * lanes + g->tail_lanes);
+    if (g->groups > 1)
+        fprintf(out, ", " D64 " times", g->groups);
+    if (g->slabs > 1)
+        fprintf(out, "; slabs: " D64 " of " D64 ", 1 of " D64, g->slabs - 1, g->k_block, g->last_slab);
+    fputc('\n', out);
+}
+
+static void print_widths(FILE *out, const char *name, const char *what, const struct tile_heights heights[PLAN_WIDTHS],
+                         const struct plan_isa *p)
+{
+    for (int width = 0; width < (p->vecs > 1 ? PLAN_WIDTHS : 1); width++) {
+        fprintf(out, "      %-14s x " D64 " queries: ", name, width == PLAN_WIDE ? p->block : p->lanes);
+        print_heights(out, &heights[width]);
+        fprintf(out, " %s", what);
+        if (heights == p->score_tiles && p->score_slabs > 1)
+            fprintf(out, "; slabs: " D64 " of " D64 ", 1 of " D64, p->score_slabs - 1, p->depth_slab, p->last_slab);
+        fputc('\n', out);
+    }
+}
+
+/* The lists that the templates walk. */
+static void print_schedule(FILE *out, const struct plan_isa *p, const struct layer *layer)
+{
+    fprintf(out, "    heights of tiles, each taken as often as it fits%s:\n",
+            p->joint ? "; queries, keys and values group of tokens by group" : "");
+    print_panels(out, "queries", &p->q, p->lanes);
+    print_panels(out, "keys", &p->k, p->lanes);
+    print_panels(out, "values", &p->v, p->lanes);
+    if (p->v_t.depth > 0) {
+        fprintf(out, "      %-14s features: " D64 " (" D64 " of them)", "values", p->v_t.height[0], p->v_t.count[0]);
+        if (p->v_t.count[1] > 0)
+            fprintf(out, ", " D64 " (" D64 " of them)", p->v_t.height[1], p->v_t.count[1]);
+        fputc('\n', out);
+    }
+    print_widths(out, "scores", "keys", p->score_tiles, p);
+    print_widths(out, "weighted sums", "features", p->value_tiles, p);
+    print_panels(out, layer->w_o == W_O_CONV ? "convolution" : "output", &p->o, p->lanes);
+}
+
+void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
+{
+    fprintf(out, "\nThe plan for %s\n", layer->name);
+    for (int64_t i = 0; i < plan->count; i++) {
+        const struct plan_isa *p = &plan->isas[i];
+        fprintf(out, "\n  %s: packed " D64 " bytes, scratch " D64 " bytes + " D64 " a worker\n", p->isa->name,
+                p->packed_size * 4, p->shared_size * 4, p->worker_size * 4);
+        for (int r = 0; r < p->reason_count; r++)
+            fprintf(out, "    %s\n", p->reasons[r]);
+        print_schedule(out, p, layer);
+    }
+}
