@@ -40,6 +40,14 @@ int inputs_shape(const struct layer *layer, const struct inputs *in, enum layer_
     return rank;
 }
 
+double inputs_pair(const struct inputs *in, enum layer_tensor tensor, size_t b, size_t i, size_t t, size_t j)
+{
+    const size_t mask_b = in->mask_batch[tensor] == 1 ? 0 : b, mask_i = in->mask_h[tensor] == 1 ? 0 : i;
+    const size_t at = ((mask_b * in->mask_h[tensor] + mask_i) * in->n + t) * in->m + j;
+    return layer_tensor_row(tensor)->type == TENSOR_BOOL ? (double)((const unsigned char *)in->tensor[tensor])[at]
+                                                         : (double)inputs_floats(in, tensor)[at];
+}
+
 size_t inputs_count(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
 {
     int64_t shape[4];

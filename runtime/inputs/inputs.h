@@ -59,6 +59,8 @@ static inline const float *inputs_floats(const struct inputs *inputs, enum layer
 {
     return inputs->tensor[tensor];
 }
+/* The number of a tensor [batch|1][h|1][n][m] for one pair. */
+double inputs_pair(const struct inputs *inputs, enum layer_tensor tensor, size_t b, size_t i, size_t t, size_t j);
 /* Where keys and values come from. */
 static inline enum layer_tensor inputs_source(const struct layer *layer)
 {
