@@ -68,7 +68,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     int64_t own = 0;
     p->scores = place(&own, p->key_block * p->block);
     p->visible = hooked ? place(&own, p->key_block * p->block) : 0;
-    p->added = score_has(layer, SCORE_MASK_ADD) ? place(&own, p->key_block * p->block) : 0;
+    p->operands = score_operands(layer) > 0 ? place(&own, score_operands(layer) * p->key_block * p->block) : 0;
     p->tile = place(&own, p->fold->d_z * p->block);
     p->queries = place(&own, p->fold->d_score * p->block);
     p->worker_size = own;

@@ -11,11 +11,12 @@ const struct score_term score_terms[SCORE_TERMS] = {
     [SCORE_PADDING] = {"padding", .word = "padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
                        .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]"},
     [SCORE_NO_SELF] = {"no_self", .word = "no_self", .mask = MASK_NO_SELF, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
-    [SCORE_WINDOW] = {"window", .word = "window", .mask = MASK_WINDOW, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
+    [SCORE_WINDOW] = {"window", .word = "window", .mask = MASK_WINDOW, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
+                      .reaches = true},
     [SCORE_MASK_BOOL] = {"mask_bool", .word = "bool", .mask = MASK_BOOL, .place = SCORE_EVERYWHERE,
                          .tensor = TENSOR_MASK_BOOL, .sees = "mask_bool is not 0"},
     [SCORE_MASK_ADD] = {"mask_add", .word = "additive", .mask = MASK_ADDITIVE, .place = SCORE_EVERYWHERE,
-                        .tensor = TENSOR_MASK_ADD, .equation = "@ + mask_add$", .sees = "mask_add is not -infinity",
+                        .tensor = TENSOR_MASK_ADD, .operand = "added", .equation = "@ + mask_add$", .sees = "mask_add is not -infinity",
                         .lifts = true},
 };
 
@@ -23,6 +24,14 @@ bool score_has(const struct layer *layer, enum score_name term)
 {
     const struct score_term *of = &score_terms[term];
     return of->mask != 0 ? (layer->mask & of->mask) != 0 : of->place == SCORE_PACKED || layer->number[term] != 0;
+}
+
+int score_operands(const struct layer *layer)
+{
+    int count = 0;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        count += score_terms[term].operand != NULL && score_has(layer, term);
+    return count;
 }
 
 bool score_everywhere(const struct layer *layer)

@@ -27,14 +27,18 @@ struct score_term {
     unsigned mask;        /* bit of struct layer's mask; 0: none */
     enum score_place place;
     enum layer_tensor tensor; /* TENSOR_COUNT: none */
+    const char *operand;  /* [key][lane] of a worker's scratch that the hook fills from the tensor; NULL: none */
     const char *equation; /* of the score: '@' is what it was, '#' the number, '$' the indices; NULL: only hides, or not named */
     const char *sees;     /* "j < lengths[b]": when a key is seen; NULL: always, or visible.h says */
+    bool reaches;         /* its rules of visible.h have offsets of the spec */
     bool lifts;           /* scores of a row may differ by more than the softmax's first guess of the largest allows for */
     double operations;    /* for each vector of scores, beside what every hook takes (expect.c) */
 };
 extern const struct score_term score_terms[SCORE_TERMS];
 
 bool score_has(const struct layer *layer, enum score_name term);
+/* Terms with an operand. */
+int score_operands(const struct layer *layer);
 /* Whether some term is SCORE_EVERYWHERE; whether a tile of scores may go through any hook; whether some term lifts. */
 bool score_everywhere(const struct layer *layer);
 bool score_hooked(const struct layer *layer);
