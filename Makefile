@@ -21,7 +21,8 @@ docdir   ?= $(datadir)/doc/attngen
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help lint deps deps-test deps-peers test test-targets test-avx512 test-compilers sweep fuzz fuzzers bare bench-plain \
+.PHONY: all help lint deps deps-test deps-peers test test-targets test-avx512 test-compilers test-vectors \
+        test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
         bench-flat bench-features bench-size bench-tune bench-peers demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
@@ -49,10 +50,10 @@ embedded    := $(wildcard templates/*.in gen/*.lua)
 carried     := runtime/commands/selftest.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread
 
-unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_tests   := $(wildcard $(patsubst %,tests/test_%.sh,fuzz vectors emitted mutants sweep targets compilers size avx512))
-script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh))
+long_tests   := $(wildcard $(patsubst %,tests/*/test_%.sh,emitted sweep fuzz vectors targets mutants compilers size avx512))
+script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh tests/*/test_*.sh))
 
 all: $(BUILD)/attngen $(BUILD)/attnrun
 
@@ -62,6 +63,8 @@ help:
 	@echo 'make demo       the attention layers of MiniLM and GPT-2: generated, compiled, checked, timed'
 	@echo 'make deps-test  install what the tests need as well'
 	@echo 'make test       every test'
+	@echo 'make test-vectors, test-mutants, test-emitted  everything with everything (test: variants, levels and instruction'
+	@echo '                sets by turns), JOBS=2 at a time'
 	@echo 'make test-compilers  gcc 11 and 12, clang 14 and 19: each level, standard and LTO with each (test has a sample)'
 	@echo 'make bench-plain  tiny, kws and transformer_base beside plain C at -O3 -march=native'
 	@echo 'make bench-flat  share of peak against d_k, n, d_model, h and batch, beside the expected one; needs gnuplot'
@@ -138,7 +141,7 @@ deps-test: | $(filter deps,$(installers))
 deps-peers: | $(filter deps deps-test,$(installers))
 	@tests/deps.sh build peers
 
-# ---- tests: every tests/test_*.c is a program, every tests/test_*.sh a script ----
+# ---- tests: every tests/unit/test_*.c is a program, every test_*.sh a script; tests/ROOM/ ----
 
 $(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
 	$(link) -o $@ $^ $(LUA_LIBS) -lcmocka $(run_libs)
@@ -149,11 +152,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(BUILD)/tests/sweep.o $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
+$(BUILD)/sweep: $(BUILD)/tests/kernels/sweep.o $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/recast.o $(addprefix $(BUILD)/runtime/,inputs/tensors.o system/process.o timing/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,inputs/tensors.o system/process.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
@@ -167,9 +170,9 @@ lint: all
 
 # the avx512 kernels on a machine without AVX-512: every vector, built from portable versions of the intrinsics
 test-avx512: all
-	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/test_avx512.sh all
+	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avx512.sh all
 
-# Fuzzers: tests/fuzz/NAME.c each. tests/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
+# Fuzzers: tests/fuzz/NAME.c each. tests/fuzz/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
 # folder and compiler are theirs. `make test` gives each a minute.
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
@@ -180,7 +183,7 @@ fuzz_cross   := tests/vectors/grouped_cross.layer
 fuzz_conv    := --set mask=padding --set bias=false --set plan.size=small tests/vectors/split_conv_cross_out_in.layer
 
 fuzz:
-	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' tests/test_fuzz.sh $(FUZZ)
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' tests/fuzz/test_fuzz.sh $(FUZZ)
 
 fuzzers: $(fuzzers)
 $(fuzzers): $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/fuzz.o $(gen_objects) $(run_objects)
@@ -199,7 +202,7 @@ $(pairs:=.o): %.o: %.c
 
 # every example freestanding, with every compiler at every level
 bare: all
-	@BUILD='$(BUILD)' tests/test_bare.sh $(patsubst examples/%.layer,%,$(wildcard examples/*.layer))
+	@BUILD='$(BUILD)' tests/targets/test_bare.sh $(patsubst examples/%.layer,%,$(wildcard examples/*.layer))
 
 # a layer beside plain C, both by this compiler at -O3 -march=native: NAME and whether it has biases
 plain_layers := tiny/0 kws/1 transformer_base/0
@@ -255,12 +258,17 @@ test: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast
 # every vector and example on other machines; `make test` does a few
 test-targets: all
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' EVERYTHING=1 \
-	    tests/test_targets.sh
+	    tests/targets/test_targets.sh
+
+# every variant of every vector, every instruction set of every mutant, every level of every pair; `make test` takes turns
+test-vectors test-mutants test-emitted: test-%: all
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' \
+	    tests/kernels/test_$*.sh all
 
 # every compiler with every level, standard and LTO; `make test` does a sample of it
 test-compilers: all
-	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' tests/test_compilers.sh all
-	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' CC='$(CC)' COMPILERS='gcc-11 clang-19' tests/test_size.sh all
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' tests/targets/test_compilers.sh all
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' CC='$(CC)' COMPILERS='gcc-11 clang-19' tests/kernels/test_size.sh all
 
 demo: all
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' BUILD='$(BUILD)' CC='$(CC)' examples/demo.sh
@@ -311,4 +319,4 @@ install uninstall:
 clean:
 	rm -rf '$(BUILD)'
 
--include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
+-include $(wildcard $(patsubst %,$(BUILD)/%*.d,/ */ */*/))

@@ -150,6 +150,7 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     push_heights(emit, "value_tiles", &p->value_tiles[PLAN_WIDE]);
     push_heights(emit, "value_tiles_single", &p->value_tiles[PLAN_SINGLE]);
     emit_set_boolean(emit, "joint", p->joint);
+    emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
     emit_set_boolean(emit, "ends_turns", p->isa->ends_turns);
     emit_set_boolean(emit, "z_rows", p->z_rows);

@@ -123,7 +123,7 @@ function helpers.fingerprint(text)
 end
 
 -- Coefficients of 2^f, ascending, minimax in the relative error: on [-1/2, 1/2] and on [0, 1), degree 5. A test
--- recomputes them (tests/test_exp2.c).
+-- recomputes them (tests/unit/test_exp2.c).
 helpers.EXP2_HALF = { 1.0000000717e+00, 6.9314696706e-01, 2.4022119724e-01,
     5.5507132735e-02, 9.6755413344e-03, 1.3276471998e-03 }
 helpers.EXP2_UNIT = { 9.9999992506e-01, 6.9315307320e-01, 2.4015361704e-01,

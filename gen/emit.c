@@ -191,7 +191,9 @@ static int set_up(lua_State *lua)
     lua_pushlightuserdata(lua, emit);
     lua_pushcclosure(lua, emit->folder ? read_from_folder : read_embedded, 1);
     lua_pushfstring(lua, "%s/", emit->folder ? emit->folder : "templates");
-    lua_call(lua, 4, 2); /* expand.lua(context, helpers, read, folder) → expand, explain */
+    load_embedded(lua, "wrap.lua");
+    lua_call(lua, 0, 1);
+    lua_call(lua, 5, 2); /* expand.lua(context, helpers, read, folder, wrap) → expand, explain */
     lua_insert(lua, -2);
     lua_pushvalue(lua, context);
     return 3;

@@ -7,7 +7,8 @@
 -- One template line is one Lua line, so Lua's own messages name the template's file and line. A name that is
 -- not there is an error, never an empty text. Left out on purpose: escapes, filters, whitespace control.
 
-local context, helpers, read, folder = ... -- raw table, table, function(name) -> text or nil, message; "dir/"
+-- raw table, table, function(name) -> text or nil, message; "dir/"; function(text) -> text
+local context, helpers, read, folder, wrap = ...
 local MOST_NESTED = 32 -- includes
 local MOST_COLUMNS = 120 -- of lines that joined() makes
 local MOST_PARTS = 50  -- operands of one "..", which Lua's parser reads by recursion
@@ -246,7 +247,7 @@ local function expand(name)
     local chunk, message = compile(name)
     if not chunk then error(message, 0) end
     run(chunk, scope_of({}, root))
-    return table.concat(out)
+    return wrap(table.concat(out))
 end
 
 -- The message handler: "name:line: message" becomes "dir/name:line\0message (included from …)".

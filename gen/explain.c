@@ -308,7 +308,7 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
     } else {
         head_line(out, STEP_OUTPUT, write_text("y = %s W_O%s", concat.text, l->bias ? " + b_O" : ""));
     }
-    line(out, "Z [%lld][%lld] -> y [%lld][%lld], %s", n, (long long)(l->h * l->d_v), n, d_out,
+    line(out, "Z [%lld][%lld] -> y [%lld][%lld], %s", n, (long long)l->h * l->d_v, n, d_out,
          in_bytes(f->result_bytes).text);
     line(out, "W_O %s%s", weight_extents(l, TENSOR_W_O).text,
          l->bias ? write_text(", b_O %s", weight_extents(l, TENSOR_B_O).text).text : "");
@@ -406,7 +406,7 @@ static struct text product(const struct layer *l, enum layer_tensor tensor)
             return write_text("%lld x %lld taps x (%lld x %lld)", (long long)l->h, (long long)l->conv_width,
                               (long long)l->d_v, (long long)(l->d_model / l->h));
         return write_text("(%lld * %lld) x %lld = %lld x %lld", (long long)l->h, (long long)l->d_v,
-                          (long long)l->d_model, (long long)(l->h * l->d_v), (long long)l->d_model);
+                          (long long)l->d_model, (long long)l->h * l->d_v, (long long)l->d_model);
     default: return write_text("%lld", (long long)l->d_model);
     }
 }

@@ -40,7 +40,7 @@ static bool starts_text(struct head head, const char *lower)
 {
     const struct head text = text_of(head);
     size_t at = 0;
-    while (lower[at] != '\0' && at < text.length && tolower(text.bytes[at]) == lower[at])
+    while (at < text.length && lower[at] != '\0' && tolower(text.bytes[at]) == lower[at])
         at++;
     return lower[at] == '\0';
 }
@@ -81,8 +81,9 @@ static bool is_torch(struct head head)
  * a length or, of field 5, a number. */
 static bool is_onnx(struct head head)
 {
+    static const unsigned char fields[] = {0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72};
     return head.length > 4 && head.bytes[0] == 0x08 && head.bytes[1] >= 1 && head.bytes[1] < 32 &&
-           memchr("\x12\x1a\x22\x28\x32\x3a\x42\x72", head.bytes[2], 8) != NULL && !is_safetensors(head);
+           memchr(fields, head.bytes[2], sizeof fields) != NULL && !is_safetensors(head);
 }
 
 static bool is_lfs(struct head head) { return starts_text(head, "version https://git-lfs"); }

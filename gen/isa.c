@@ -11,7 +11,7 @@
 #include "diag.h"
 #include "plan.h"
 
-#define KIB 1024u
+#define KIB ((size_t)1024)
 
 #define X86 "defined(__x86_64__) && defined(__GNUC__) && !defined(__TINYC__)"
 /* gcc for Windows spills wide registers as if the stack were aligned for them, where the ABI aligns it to 16 bytes:
@@ -52,13 +52,13 @@ const struct isa isa_table[] = {
      .runs_on = "x86-64 with SSE4.1",
      .needs = {SSE3, SSSE3, SSE4_1},
      .vocabulary = "simd_sse4.in"},
-    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .fma_rows = true, .fma_ports = 2, .prefetches = true,
+    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
      .vocabulary = "simd_avx2.in"},
-    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .fma_ports = 2, .prefetches = true, .wide_values = 256,
+    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .fma_ports = 2, .prefetches = true, .wide_values = 256,
      .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",

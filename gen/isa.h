@@ -32,6 +32,7 @@ struct isa {
     int registers;          /* vector registers that a compiler may use */
     bool prefetches;        /* has an instruction that asks for a cache line ahead of its use */
     int wide_values;        /* features of a value from which tokens along the lanes are read faster: measured; 0: none */
+    bool lone_tiles;        /* TILE: gcc leaves a tile as a function of its own */
     bool fma_rows;          /* vec_row_1 … vec_row_4: a row of a tile as one statement, whose sums no compiler moves */
     bool ends_turns;        /* vec_turn: ends a turn of a loop, where a compiler would make vectors of several */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */

@@ -461,10 +461,8 @@ static void read_spec_file(struct spec *spec)
 {
     size_t length = 0;
     char *bytes = read_file(spec, &length);
-    if (bytes == NULL)
+    if (bytes == NULL || file_is_other(spec->path, bytes, length, FILE_SPEC, spec->diag))
         spec->failed = true; /* what --set says alone would only be half of it */
-    else if (file_is_other(spec->path, bytes, length, FILE_SPEC, spec->diag))
-        spec->failed = true;
     else if (length > SPEC_BYTES_MOST) {
         diag_error(spec->diag, spec->path, "longer than 1 MiB; a spec has some twenty lines");
         spec->failed = true;
@@ -1026,7 +1024,7 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
             fprintf(out, "%s = %s\n", name_of(i), spec->given[i].value);
     for (size_t i = 0; i < spec->plan_count; i++)
         plan[i] = &spec->plan[i];
-    qsort(plan, spec->plan_count, sizeof *plan, by_key);
+    qsort(plan, spec->plan_count, sizeof(const struct entry *), by_key);
     for (size_t i = 0; i < spec->plan_count; i++)
         fprintf(out, "%s = %s\n", plan[i]->key, plan[i]->value);
     if (fclose(out) != 0) {

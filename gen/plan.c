@@ -259,7 +259,7 @@ static int64_t prefetch_lines(int64_t ahead, int64_t tiles, int64_t block_tiles,
 static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                             int64_t rows)
 {
-    if (!g->exists || g->k_block < 2 * UNROLL_PREFETCH)
+    if (!g->exists || g->k_block / 2 < UNROLL_PREFETCH)
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
@@ -273,7 +273,7 @@ static void prefetch_panels(struct plan_panels *g, const struct plan_request *re
 static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
                            int64_t tokens)
 {
-    if (g->depth < 2 * UNROLL_PREFETCH || p->vecs == 1) /* blocks of several vectors ask, single vectors never do */
+    if (g->depth / 2 < UNROLL_PREFETCH || p->vecs == 1) /* blocks of several vectors ask, single vectors never do */
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
@@ -291,7 +291,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     if (!p->isa->prefetches || request_or(request, PLAN_PREFETCH, !stays) == PLAN_OFF)
         return;
     const bool asked = request_asks(request, PLAN_PREFETCH);
-    p->ask_rows = ceil_div(ASK_CYCLES * p->isa->fma_ports * p->lanes, LINE_FLOATS);
+    p->ask_rows = ceil_div(p->lanes * ASK_CYCLES * p->isa->fma_ports, LINE_FLOATS);
     const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v))
                         + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
     if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->at_once && p->k.exists &&

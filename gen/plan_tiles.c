@@ -160,5 +160,5 @@ int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_
 /* In small code: one shape, of the fewest vectors that give it enough accumulators. */
 int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t rows)
 {
-    return min(ceil_div(columns, isa->lanes), ceil_div(FMA_LATENCY * isa->fma_ports, rows));
+    return min(ceil_div(columns, isa->lanes), ceil_div((int64_t)FMA_LATENCY * isa->fma_ports, rows));
 }

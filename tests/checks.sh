@@ -8,6 +8,12 @@
 #   skip TEXT [COUNT]      one check, or COUNT, that this machine cannot make
 #   tally                  the last line, and 0 where nothing failed
 #
+# Many that need not wait for each other, in the folder $work:
+#   job WORD…              notes one
+#   run_jobs               runs all, $JOBS at a time, each as "SCRIPT --one NUMBER WORD…", and counts their lines
+#                          "passed: …", "FAILED: …" and "skipped: …"; shows what they say, but for what passed. One
+#                          without such a line has failed.
+#
 # What a script may set, to have more shown of a check that fails than its TEXT:
 #   log=FILE               takes what the command of a check writes, and is shown; the command's input is empty then
 #   shown=(FILE…)          are shown in place of that; one that is not there is passed over
@@ -51,6 +57,32 @@ ends() {
 skip() {
     echo "skipped: $1"
     skipped=$((skipped + ${2:-1}))
+}
+
+jobs=0
+job() {
+    jobs=$((jobs + 1))
+    echo "$jobs $*" >>"$work/jobs"
+}
+
+run_jobs() {
+    local number p f s self=$0
+    [ -x "$self" ] || self=$OLDPWD/$0
+    [ $jobs -gt 0 ] || return 0
+    mkdir -p "$work/said"
+    export work
+    # shellcheck disable=SC2016 # the inner shell's words
+    xargs -P "${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}" -L 1 \
+        bash -c '"$0" --one "$@" >"$work/said/$1" 2>&1' "$self" <"$work/jobs" || exit 3
+    for ((number = 1; number <= jobs; number++)); do
+        grep -qsE '^(passed|FAILED|skipped): ' "$work/said/$number" ||
+            sed -n "${number}s/^[0-9]*/FAILED: no verdict of/p" "$work/jobs" >>"$work/said/$number"
+        cat "$work/said/$number"
+    done >"$work/all"
+    grep -v '^passed: ' "$work/all"
+    read -r p f s < <(awk -F: '{ count[$1]++ }
+        END { print count["passed"] + 0, count["FAILED"] + 0, count["skipped"] + 0 }' "$work/all")
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
 tally() {

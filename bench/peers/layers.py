@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "vectors"))
 import score_terms  # noqa: E402
 
 CALL_KEYS = ("batch", "n", "m")  # of a shape, not of a spec

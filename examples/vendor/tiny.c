@@ -20,14 +20,14 @@
  * To check it against a double-precision reference: attnrun check SPEC.
  * Needs a C11 compiler, no flags and no library; instruction sets beyond the scalar code: gcc or clang. Which of those
  * above are compiled depends on the target, which of these runs on what CPU and operating system offer.
- * -DTINY_ONLY_ISA=TINY_ISA_NEON, say, compiles that one alone; what the file lacks or the target cannot have is an error.
- * Compile it without -ffast-math: what masks hide and what is not finite is told apart by IEEE arithmetic.
+ * -DTINY_ONLY_ISA=TINY_ISA_NEON, say, compiles that one alone; what the file lacks or the target cannot have is an
+ * error. Compile it without -ffast-math: what masks hide and what is not finite is told apart by IEEE arithmetic.
  *
  * SPDX-License-Identifier: 0BSD. This file belongs to whoever generated it, without conditions.
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x6f1436677cf839d3u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x2ca8357dae36a99bu
 #error "tiny.h is not of the run of attngen that made tiny.c; copy both files of one run, or make both anew"
 #endif
 
@@ -43,7 +43,8 @@ void *memset(void *to, int value, size_t bytes);
 #if defined(_MSC_VER)
 #error "tiny.c is not written for MSVC and clang-cl: compile it with gcc, clang (on Windows for a GNU target) or tcc"
 #endif
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
     (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0) /* what gcc 11 tells of -fassociative-math alone */
 #error "tiny.c needs IEEE arithmetic: compile it without -ffast-math and its parts"
 #endif
@@ -63,7 +64,8 @@ void *memset(void *to, int value, size_t bytes);
 #define WANTS(number) 1
 #endif
 #define COMPILES_SCALAR WANTS(1)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__TINYC__) && (defined(__clang__) || !(defined(_WIN32) || defined(__CYGWIN__)))
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__TINYC__) && \
+    (defined(__clang__) || !(defined(_WIN32) || defined(__CYGWIN__)))
 #define COMPILES_AVX2 WANTS(2)
 #define COMPILES_AVX512 WANTS(3)
 #else
@@ -77,13 +79,16 @@ void *memset(void *to, int value, size_t bytes);
 #endif
 #if (defined(_WIN32) || defined(__CYGWIN__)) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     (WANTS(2) || WANTS(3))
-#pragma message("tiny.c: without avx2 and avx512, as gcc for Windows does not align their registers " \
+#pragma message("tiny.c: " \
+                "without avx2 and avx512, as gcc for Windows does not align their registers " \
                 "on the stack (gcc.gnu.org/PR54412); clang --target=x86_64-w64-mingw32 and zig cc compile them")
 #endif
 #if !(COMPILES_SCALAR || COMPILES_AVX2 || COMPILES_AVX512 || COMPILES_NEON || defined(TINY_PACK_ONLY))
-#error "TINY_ONLY_ISA is none of TINY_ISA_SCALAR, TINY_ISA_AVX2, TINY_ISA_AVX512, TINY_ISA_NEON, which tiny.c has, or not one that this target can compile"
+#error "TINY_ONLY_ISA is none of TINY_ISA_SCALAR, TINY_ISA_AVX2, TINY_ISA_AVX512, TINY_ISA_NEON, which tiny.c has, or \
+not one that this target can compile"
 #endif
-#if defined(__clang__) /* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
+/* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
+#if defined(__clang__)
 #if defined(__x86_64__)
 #pragma float_control(precise, on)
 #else
@@ -118,10 +123,12 @@ enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
 _Static_assert(H % H_KV == 0, "every key/value head serves the same number of query heads");
 _Static_assert(sizeof(float) == 4 && sizeof(int32_t) == 4, "f32 tensors, int32 lengths");
 _Static_assert(TINY_D_MODEL == D_MODEL && TINY_H == H && TINY_H_KV == H_KV && TINY_D_K == D_K && TINY_D_V == D_V &&
-                   TINY_D_SOURCE == D_SOURCE && TINY_D_OUT == 64 && TINY_SEQ_LEN == SEQ_LEN && TINY_SOURCE_LEN == SOURCE_LEN,
+                   TINY_D_SOURCE == D_SOURCE && TINY_D_OUT == 64 && TINY_SEQ_LEN == SEQ_LEN &&
+                       TINY_SOURCE_LEN == SOURCE_LEN,
                "tiny.h has the sizes of tiny.c");
-_Static_assert(TINY_PACKED_BYTES == ((size_t)65600) && TINY_SCRATCH_BYTES_FOR(3) == ((size_t)32768) + 3 * ((size_t)9472),
-               "callers of tiny.h have room for what tiny.c packs and writes");
+_Static_assert(TINY_PACKED_BYTES == ((size_t)65600) &&
+               TINY_SCRATCH_BYTES_FOR(3) == ((size_t)32768) + 3 * ((size_t)9472),
+               "callers have room for what this file packs and writes");
 
 #define QUERY_SCALE 0.36067376f /* scale log2(e), folded into w_q and b_q: exponentials are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
@@ -138,8 +145,9 @@ static inline size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Where floats may be carried in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone), a compiler rounds them when
- * it likes. There each result goes through memory, where a float is an f32: then the bits are those of any other machine. */
+/* Where floats may be carried in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone), a compiler rounds
+ * them when it likes. There each result goes through memory, where a float is an f32: then the bits are those of any
+ * other machine. */
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16 || FLT_EVAL_METHOD == 32)
 #define as_f32(x) (x)
 #else
@@ -152,10 +160,10 @@ static inline float as_f32(float x)
 
 /* ==== packing: plain C for every instruction set, so that one machine may pack for another ==== */
 
-/* A packed block begins with 64 bytes, then come its numbers. One that was packed where it computes has a first header that
- * calls trust. One that was packed elsewhere has a first header that makes each call ask the machine, and a second one, 32
- * bytes further on, that calls trust: its address is what tiny_open gives once it has asked, so that a block in read-only
- * memory need not be marked. Several blocks may follow each other, each on a 64-byte boundary. */
+/* A packed block begins with 64 bytes, then come its numbers. One that was packed where it computes has a first header
+ * that calls trust. One that was packed elsewhere has a first header that makes each call ask the machine, and a second
+ * one, 32 bytes further on, that calls trust: its address is what tiny_open gives once it has asked, so that a block in
+ * read-only memory need not be marked. Several blocks may follow each other, each on a 64-byte boundary. */
 struct packed_header {
     uint32_t magic, isa;
     uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
@@ -168,7 +176,8 @@ _Static_assert(2 * sizeof(struct packed_header) == TINY_ALIGNMENT, "the numbers 
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
-static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride, size_t c_stride,
+static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride,
+                         size_t c_stride,
                          float scale)
 {
     float check = 0.0f;
@@ -453,14 +462,14 @@ enum pass {
 
 #define LANES 4
 #define VECS 2
-#define QUERY_BLOCK 8
+#define QUERY_BLOCK ((size_t)8)
 #define KEY_BLOCK 35
-#define Q_ROW 16 /* floats from query to query */
+#define Q_ROW ((size_t)16) /* floats from query to query */
 #define Q_HEAD ((size_t)512)
-#define K_ROW 16 /* floats from key to key */
+#define K_ROW ((size_t)16) /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
-#define V_ROW 16
-#define V_FEATURE 1 /* from feature to feature */
+#define V_ROW ((size_t)16)
+#define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET
 
@@ -470,7 +479,8 @@ typedef struct vec_scalar {
 } vec_scalar;
 #define vec vec_scalar
 
-/* ends a turn of a loop: without it gcc 12 would make vectors of four turns, in place of those above, with many shuffles */
+/* ends a turn of a loop: without it gcc 12 would make vectors of four turns, in place of those above, with many
+ * shuffles */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define vec_turn() __asm__ volatile("")
 #else
@@ -521,58 +531,63 @@ static inline vec_scalar splat_scalar(float x)
 #endif
 static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scalar c)
 {
-    return (vec_scalar){{fma_scalar(a.v[0], b.v[0], c.v[0]), fma_scalar(a.v[1], b.v[1], c.v[1]), fma_scalar(a.v[2], b.v[2], c.v[2]), fma_scalar(a.v[3], b.v[3], c.v[3])}};
+    return (vec_scalar){{fma_scalar(a.v[0], b.v[0], c.v[0]), fma_scalar(a.v[1], b.v[1], c.v[1]),
+                         fma_scalar(a.v[2], b.v[2], c.v[2]), fma_scalar(a.v[3], b.v[3], c.v[3])}};
 }
 #define vec_fma(a, b, c) vector_fma_scalar(a, b, c)
 
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_1(c_0, a, b_0) \
     do { \
-        const vec a_k = vec_splat(a); \
-        c_0 = vec_fma(a_k, b_0, c_0); \
+        c_0 = vec_fma(vec_splat(a), b_0, c_0); \
     } while (0)
 
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_2(c_0, c_1, a, b_0, b_1) \
     do { \
-        const vec a_k = vec_splat(a); \
-        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); \
+        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
     } while (0)
 
 static inline vec_scalar add_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]), as_f32(a.v[3] + b.v[3])}};
+    return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]),
+                         as_f32(a.v[3] + b.v[3])}};
 }
 #define vec_add(a, b) add_scalar(a, b)
 
 static inline vec_scalar sub_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]), as_f32(a.v[3] - b.v[3])}};
+    return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]),
+                         as_f32(a.v[3] - b.v[3])}};
 }
 #define vec_sub(a, b) sub_scalar(a, b)
 
 static inline vec_scalar mul_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]), as_f32(a.v[3] * b.v[3])}};
+    return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]),
+                         as_f32(a.v[3] * b.v[3])}};
 }
 #define vec_mul(a, b) mul_scalar(a, b)
 
 static inline vec_scalar div_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]), as_f32(a.v[3] / b.v[3])}};
+    return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]),
+                         as_f32(a.v[3] / b.v[3])}};
 }
 #define vec_div(a, b) div_scalar(a, b)
 
 /* b where one of them is NaN */
 static inline vec_scalar max_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1], a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}};
+    return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1],
+                         a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}};
 }
 #define vec_max(a, b) max_scalar(a, b)
 
 static inline vec_scalar min_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1], a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}};
+    return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1],
+                         a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}};
 }
 #define vec_min(a, b) min_scalar(a, b)
 
@@ -593,20 +608,23 @@ static inline float from_bits_scalar(uint32_t bits)
 
 static inline vec_scalar eq_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]), flag_scalar(a.v[3] == b.v[3])}};
+    return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]),
+                         flag_scalar(a.v[3] == b.v[3])}};
 }
 #define vec_eq(a, b) eq_scalar(a, b)
 
 static inline vec_scalar ge_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]), flag_scalar(a.v[3] >= b.v[3])}};
+    return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]),
+                         flag_scalar(a.v[3] >= b.v[3])}};
 }
 #define vec_ge(a, b) ge_scalar(a, b)
 
 /* mask ? a : b */
 static inline vec_scalar select_scalar(vec_scalar mask, vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{bits_scalar(mask.v[0]) ? a.v[0] : b.v[0], bits_scalar(mask.v[1]) ? a.v[1] : b.v[1], bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}};
+    return (vec_scalar){{bits_scalar(mask.v[0]) ? a.v[0] : b.v[0], bits_scalar(mask.v[1]) ? a.v[1] : b.v[1],
+                         bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}};
 }
 #define vec_select(mask, a, b) select_scalar(mask, a, b)
 
@@ -625,7 +643,8 @@ static inline int any_eq_scalar(vec_scalar a, vec_scalar b)
 /* 2^i, from the low bits i + 127 */
 static inline vec_scalar power_scalar(vec_scalar u)
 {
-    return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23), from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}};
+    return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23),
+                         from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}};
 }
 #define vec_power(u) power_scalar(u)
 
@@ -818,10 +837,12 @@ struct tile_scalar {
     float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK
+ * apart -- */
 
 /* 5 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
@@ -879,7 +900,8 @@ TARGET static void weights_5_2x_scalar(const float *a, const float *b, float *c,
 }
 
 /* 2 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_2_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_2_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec b_0, b_1;
@@ -922,7 +944,8 @@ TARGET static void weights_2_2x_scalar(const float *a, const float *b, float *c,
 }
 
 /* 1 key x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
     vec b_0, b_1;
@@ -1082,10 +1105,12 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK
+ * apart -- */
 
 /* 12 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                               float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
     vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
@@ -1142,7 +1167,8 @@ TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c
 }
 
 /* 3 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero();
     vec b_0;
@@ -1179,7 +1205,8 @@ TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c,
 }
 
 /* 1 key x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero();
     vec b_0;
@@ -1333,8 +1360,8 @@ static size_t block_keys_scalar(size_t key, size_t end)
     return least(KEY_BLOCK, (even + 4) / 5 * 5);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
- * of queries at a time. */
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
+ * vector of queries at a time. */
 TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* of the full-width keys */
@@ -1390,9 +1417,9 @@ TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, si
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
- * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
- * than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
+ * m by more than an exponential can hold), plus 2 if some z is not finite. */
 TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 288;
@@ -1424,9 +1451,10 @@ TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t v
 }
 
 /* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
- * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
- * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
+ * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
+ * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
+ * had. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
     const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
@@ -1541,9 +1569,11 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
     if (group == groups || at < 1)
         queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
-        keys_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys, group * 1 + at - 1);
+        keys_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+                         group * 1 + at - 1);
     else
-        inputs_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys, group * 1 + at - 2);
+        inputs_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
+                           group * 1 + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
@@ -1551,7 +1581,8 @@ TARGET static void turn_queries_scalar(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane,
+            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+                             q_t + d * QUERY_BLOCK + lane,
                               QUERY_BLOCK, LANES);
 }
 
@@ -1564,7 +1595,8 @@ TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, s
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, least(LANES, count - i),
+                            vec_load_first(src + i, least(LANES, count - i)));
     }
 }
 
@@ -1593,7 +1625,8 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     }
 }
 
-TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
+TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
+                              size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -1671,14 +1704,14 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 
 #define LANES 8
 #define VECS 2
-#define QUERY_BLOCK 16
+#define QUERY_BLOCK ((size_t)16)
 #define KEY_BLOCK 36
-#define Q_ROW 16 /* floats from query to query */
+#define Q_ROW ((size_t)16) /* floats from query to query */
 #define Q_HEAD ((size_t)512)
-#define K_ROW 16 /* floats from key to key */
+#define K_ROW ((size_t)16) /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
-#define V_ROW 16
-#define V_FEATURE 1 /* from feature to feature */
+#define V_ROW ((size_t)16)
+#define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx2,fma")))
 
@@ -2038,10 +2071,12 @@ struct tile_avx2 {
     float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK
+ * apart -- */
 
 /* 6 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
@@ -2101,7 +2136,8 @@ TILE TARGET static void weights_6_2x_avx2(const float *a, const float *b, float 
 }
 
 /* 2 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec b_0, b_1;
@@ -2144,7 +2180,8 @@ TILE TARGET static void weights_2_2x_avx2(const float *a, const float *b, float 
 }
 
 /* 1 key x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
     vec b_0, b_1;
@@ -2344,10 +2381,12 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK
+ * apart -- */
 
 /* 14 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                             float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
     vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
@@ -2411,7 +2450,8 @@ TILE TARGET static void weights_14_1x_avx2(const float *a, const float *b, float
 }
 
 /* 4 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
     vec b_0;
@@ -2451,7 +2491,8 @@ TILE TARGET static void weights_4_1x_avx2(const float *a, const float *b, float 
 }
 
 /* 1 key x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero();
     vec b_0;
@@ -2605,8 +2646,8 @@ static size_t block_keys_avx2(size_t key, size_t end)
     return least(KEY_BLOCK, (even + 5) / 6 * 6);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
- * of queries at a time. */
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
+ * vector of queries at a time. */
 TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* of the full-width keys */
@@ -2662,9 +2703,9 @@ TARGET static void raise_avx2(struct tile_avx2 *tile, const float *flags, size_t
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
- * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
- * than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
+ * m by more than an exponential can hold), plus 2 if some z is not finite. */
 TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 576;
@@ -2696,9 +2737,10 @@ TARGET static int pass_avx2(struct tile_avx2 *tile, enum pass pass, size_t vecto
 }
 
 /* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
- * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
- * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
+ * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
+ * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
+ * had. */
 TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 {
     const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
@@ -2859,9 +2901,11 @@ TARGET static void project_part_avx2(const float *packed, const struct group *g,
     if (group == groups || at < 1)
         queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
-        keys_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys, group * 1 + at - 1);
+        keys_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+                       group * 1 + at - 1);
     else
-        inputs_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys, group * 1 + at - 2);
+        inputs_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
+                         group * 1 + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
@@ -2869,7 +2913,8 @@ TARGET static void turn_queries_avx2(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_avx2(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane,
+            transpose_avx2(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+                           q_t + d * QUERY_BLOCK + lane,
                             QUERY_BLOCK, LANES);
 }
 
@@ -2882,7 +2927,8 @@ TARGET static void lanes_out_avx2(const float *src, size_t step, size_t row, siz
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, least(LANES, count - i),
+                            vec_load_first(src + i, least(LANES, count - i)));
     }
 }
 
@@ -2911,7 +2957,8 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
     }
 }
 
-TARGET static void run_avx2(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
+TARGET static void run_avx2(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
+                            size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -2989,14 +3036,14 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 
 #define LANES 16
 #define VECS 2
-#define QUERY_BLOCK 32
+#define QUERY_BLOCK ((size_t)32)
 #define KEY_BLOCK 42
-#define Q_ROW 16 /* floats from query to query */
+#define Q_ROW ((size_t)16) /* floats from query to query */
 #define Q_HEAD ((size_t)512)
-#define K_ROW 16 /* floats from key to key */
+#define K_ROW ((size_t)16) /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
-#define V_ROW 16
-#define V_FEATURE 1 /* from feature to feature */
+#define V_ROW ((size_t)16)
+#define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
 
@@ -3019,25 +3066,30 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 
 #define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
 
+/* gcc moves sums less in a tile that stands alone than in one that it puts into its caller */
+#if defined(__clang__)
+#define TILE
+#else
+#define TILE __attribute__((noinline))
+#endif
+
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_1(c_0, a, b_0) \
     do { \
-        const vec a_k = vec_splat(a); \
-        c_0 = vec_fma(a_k, b_0, c_0); \
+        c_0 = vec_fma(vec_splat(a), b_0, c_0); \
     } while (0)
 
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_2(c_0, c_1, a, b_0, b_1) \
     do { \
-        const vec a_k = vec_splat(a); \
-        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); \
+        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
     } while (0)
 
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) \
     do { \
-        const vec a_k = vec_splat(a); \
-        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); c_2 = vec_fma(a_k, b_2, c_2); c_3 = vec_fma(a_k, b_3, c_3); \
+        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
+            c_2 = vec_fma(vec_splat(a), b_2, c_2); c_3 = vec_fma(vec_splat(a), b_3, c_3); \
     } while (0)
 
 #define vec_add(a, b) _mm512_add_ps(a, b)
@@ -3065,8 +3117,8 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 
 #define vec_any_eq(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) != 0)
 
-/* 2^t, infinity from 128 on, 0 for -infinity, NaN for NaN: f = t - floor(t), a polynomial of degree 5 for 2^f on [0, 1), times 2^floor(t).
- * Minimax in the relative error (Remez): 7.5e-8. */
+/* 2^t, infinity from 128 on, 0 for -infinity, NaN for NaN: f = t - floor(t), a polynomial of degree 5 for 2^f on [0,
+ * 1), times 2^floor(t). Minimax in the relative error (Remez): 7.5e-8. */
 TARGET static inline __m512 exp2_avx512(__m512 t)
 {
     const __m512 f = _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -3174,7 +3226,7 @@ TARGET static void transpose_avx512(const float *src, size_t src_row, size_t row
 /* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
 
 /* 6 tokens x 64 features, 64 deep */
-TARGET static void queries_6_avx512(const float *a, const float *b, float *c, const size_t *at)
+TILE TARGET static void queries_6_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3213,7 +3265,7 @@ TARGET static void queries_6_avx512(const float *a, const float *b, float *c, co
 }
 
 /* 5 tokens x 64 features, 64 deep */
-TARGET static void queries_5_avx512(const float *a, const float *b, float *c, const size_t *at)
+TILE TARGET static void queries_5_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3248,7 +3300,7 @@ TARGET static void queries_5_avx512(const float *a, const float *b, float *c, co
 }
 
 /* 2 tokens x 64 features, 64 deep */
-TARGET static void queries_2_avx512(const float *a, const float *b, float *c, const size_t *at)
+TILE TARGET static void queries_2_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3271,7 +3323,7 @@ TARGET static void queries_2_avx512(const float *a, const float *b, float *c, co
 }
 
 /* 1 token x 64 features, 64 deep */
-TARGET static void queries_1_avx512(const float *a, const float *b, float *c, const size_t *at)
+TILE TARGET static void queries_1_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3394,10 +3446,12 @@ struct tile_avx512 {
     float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are QUERY_BLOCK
+ * apart -- */
 
 /* 14 keys x 32 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                               float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
@@ -3481,18 +3535,19 @@ INLINE TARGET void sums_of_scores_14_2x_avx512(const float *a, const float *b, f
     vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1); vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
 }
 
-TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     sums_of_scores_14_2x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-TARGET static void weights_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     sums_of_scores_14_2x_avx512(a, b, c, NULL, m, l);
 }
 
 /* 4 keys x 32 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
@@ -3533,18 +3588,19 @@ INLINE TARGET void sums_of_scores_4_2x_avx512(const float *a, const float *b, fl
     vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1); vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
 }
 
-TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     sums_of_scores_4_2x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-TARGET static void weights_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     sums_of_scores_4_2x_avx512(a, b, c, NULL, m, l);
 }
 
 /* 1 key x 32 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
     vec b_0, b_1;
@@ -3574,12 +3630,12 @@ INLINE TARGET void sums_of_scores_1_2x_avx512(const float *a, const float *b, fl
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
 }
 
-TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     sums_of_scores_1_2x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-TARGET static void weights_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     sums_of_scores_1_2x_avx512(a, b, c, NULL, m, l);
 }
@@ -3641,7 +3697,7 @@ TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, fl
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 32 queries along the lanes -- */
 
 /* 8 features x 32 queries over a block of keys */
-TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
+TILE TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 16) : vec_zero();
     vec c_1_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 48) : vec_zero();
@@ -3716,10 +3772,12 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK
+ * apart -- */
 
 /* 16 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                               float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
     vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
@@ -3776,18 +3834,19 @@ INLINE TARGET void sums_of_scores_16_1x_avx512(const float *a, const float *b, f
     vec_store(c + 384, c_12_0); vec_store(c + 416, c_13_0); vec_store(c + 448, c_14_0); vec_store(c + 480, c_15_0);
 }
 
-TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     sums_of_scores_16_1x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-TARGET static void weights_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     sums_of_scores_16_1x_avx512(a, b, c, NULL, m, l);
 }
 
 /* 4 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
     vec b_0;
@@ -3816,18 +3875,19 @@ INLINE TARGET void sums_of_scores_4_1x_avx512(const float *a, const float *b, fl
     vec_store(c, c_0_0); vec_store(c + 32, c_1_0); vec_store(c + 64, c_2_0); vec_store(c + 96, c_3_0);
 }
 
-TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     sums_of_scores_4_1x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-TARGET static void weights_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     sums_of_scores_4_1x_avx512(a, b, c, NULL, m, l);
 }
 
 /* 1 key x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero();
     vec b_0;
@@ -3851,12 +3911,12 @@ INLINE TARGET void sums_of_scores_1_1x_avx512(const float *a, const float *b, fl
     vec_store(c, c_0_0);
 }
 
-TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum)
+TILE TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum)
 {
     sums_of_scores_1_1x_avx512(a, b, c, maximum, NULL, NULL);
 }
 
-TARGET static void weights_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+TILE TARGET static void weights_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     sums_of_scores_1_1x_avx512(a, b, c, NULL, m, l);
 }
@@ -3907,7 +3967,7 @@ TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, fl
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
 
 /* 16 features x 16 queries over a block of keys */
-TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
+TILE TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 32) : vec_zero();
     vec c_2_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 96) : vec_zero();
@@ -3996,8 +4056,8 @@ static size_t block_keys_avx512(size_t key, size_t end)
     return least(KEY_BLOCK, (even + 13) / 14 * 14);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
- * of queries at a time. */
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
+ * vector of queries at a time. */
 TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* of the full-width keys */
@@ -4053,9 +4113,9 @@ TARGET static void raise_avx512(struct tile_avx512 *tile, const float *flags, si
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
- * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
- * than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
+ * m by more than an exponential can hold), plus 2 if some z is not finite. */
 TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 1344;
@@ -4087,9 +4147,10 @@ TARGET static int pass_avx512(struct tile_avx512 *tile, enum pass pass, size_t v
 }
 
 /* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
- * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
- * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
+ * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
+ * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
+ * had. */
 TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 {
     const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
@@ -4110,7 +4171,7 @@ TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
 
 /* 6 tokens x 64 features, 64 deep */
-TARGET static void output_6_avx512(const float *a, const float *b, float *c)
+TILE TARGET static void output_6_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
@@ -4145,7 +4206,7 @@ TARGET static void output_6_avx512(const float *a, const float *b, float *c)
 }
 
 /* 5 tokens x 64 features, 64 deep */
-TARGET static void output_5_avx512(const float *a, const float *b, float *c)
+TILE TARGET static void output_5_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
@@ -4176,7 +4237,7 @@ TARGET static void output_5_avx512(const float *a, const float *b, float *c)
 }
 
 /* 2 tokens x 64 features, 64 deep */
-TARGET static void output_2_avx512(const float *a, const float *b, float *c)
+TILE TARGET static void output_2_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
@@ -4195,7 +4256,7 @@ TARGET static void output_2_avx512(const float *a, const float *b, float *c)
 }
 
 /* 1 token x 64 features, 64 deep */
-TARGET static void output_1_avx512(const float *a, const float *b, float *c)
+TILE TARGET static void output_1_avx512(const float *a, const float *b, float *c)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec b_0, b_1, b_2, b_3;
@@ -4274,9 +4335,11 @@ TARGET static void project_part_avx512(const float *packed, const struct group *
     if (group == groups || at < 1)
         queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
-        keys_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys, group * 1 + at - 1);
+        keys_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+                         group * 1 + at - 1);
     else
-        inputs_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys, group * 1 + at - 2);
+        inputs_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
+                           group * 1 + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
@@ -4284,7 +4347,8 @@ TARGET static void turn_queries_avx512(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_avx512(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane,
+            transpose_avx512(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+                             q_t + d * QUERY_BLOCK + lane,
                               QUERY_BLOCK, LANES);
 }
 
@@ -4297,7 +4361,8 @@ TARGET static void lanes_out_avx512(const float *src, size_t step, size_t row, s
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, least(LANES, count - i),
+                            vec_load_first(src + i, least(LANES, count - i)));
     }
 }
 
@@ -4326,7 +4391,8 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
     }
 }
 
-TARGET static void run_avx512(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
+TARGET static void run_avx512(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
+                              size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -4364,6 +4430,7 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #undef vec_zero
 #undef vec_splat
 #undef vec_fma
+#undef TILE
 #undef vec_row_1
 #undef vec_row_2
 #undef vec_row_4
@@ -4402,14 +4469,14 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 
 #define LANES 4
 #define VECS 4
-#define QUERY_BLOCK 16
+#define QUERY_BLOCK ((size_t)16)
 #define KEY_BLOCK 35
-#define Q_ROW 16 /* floats from query to query */
+#define Q_ROW ((size_t)16) /* floats from query to query */
 #define Q_HEAD ((size_t)512)
-#define K_ROW 16 /* floats from key to key */
+#define K_ROW ((size_t)16) /* floats from key to key */
 #define K_HEAD ((size_t)512) /* from head to head */
-#define V_ROW 16
-#define V_FEATURE 1 /* from feature to feature */
+#define V_ROW ((size_t)16)
+#define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET
 
@@ -4455,15 +4522,14 @@ TARGET static inline void store_first_neon(float *p, size_t n, float32x4_t a)
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_1(c_0, a, b_0) \
     do { \
-        const vec a_k = vec_splat(a); \
-        c_0 = vec_fma(a_k, b_0, c_0); \
+        c_0 = vec_fma(vec_splat(a), b_0, c_0); \
     } while (0)
 
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) \
     do { \
-        const vec a_k = vec_splat(a); \
-        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); c_2 = vec_fma(a_k, b_2, c_2); c_3 = vec_fma(a_k, b_3, c_3); \
+        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
+            c_2 = vec_fma(vec_splat(a), b_2, c_2); c_3 = vec_fma(vec_splat(a), b_3, c_3); \
     } while (0)
 
 #define vec_add(a, b) vaddq_f32(a, b)
@@ -4711,10 +4777,12 @@ struct tile_neon {
     float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK
+ * apart -- */
 
 /* 5 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_5_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_5_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
@@ -4802,7 +4870,8 @@ TARGET static void weights_5_4x_neon(const float *a, const float *b, float *c, c
 }
 
 /* 2 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_2_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_2_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
@@ -4864,7 +4933,8 @@ TARGET static void weights_2_4x_neon(const float *a, const float *b, float *c, c
 }
 
 /* 1 key x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_1_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_1_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec b_0, b_1, b_2, b_3;
@@ -5070,10 +5140,12 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK
+ * apart -- */
 
 /* 16 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_16_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_16_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                             float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
     vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
@@ -5141,7 +5213,8 @@ TARGET static void weights_16_1x_neon(const float *a, const float *b, float *c, 
 }
 
 /* 4 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_4_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_4_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
     vec b_0;
@@ -5181,7 +5254,8 @@ TARGET static void weights_4_1x_neon(const float *a, const float *b, float *c, c
 }
 
 /* 1 key x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_1_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_1_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                            float *l)
 {
     vec c_0_0 = vec_zero();
     vec b_0;
@@ -5350,8 +5424,8 @@ static size_t block_keys_neon(size_t key, size_t end)
     return least(KEY_BLOCK, (even + 4) / 5 * 5);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
- * of queries at a time. */
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
+ * vector of queries at a time. */
 TARGET static void walk_neon(struct tile_neon *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* of the full-width keys */
@@ -5407,9 +5481,9 @@ TARGET static void raise_neon(struct tile_neon *tile, const float *flags, size_t
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
- * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
- * than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
+ * m by more than an exponential can hold), plus 2 if some z is not finite. */
 TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 560;
@@ -5441,9 +5515,10 @@ TARGET static int pass_neon(struct tile_neon *tile, enum pass pass, size_t vecto
 }
 
 /* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
- * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
- * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
+ * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
+ * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
+ * had. */
 TARGET static void attend_neon(struct tile_neon *tile, float *z)
 {
     const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
@@ -5566,9 +5641,11 @@ TARGET static void project_part_neon(const float *packed, const struct group *g,
     if (group == groups || at < 1)
         queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
-        keys_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys, group * 1 + at - 1);
+        keys_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+                       group * 1 + at - 1);
     else
-        inputs_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys, group * 1 + at - 2);
+        inputs_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
+                         group * 1 + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
@@ -5576,7 +5653,8 @@ TARGET static void turn_queries_neon(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_neon(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane,
+            transpose_neon(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+                           q_t + d * QUERY_BLOCK + lane,
                             QUERY_BLOCK, LANES);
 }
 
@@ -5589,7 +5667,8 @@ TARGET static void lanes_out_neon(const float *src, size_t step, size_t row, siz
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, least(LANES, count - i),
+                            vec_load_first(src + i, least(LANES, count - i)));
     }
 }
 
@@ -5618,7 +5697,8 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
     }
 }
 
-TARGET static void run_neon(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
+TARGET static void run_neon(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
+                            size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -5680,8 +5760,8 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
 /* ==== which instruction set ==== */
 
 #ifndef TINY_PACK_ONLY
-/* What CPU and operating system offer: bits of two registers of CPUID, and of XCR0, in which the system says what vector
- * registers it saves. Intel SDM volume 2A, CPUID, and volume 1, 13.1. */
+/* What CPU and operating system offer: bits of two registers of CPUID, and of XCR0, in which the system says what
+ * vector registers it saves. Intel SDM volume 2A, CPUID, and volume 1, 13.1. */
 struct machine {
     uint32_t leaf_1_ecx, leaf_7_ebx, xcr0;
 };
@@ -5772,7 +5852,8 @@ static const struct kernel {
      parts_avx2, run_avx2, 32, 32},
 #endif
 #if COMPILES_AVX512
-    {{NEEDS_FMA | NEEDS_OSXSAVE | NEEDS_AVX, NEEDS_AVX2 | NEEDS_AVX512F | NEEDS_AVX512DQ | NEEDS_AVX512BW | NEEDS_AVX512VL, NEEDS_YMM | NEEDS_ZMM},
+    {{NEEDS_FMA | NEEDS_OSXSAVE | NEEDS_AVX,
+      NEEDS_AVX2 | NEEDS_AVX512F | NEEDS_AVX512DQ | NEEDS_AVX512BW | NEEDS_AVX512VL, NEEDS_YMM | NEEDS_ZMM},
      parts_avx512, run_avx512, 32, 32},
 #endif
 #if COMPILES_NEON
@@ -5783,7 +5864,8 @@ static const struct kernel {
 _Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "who packs can compute");
 
 #endif
-/* Rows of `packers` that this machine can compute with: bit i is row i. To pack alone it needs none of their instructions. */
+/* Rows of `packers` that this machine can compute with: bit i is row i. To pack alone it needs none of their
+ * instructions. */
 static uint32_t runnable(void)
 {
 #ifndef TINY_PACK_ONLY
@@ -5993,7 +6075,8 @@ int tiny_open(const void *blocks, size_t bytes, const void **packed)
 }
 
 #ifndef TINY_PACK_ONLY
-static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch, size_t phase,
+static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch,
+                     size_t phase,
                      size_t part, size_t worker)
 {
     float *shared = scratch;

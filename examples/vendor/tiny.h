@@ -21,8 +21,8 @@
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero); what a mask
  * hides never matters, whatever it holds; NaN and infinity that a query does see make its row non-finite; the same
  * input gives the same bits for one ISA, compiler and set of flags. No allocation, no locks, no I/O, no mutable state.
- * Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept or, within a wider bound,
- * flushed to zero; in another rounding mode they are larger, and nothing is promised of their size.
+ * Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept or, within a wider
+ * bound, flushed to zero; in another rounding mode they are larger, and nothing is promised of their size.
  *
  * Use:
  *     static _Alignas(64) float packed[TINY_PACKED_BYTES / 4], scratch[TINY_SCRATCH_BYTES / 4];
@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 1
-#define TINY_PAIR 0x6f1436677cf839d3u /* tells this pair from every other: tiny.c compiles with this header alone */
+#define TINY_PAIR 0x2ca8357dae36a99bu /* tells this pair from every other: tiny.c compiles with this header alone */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -96,8 +96,8 @@ typedef enum tiny_error {
     TINY_ERROR_PART = 10      /* phase or part out of range */
 } tiny_error;
 
-/* The structs are alike for every layer: pointers that a layer has no use for must be NULL; the extents of a mask that it
- * lacks are not looked at. */
+/* The structs are alike for every layer: pointers that a layer has no use for must be NULL; the extents of a mask that
+ * it lacks are not looked at. */
 typedef struct tiny_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
 } tiny_weights;
@@ -119,18 +119,19 @@ typedef struct tiny_args {
  * one ISA read, and records the ISA there. On an error the block is not usable. The weights are not needed afterwards;
  * any number of threads may share the block, and it may be copied.
  *
- * To pack on another machine than the one that computes, say at build time: compiled with -DTINY_PACK_ONLY, the .c file is
- * tiny_pack, tiny_open, tiny_isa, tiny_isa_name and tiny_strerror alone, on any machine, for every instruction set
+ * To pack on another machine than the one that computes, say at build time: compiled with -DTINY_PACK_ONLY, the .c file
+ * is tiny_pack, tiny_open, tiny_isa, tiny_isa_name and tiny_strerror alone, on any machine, for every instruction set
  * above but TINY_ISA_AUTO. The block's numbers are in the byte order of the machine that packs. */
 int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 
-/* For blocks that were packed elsewhere: attnrun pack's, those of a program with -DTINY_PACK_ONLY, or one that was written to
- * a file. Asks the machine, once, which of the blocks in these `bytes` (64-byte aligned, only read) is the best for it:
- * *packed is what calls then take, and lies in `blocks`. On an error *packed is NULL; TINY_ERROR_ISA: there is none for this
- * machine.
+/* For blocks that were packed elsewhere: attnrun pack's, those of a program with -DTINY_PACK_ONLY, or one that was
+ * written to a file. Asks the machine, once, which of the blocks in these `bytes` (64-byte aligned, only read) is the
+ * best for it:
+ * *packed is what calls then take, and lies in `blocks`. On an error *packed is NULL; TINY_ERROR_ISA: there is none for
+ * this machine.
  *
- * Calls take `blocks` themselves too, but then ask at each call: on x86-64 less than 1 us, in a virtual machine 5 to 20.
- * A block that tiny_pack filled without -DTINY_PACK_ONLY was made for its machine, and calls do not ask again. */
+ * Calls take `blocks` themselves too, but then ask at each call: on x86-64 less than 1 us, in a virtual machine 5 to
+ * 20. A block that tiny_pack filled without -DTINY_PACK_ONLY was made for its machine, and calls do not ask again. */
 int tiny_open(const void *blocks, size_t bytes, const void **packed);
 
 /* The whole layer, on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for
@@ -139,9 +140,9 @@ int tiny_open(const void *blocks, size_t bytes, const void **packed);
 int tiny_forward(const void *packed, const tiny_args *args, void *scratch);
 
 /* The same for callers with threads: phases 0 ... tiny_phases()-1 in order; all parts of a phase, each once (it may
- * overwrite what it has read), in any order, on any threads; then join: a phase of a small layer takes microseconds, less than
- * it takes to wake a thread. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of
- * TINY_SCRATCH_BYTES_FOR(workers).
+ * overwrite what it has read), in any order, on any threads; then join: a phase of a small layer takes microseconds,
+ * less than it takes to wake a thread. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a
+ * scratch of TINY_SCRATCH_BYTES_FOR(workers).
  * A batch is walked a few sequences at a time, each through all phases: where they are many, it may be better that
  * each thread calls tiny_forward on sequences of its own. The result does not depend on who runs what. Both counts
  * are 0 for a bad call (tiny_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
@@ -150,8 +151,8 @@ size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase);
 int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t phase, size_t part, size_t worker);
 const char *tiny_phase_name(size_t phase);
 
-/* The instruction set that calls with a packed block take (AUTO: tiny_forward returns an error), and its name (NULL: not
- * compiled from this file). */
+/* The instruction set that calls with a packed block take (AUTO: tiny_forward returns an error), and its name (NULL:
+ * not compiled from this file). */
 tiny_isa_id tiny_isa(const void *packed);
 const char *tiny_isa_name(tiny_isa_id isa);
 

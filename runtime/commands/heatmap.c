@@ -519,7 +519,7 @@ static void put_panel(FILE *out, const struct heatmap *map, const struct layout 
 static void put_bar_tics(FILE *out, const struct heatmap *map)
 {
     const char *least = map->scale == LOG ? "≤ " : "";
-    double last = 1, decade = pow(10, ceil(log10(map->top)));
+    double last = 1, decade = pow(10, ceil(log10((double)map->top)));
     fprintf(out, "set y2tics ('%.3g' 1, '%s%.3g' 0", map->top, least,
             map->scale == LOG ? map->top * pow(10, -DECADES) : 0);
     if (map->scale == LINEAR) {

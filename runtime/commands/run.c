@@ -23,7 +23,7 @@ static void expect_given(double *expected, double *worst, double *drawn, double 
 {
     const float *values = given != NULL ? given->data : NULL;
     for (size_t i = 0; values != NULL && i < given->bytes / sizeof *values; i++) {
-        const double rounding = 0x1p-24 * fabs(values[i]) + 0x1p-149;
+        const double rounding = 0x1p-24 * fabs((double)values[i]) + 0x1p-149;
         if (!isfinite(expected[i]) && isfinite(values[i])) /* the file is wrong, whatever a kernel gives */
             worst[i] = drawn[i] = open[i] = 0;
         expected[i] = values[i];

@@ -333,7 +333,7 @@ static bool make_point(struct point *p, const struct sweep *s, struct diag *diag
     bool good = !own.environment;
     if (!good)
         diag_environment(diag, s->spec, "%s", diag_first(&own));
-    if (own.errors > 0) {
+    if (layer == NULL || own.errors > 0) {
         p->reason = strdup(diag_first(&own));
         good = good && p->reason != NULL;
     } else {
@@ -500,10 +500,10 @@ static void add_examined(struct record *r, const struct examined *e)
 {
     const struct layer_parameters *p = &e->parameters;
     record_number(r, "parameters", "%lld", (long long)p->total);
-    record_number(r, "parameters_q", "%lld", (long long)(p->w_q + p->b_q));
-    record_number(r, "parameters_k", "%lld", (long long)(p->w_k + p->b_k));
-    record_number(r, "parameters_v", "%lld", (long long)(p->w_v + p->b_v));
-    record_number(r, "parameters_o", "%lld", (long long)(p->w_o + p->b_o));
+    record_number(r, "parameters_q", "%lld", (long long)p->w_q + p->b_q);
+    record_number(r, "parameters_k", "%lld", (long long)p->w_k + p->b_k);
+    record_number(r, "parameters_v", "%lld", (long long)p->w_v + p->b_v);
+    record_number(r, "parameters_o", "%lld", (long long)p->w_o + p->b_o);
     record_number(r, "multiply_adds", "%.0f", e->multiply_adds);
     if (e->packed == 0) /* it was never compiled */
         return;

@@ -43,7 +43,7 @@
 #define JOIN_LEAST 1.003    /* what another key must add */
 /* The fresh run: medians of SITTINGS sittings, each with memory of its own. Between the 2nd smallest and the 2nd
  * largest of 9 lies the true median with probability 1 - 2 (1 + 9) / 2^9 = 96 %. */
-#define SITTINGS 9
+#define SITTINGS ((size_t)9)
 #define SITTING_LOW 1
 #define SITTINGS_MOST (2 * SITTINGS) /* disturbed ones do not count */
 #define PAIRS_LEAST 3

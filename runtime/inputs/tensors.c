@@ -397,9 +397,9 @@ static int by_begin(const void *a, const void *b)
 static bool check_cover(struct scanner *s, struct extent *extents, size_t count, int64_t data_size)
 {
     int64_t at = 0;
-    if (count > 0)
+    if (extents != NULL)
         qsort(extents, count, sizeof *extents, by_begin);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; extents != NULL && i < count; i++) {
         if (extents[i].begin != at) {
             diag_error(s->diag, s->place, "%s between the tensors at byte %lld of the data",
                        extents[i].begin < at ? "an overlap" : "a hole", (long long)extents[i].begin);

@@ -345,14 +345,14 @@ static bool is_chosen(const char *name, const void *context)
     return false;
 }
 
-/* from the file's order to the spec's; without a tensor of the file, zeros */
+/* from the file's order to the spec's */
 static bool convert(const struct search *s, const struct part *part, const struct tensor *from, struct tensor *to)
 {
-    const bool as_it_is = from == NULL || s->convention->stored == AS_SPEC || part->inputs == 1;
+    const bool as_it_is = s->convention->stored == AS_SPEC || part->inputs == 1;
     const bool in_out = s->convention->stored == IN_OUT;
     float *out = to->data;
     for (int64_t at = 0; as_it_is && at < (int64_t)(to->bytes / sizeof *out); at++)
-        out[at] = from != NULL ? element(from, part->first + at) : 0.0f;
+        out[at] = element(from, part->first + at);
     for (int64_t o = 0; !as_it_is && o < part->outputs; o++)
         for (int64_t i = 0; i < part->inputs; i++)
             out[s->layer->out_in ? o * part->inputs + i : i * part->outputs + o] =
@@ -370,19 +370,21 @@ static bool make_tensor(const struct search *s, const struct part *part, const s
                         struct tensors *weights)
 {
     struct tensor *to = &weights->items[weights->count];
-    const struct tensor *from = part->name != NULL ? tensors_find(file, part->name) : NULL;
     *to = (struct tensor){.type = TYPE_F32, .bytes = sizeof(float)};
     to->rank = layer_weight_shape(s->layer, part->tensor, to->shape);
     for (int i = 0; i < to->rank; i++)
         to->bytes *= (size_t)to->shape[i];
     to->name = strdup(layer_tensor_name(part->tensor));
-    to->data = malloc(to->bytes);
+    to->data = calloc(1, to->bytes);
     weights->count++;
     if (to->name == NULL || to->data == NULL) {
         diag_environment(s->diag, s->place, "out of memory");
         return false;
     }
-    if (part->name != NULL && (from == NULL || from->data == NULL || !check_tensor(s, part, from))) {
+    if (part->name == NULL)
+        return true; /* zeros: the file has none */
+    const struct tensor *from = tensors_find(file, part->name);
+    if (from == NULL || from->data == NULL || !check_tensor(s, part, from)) {
         diag_environment(s->diag, s->place, "was changed while it was read");
         return false;
     }
@@ -402,7 +404,7 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
     const char *path = choice->path;
     struct search s = {.layer = layer, .choice = choice, .place = path, .diag = diag};
     struct tensors file = {0};
-    *weights = (struct tensors){.items = calloc(2 * ROLES, sizeof *weights->items)};
+    *weights = (struct tensors){.items = calloc(ROLES, 2 * sizeof *weights->items)};
     if (weights->items == NULL)
         diag_environment(diag, path, "out of memory");
     bool good = weights->items != NULL && tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&

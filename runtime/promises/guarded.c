@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ZONE 256
+#define ZONE ((size_t)256)
 #define OUTSIDE 0xA5
 
 static const unsigned char inside[4] = {0xA5, 0xA5, 0xA5, 0x7F};

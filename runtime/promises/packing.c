@@ -182,7 +182,8 @@ static bool overflowing_products(struct packing *p)
     const struct layer *layer = p->layer;
     const double scale = fabs(layer->scale) * 1.4426950408889634;
     const bool scales_keys = layer->tied && !layer->cross; /* in each call: the queries are the keys */
-    for (float large = 1e30f; large >= -1e30f; large -= 2e30f) {
+    for (int sign = 1; sign >= -1; sign -= 2) {
+        const float large = (float)sign * 1e30f;
         if (p->call->folds_scores && scale > 1e-20 &&
             !refuses_product(p, TENSOR_W_Q, layer->tied ? TENSOR_W_Q : TENSOR_W_K, 1e30f, large))
             return false;

@@ -653,15 +653,8 @@ static bool has(const struct attempt *a, enum layer_tensor tensor)
 }
 
 /* Each returns false where it does not apply. */
-static bool null_x(struct attempt *a) { a->args.x = NULL; return true; }
-static bool null_y(struct attempt *a) { a->args.y = NULL; return true; }
 static bool null_packed(struct attempt *a) { a->packed = NULL; return true; }
 static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial->call->scratch_bytes > 0; }
-static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
-static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
-static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
-static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
-static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
 static void single_query(struct attempt *a)
 {
     a->args.n = 1;
@@ -669,28 +662,14 @@ static void single_query(struct attempt *a)
     if (a->lengths != NULL && !a->trial->layer->cross)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
 }
-static bool null_attn_single(struct attempt *a) { single_query(a); return null_attn(a); }
+static bool null_attn_single(struct attempt *a) { single_query(a); a->args.attn = NULL; return has(a, TENSOR_ATTN); }
 static bool null_y_no_keys(struct attempt *a)
 {
     a->args.m = 0;
     if (a->lengths != NULL)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
-    return a->trial->layer->cross && null_y(a);
-}
-static bool unused_source(struct attempt *a) { a->args.source = a->args.x; return !has(a, TENSOR_SOURCE); }
-static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
-static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
-static bool unused_mask_bool(struct attempt *a)
-{
-    a->args.mask_bool = a->zeroed;
-    a->args.mask_bool_batch = a->args.mask_bool_h = 1;
-    return !has(a, TENSOR_MASK_BOOL);
-}
-static bool unused_mask_add(struct attempt *a)
-{
-    a->args.mask_add = a->zeroed;
-    a->args.mask_add_batch = a->args.mask_add_h = 1;
-    return !has(a, TENSOR_MASK_ADD);
+    a->args.y = NULL;
+    return a->trial->layer->cross;
 }
 static bool too_many_queries(struct attempt *a)
 {
@@ -764,54 +743,8 @@ static bool length_below_zero(struct attempt *a)
         a->lengths[a->args.batch - 1] = -1;
     return a->lengths != NULL;
 }
-static bool bool_batch(struct attempt *a)
-{
-    a->args.mask_bool_batch = a->args.batch + 2;
-    return has(a, TENSOR_MASK_BOOL);
-}
-static bool bool_heads_batch_1(struct attempt *a)
-{
-    a->args.mask_bool_batch = 1;
-    a->args.mask_bool_h = (size_t)a->trial->layer->h + 1;
-    return has(a, TENSOR_MASK_BOOL);
-}
-static bool add_no_batch(struct attempt *a) { a->args.mask_add_batch = 0; return has(a, TENSOR_MASK_ADD); }
-static bool bool_heads(struct attempt *a) { a->args.mask_bool_h = 0; return has(a, TENSOR_MASK_BOOL); }
-static bool add_batch(struct attempt *a)
-{
-    a->args.mask_add_batch = a->args.batch + 2;
-    return has(a, TENSOR_MASK_ADD);
-}
-static bool add_heads(struct attempt *a)
-{
-    a->args.mask_add_h = (size_t)a->trial->layer->h + 1;
-    return has(a, TENSOR_MASK_ADD);
-}
 static bool scratch_off(struct attempt *a) { a->scratch += 32; return a->trial->call->scratch_bytes > 0; }
 static bool packed_off(struct attempt *a) { a->packed = (const char *)a->packed + 32; return true; }
-static bool x_off(struct attempt *a)
-{
-    a->args.x = (const float *)(const void *)((const char *)a->args.x + 2);
-    return true;
-}
-static bool y_off(struct attempt *a)
-{
-    a->args.y = (float *)(void *)((char *)a->args.y + 2);
-    return true;
-}
-/* NULL stays NULL. */
-static void *off(const void *tensor)
-{
-    return (char *)(uintptr_t)tensor + (tensor != NULL ? 2 : 0);
-}
-static bool source_off(struct attempt *a) { a->args.source = off(a->args.source); return has(a, TENSOR_SOURCE); }
-static bool mask_add_off(struct attempt *a)
-{
-    a->args.mask_add = off(a->args.mask_add);
-    return has(a, TENSOR_MASK_ADD);
-}
-static bool attn_off(struct attempt *a) { a->args.attn = off(a->args.attn); return has(a, TENSOR_ATTN); }
-static bool lengths_off(struct attempt *a) { a->args.lengths = off(a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
@@ -819,22 +752,10 @@ static const struct wrong {
     int expected;
     bool (*spoil)(struct attempt *attempt);
 } wrongs[] = {
-    {"x = NULL", KERNEL_NULL, null_x},
-    {"y = NULL", KERNEL_NULL, null_y},
     {"packed = NULL", KERNEL_NULL, null_packed},
     {"scratch = NULL", KERNEL_NULL, null_scratch},
-    {"source = NULL", KERNEL_NULL, null_source},
-    {"lengths = NULL", KERNEL_NULL, null_lengths},
-    {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
-    {"mask_add = NULL", KERNEL_NULL, null_mask_add},
-    {"attn = NULL", KERNEL_NULL, null_attn},
     {"attn = NULL, n = 1", KERNEL_NULL, null_attn_single},
     {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
-    {"source without cross-attention", KERNEL_UNUSED, unused_source},
-    {"lengths without padding", KERNEL_UNUSED, unused_lengths},
-    {"attn without scores", KERNEL_UNUSED, unused_attn},
-    {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
-    {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
     {"n = seq_len + 1", KERNEL_SIZE, too_many_queries},
     {"m = source_len + 1", KERNEL_SIZE, too_many_keys},
     {"m = n + 1 in self-attention", KERNEL_SIZE, other_m},
@@ -847,21 +768,55 @@ static const struct wrong {
     {"a length of m + 1", KERNEL_LENGTH, length_above_m},
     {"a length of m + 1, of fewer keys", KERNEL_LENGTH, length_above_shorter_m},
     {"a length of -1", KERNEL_LENGTH, length_below_zero},
-    {"mask_bool_batch = batch + 2", KERNEL_BROADCAST, bool_batch},
-    {"mask_bool_h = h + 1, mask_bool_batch = 1", KERNEL_BROADCAST, bool_heads_batch_1},
-    {"mask_add_batch = 0", KERNEL_BROADCAST, add_no_batch},
-    {"mask_bool_h = 0", KERNEL_BROADCAST, bool_heads},
-    {"mask_add_batch = batch + 2", KERNEL_BROADCAST, add_batch},
-    {"mask_add_h = h + 1", KERNEL_BROADCAST, add_heads},
     {"scratch off its boundary", KERNEL_ALIGN, scratch_off},
     {"packed off its boundary", KERNEL_ALIGN, packed_off},
-    {"x off its boundary", KERNEL_ALIGN, x_off},
-    {"y off its boundary", KERNEL_ALIGN, y_off},
-    {"source off its boundary", KERNEL_ALIGN, source_off},
-    {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
-    {"attn off its boundary", KERNEL_ALIGN, attn_off},
-    {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
+};
+
+/* Of each tensor, the layer's own and those that it has no use for. */
+static bool null_tensor(struct attempt *a, enum layer_tensor tensor)
+{
+    kernel_set_arg(&a->args, tensor, NULL);
+    return has(a, tensor);
+}
+static bool unused_tensor(struct attempt *a, enum layer_tensor tensor)
+{
+    kernel_set_arg(&a->args, tensor, a->zeroed);
+    return !has(a, tensor);
+}
+static bool tensor_off(struct attempt *a, enum layer_tensor tensor)
+{
+    const char *data = kernel_arg(&a->args, tensor);
+    kernel_set_arg(&a->args, tensor, data != NULL ? data + 2 : NULL);
+    return has(a, tensor) && layer_tensor_size(tensor) > 2;
+}
+static bool wrong_extents(struct attempt *a, enum layer_tensor tensor, size_t batch, size_t heads)
+{
+    const bool pairs = layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
+    if (pairs)
+        kernel_set_extents(&a->args, tensor, batch, heads);
+    return pairs && has(a, tensor);
+}
+static bool more_batch(struct attempt *a, enum layer_tensor tensor) { return wrong_extents(a, tensor, a->args.batch + 2, 1); }
+static bool no_batch(struct attempt *a, enum layer_tensor tensor) { return wrong_extents(a, tensor, 0, 1); }
+static bool more_heads(struct attempt *a, enum layer_tensor tensor)
+{
+    return wrong_extents(a, tensor, 1, (size_t)a->trial->layer->h + 1);
+}
+static bool no_heads(struct attempt *a, enum layer_tensor tensor) { return wrong_extents(a, tensor, 1, 0); }
+
+static const struct wrong_tensor {
+    const char *what; /* behind the tensor's name */
+    int expected;
+    bool (*spoil)(struct attempt *attempt, enum layer_tensor tensor);
+} wrong_tensors[] = {
+    {"= NULL", KERNEL_NULL, null_tensor},
+    {"in a layer that has none", KERNEL_UNUSED, unused_tensor},
+    {"off its boundary", KERNEL_ALIGN, tensor_off},
+    {"of batch + 2 sequences", KERNEL_BROADCAST, more_batch},
+    {"of no sequence", KERNEL_BROADCAST, no_batch},
+    {"of one sequence and h + 1 heads", KERNEL_BROADCAST, more_heads},
+    {"of one sequence and no head", KERNEL_BROADCAST, no_heads},
 };
 
 static bool untouched(struct trial *t, const char *what)
@@ -892,7 +847,7 @@ static bool refused(struct trial *t, const void *packed, const struct kernel_arg
     return untouched(t, what);
 }
 
-static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed)
+static struct attempt attempt_of(struct trial *t, int32_t *lengths, const void *zeroed)
 {
     struct attempt a = {t, args_of(t, t->in), t->packed, t->scratch.data, NULL, zeroed};
     if (t->in->tensor[TENSOR_LENGTHS] != NULL) {
@@ -900,7 +855,32 @@ static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *
         a.lengths = lengths;
         a.args.lengths = lengths;
     }
+    return a;
+}
+
+static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed)
+{
+    struct attempt a = attempt_of(t, lengths, zeroed);
     return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
+}
+
+static bool one_wrong_tensor(struct trial *t, const struct wrong_tensor *wrong, enum layer_tensor tensor, int32_t *lengths,
+                             const void *zeroed)
+{
+    struct attempt a = attempt_of(t, lengths, zeroed);
+    char what[80];
+    snprintf(what, sizeof what, "%s %s", layer_tensor_name(tensor), wrong->what);
+    return !wrong->spoil(&a, tensor) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, what);
+}
+
+/* Every way in which a tensor of a call may be wrong. */
+static bool wrong_tensor_calls(struct trial *t, int32_t *lengths, const void *zeroed)
+{
+    bool good = true;
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
+        for (size_t i = 0; i < sizeof wrong_tensors / sizeof *wrong_tensors && kernel_takes(tensor); i++)
+            good = good && one_wrong_tensor(t, &wrong_tensors[i], tensor, lengths, zeroed);
+    return good;
 }
 
 static bool wrong_parts(struct trial *t)
@@ -1043,6 +1023,7 @@ static bool wrong_calls(struct trial *t)
         diag_environment(t->diag, NULL, "out of memory");
     for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
         good = one_wrong_call(t, &wrongs[w], lengths, zeroed);
+    good = good && wrong_tensor_calls(t, lengths, zeroed);
     good = good && wrong_parts(t) && null_args(t) && texts_are_right(t);
     if (good)
         memset(lengths, 0, t->in->batch * sizeof *lengths);

@@ -164,7 +164,7 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
 /* All calls of the series whose inputs end where readable memory does */
 static bool read_within(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
-    const struct inputs **calls = malloc((s->series.sized + 1) * sizeof *calls);
+    const struct inputs **calls = malloc((s->series.sized + 1) * sizeof(const struct inputs *));
     if (calls == NULL) {
         diag_environment(diag, NULL, "out of memory");
         return false;

@@ -71,7 +71,7 @@
 #define U BOUND_U
 #define TINY 0x1p-100
 #define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
-#define EXP_ERROR 2.5e-7 /* the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/test_exp2.c) */
+#define EXP_ERROR 2.5e-7 /* the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
 #define LAMBDA 2.5
 #define LOG2_E BOUND_LOG2_E
 #define LN_2 0.6931471805599453
@@ -338,7 +338,7 @@ static double log_sum(const struct row *row, double sign)
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j])
             sum += exp(row->log_a[j] + sign * row->d_worst[j] - most);
-    return most + log(sum);
+    return sum == 0 ? -INFINITY : most + log(sum);
 }
 
 /* e_a of both gates; the drawn one without the row's common factor, which V - Z cancels. Where f32 overflows a weight
@@ -578,7 +578,7 @@ static void finish(struct propagation *p, const struct reference *reference)
     const double worst = merge_gamma(p), root = sqrt((double)length), denormal = (double)(length + 1) * p->omega;
     const float *b_o = inputs_floats(p->in, TENSOR_B_O);
     for (size_t at = 0; at < count; at++) {
-        const double bias = b_o != NULL ? fabs(b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
+        const double bias = b_o != NULL ? fabs((double)b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
         double *y_worst = &p->bounds->y_worst[at], *y_drawn = &p->bounds->y_drawn[at];
         *y_drawn = sqrt(p->y_squares[at]);
         if (layer->w_o != W_O_NONE) {

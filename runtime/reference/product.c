@@ -32,7 +32,7 @@ WIDE static void full_tile(double *restrict sum, const double *restrict a, size_
 static void edge_tile(double *sum, const double *a, size_t a_stride, const double *b, size_t b_stride, size_t rows,
                       size_t inner, size_t columns)
 {
-    memset(sum, 0, ROWS * COLUMNS * sizeof *sum);
+    memset(sum, 0, sizeof *sum * ROWS * COLUMNS);
     for (size_t k = 0; k < inner; k++)
         for (size_t r = 0; r < rows; r++)
             for (size_t c = 0; c < columns; c++)

@@ -157,7 +157,7 @@ static int spawn(pid_t *child, char *const argv[], const char *temporary, int ou
 #define PATIENCE_MS 2000 /* for what SIGTERM has not ended yet */
 #define GLANCE_MS 20     /* between two looks at a child that has closed the pipe, where nothing tells of its end */
 #define GRACE_MS 1000    /* for what others still write to the pipe of a child that has ended */
-#define KEEP (32 << 10)  /* bytes of a program's output that are kept from its beginning, and as many from its end */
+#define KEEP ((size_t)32 << 10) /* bytes of a program's output that are kept from its beginning, and as many from its end */
 
 /* To a child, and to its own children if it leads a group. */
 static void send_signal(pid_t child, int signal)
@@ -202,7 +202,7 @@ static bool mark_gap(struct process_result *result, struct watch *w)
     char *marked;
     if (w->left_out == 0)
         return true;
-    const int size = asprintf(&marked, "%.*s\n[… %zu bytes are left out …]\n%s", KEEP, result->output, w->left_out,
+    const int size = asprintf(&marked, "%.*s\n[… %zu bytes are left out …]\n%s", (int)KEEP, result->output, w->left_out,
                               result->output + KEEP);
     if (size < 0)
         return false;

@@ -25,7 +25,7 @@ static uint32_t rotate(uint32_t x, int n)
 static void digest_block(uint32_t state[8], const unsigned char block[64])
 {
     uint32_t w[64], s[8];
-    for (int i = 0; i < 16; i++)
+    for (size_t i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                block[4 * i + 3];
     for (int i = 16; i < 64; i++)
@@ -74,6 +74,6 @@ void sha256_end(struct sha256 *hash, char hex[65])
     for (int i = 0; i < 8; i++)
         tail[i] = (unsigned char)(bits >> (56 - 8 * i));
     sha256_add(hash, tail, 8);
-    for (int i = 0; i < 8; i++)
+    for (size_t i = 0; i < 8; i++)
         snprintf(hex + 8 * i, 9, "%08x", hash->state[i]);
 }

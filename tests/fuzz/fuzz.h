@@ -2,7 +2,7 @@
 /* What the fuzzers share: properties that end the program, a fuzzer's bytes as numbers, files of them, messages.
  *
  * A fuzzer is one file, tests/fuzz/NAME.c, with LLVMFuzzerTestOneInput(); its seeds lie in tests/fuzz/corpus/NAME, its words
- * in NAME.dict where it has some. tests/test_fuzz.sh builds and runs them all; docs at its head.
+ * in NAME.dict where it has some. tests/fuzz/test_fuzz.sh builds and runs them all; docs at its head.
  */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H

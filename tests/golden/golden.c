@@ -17,14 +17,14 @@
  * To check it against a double-precision reference: attnrun check SPEC.
  * Needs a C11 compiler, no flags and no library; instruction sets beyond the scalar code: gcc or clang. Which of those
  * above are compiled depends on the target, which of these runs on what CPU and operating system offer.
- * -DGOLDEN_ONLY_ISA=GOLDEN_ISA_SCALAR, say, compiles that one alone; what the file lacks or the target cannot have is an error.
- * Compile it without -ffast-math: what masks hide and what is not finite is told apart by IEEE arithmetic.
+ * -DGOLDEN_ONLY_ISA=GOLDEN_ISA_SCALAR, say, compiles that one alone; what the file lacks or the target cannot have is
+ * an error. Compile it without -ffast-math: what masks hide and what is not finite is told apart by IEEE arithmetic.
  *
  * SPDX-License-Identifier: 0BSD. This file belongs to whoever generated it, without conditions.
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x56059cba70d3954au
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x1c32ef6b7ac3cc06u
 #error "golden.h is not of the run of attngen that made golden.c; copy both files of one run, or make both anew"
 #endif
 
@@ -40,7 +40,8 @@ void *memset(void *to, int value, size_t bytes);
 #if defined(_MSC_VER)
 #error "golden.c is not written for MSVC and clang-cl: compile it with gcc, clang (on Windows for a GNU target) or tcc"
 #endif
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
     (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0) /* what gcc 11 tells of -fassociative-math alone */
 #error "golden.c needs IEEE arithmetic: compile it without -ffast-math and its parts"
 #endif
@@ -60,7 +61,8 @@ void *memset(void *to, int value, size_t bytes);
 #if !(COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY))
 #error "GOLDEN_ONLY_ISA is none of GOLDEN_ISA_SCALAR, which golden.c has, or not one that this target can compile"
 #endif
-#if defined(__clang__) /* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
+/* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
+#if defined(__clang__)
 #if defined(__x86_64__)
 #pragma float_control(precise, on)
 #else
@@ -87,11 +89,14 @@ enum {
 enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
 _Static_assert(H % H_KV == 0, "every key/value head serves the same number of query heads");
 _Static_assert(sizeof(float) == 4 && sizeof(int32_t) == 4, "f32 tensors, int32 lengths");
-_Static_assert(GOLDEN_D_MODEL == D_MODEL && GOLDEN_H == H && GOLDEN_H_KV == H_KV && GOLDEN_D_K == D_K && GOLDEN_D_V == D_V &&
-                   GOLDEN_D_SOURCE == D_SOURCE && GOLDEN_D_OUT == 8 && GOLDEN_SEQ_LEN == SEQ_LEN && GOLDEN_SOURCE_LEN == SOURCE_LEN,
+_Static_assert(GOLDEN_D_MODEL == D_MODEL && GOLDEN_H == H && GOLDEN_H_KV == H_KV && GOLDEN_D_K == D_K &&
+               GOLDEN_D_V == D_V &&
+                   GOLDEN_D_SOURCE == D_SOURCE && GOLDEN_D_OUT == 8 && GOLDEN_SEQ_LEN == SEQ_LEN &&
+                       GOLDEN_SOURCE_LEN == SOURCE_LEN,
                "golden.h has the sizes of golden.c");
-_Static_assert(GOLDEN_PACKED_BYTES == ((size_t)1344) && GOLDEN_SCRATCH_BYTES_FOR(3) == ((size_t)1024) + 3 * ((size_t)512),
-               "callers of golden.h have room for what golden.c packs and writes");
+_Static_assert(GOLDEN_PACKED_BYTES == ((size_t)1344) &&
+               GOLDEN_SCRATCH_BYTES_FOR(3) == ((size_t)1024) + 3 * ((size_t)512),
+               "callers have room for what this file packs and writes");
 
 #define QUERY_SCALE 0.7213475f /* scale log2(e), folded into w_q and b_q: exponentials are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
@@ -108,8 +113,9 @@ static inline size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Where floats may be carried in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone), a compiler rounds them when
- * it likes. There each result goes through memory, where a float is an f32: then the bits are those of any other machine. */
+/* Where floats may be carried in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone), a compiler rounds
+ * them when it likes. There each result goes through memory, where a float is an f32: then the bits are those of any
+ * other machine. */
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16 || FLT_EVAL_METHOD == 32)
 #define as_f32(x) (x)
 #else
@@ -122,10 +128,10 @@ static inline float as_f32(float x)
 
 /* ==== packing: plain C for every instruction set, so that one machine may pack for another ==== */
 
-/* A packed block begins with 64 bytes, then come its numbers. One that was packed where it computes has a first header that
- * calls trust. One that was packed elsewhere has a first header that makes each call ask the machine, and a second one, 32
- * bytes further on, that calls trust: its address is what golden_open gives once it has asked, so that a block in read-only
- * memory need not be marked. Several blocks may follow each other, each on a 64-byte boundary. */
+/* A packed block begins with 64 bytes, then come its numbers. One that was packed where it computes has a first header
+ * that calls trust. One that was packed elsewhere has a first header that makes each call ask the machine, and a second
+ * one, 32 bytes further on, that calls trust: its address is what golden_open gives once it has asked, so that a block
+ * in read-only memory need not be marked. Several blocks may follow each other, each on a 64-byte boundary. */
 struct packed_header {
     uint32_t magic, isa;
     uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
@@ -138,7 +144,8 @@ _Static_assert(2 * sizeof(struct packed_header) == GOLDEN_ALIGNMENT, "the number
 
 /* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
  * the pointer behind the panel, or NULL when a weight is not finite. */
-static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride, size_t c_stride,
+static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride,
+                         size_t c_stride,
                          float scale)
 {
     float check = 0.0f;
@@ -303,14 +310,14 @@ enum pass {
 
 #define LANES 4
 #define VECS 1
-#define QUERY_BLOCK 4
+#define QUERY_BLOCK ((size_t)4)
 #define KEY_BLOCK 12
-#define Q_ROW 4 /* floats from query to query */
+#define Q_ROW ((size_t)4) /* floats from query to query */
 #define Q_HEAD ((size_t)32)
-#define K_ROW 4 /* floats from key to key */
+#define K_ROW ((size_t)4) /* floats from key to key */
 #define K_HEAD ((size_t)32) /* from head to head */
-#define V_ROW 4
-#define V_FEATURE 1 /* from feature to feature */
+#define V_ROW ((size_t)4)
+#define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)32)
 #define TARGET
 
@@ -320,7 +327,8 @@ typedef struct vec_scalar {
 } vec_scalar;
 #define vec vec_scalar
 
-/* ends a turn of a loop: without it gcc 12 would make vectors of four turns, in place of those above, with many shuffles */
+/* ends a turn of a loop: without it gcc 12 would make vectors of four turns, in place of those above, with many
+ * shuffles */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define vec_turn() __asm__ volatile("")
 #else
@@ -373,58 +381,63 @@ static inline vec_scalar splat_scalar(float x)
 #endif
 static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scalar c)
 {
-    return (vec_scalar){{fma_scalar(a.v[0], b.v[0], c.v[0]), fma_scalar(a.v[1], b.v[1], c.v[1]), fma_scalar(a.v[2], b.v[2], c.v[2]), fma_scalar(a.v[3], b.v[3], c.v[3])}};
+    return (vec_scalar){{fma_scalar(a.v[0], b.v[0], c.v[0]), fma_scalar(a.v[1], b.v[1], c.v[1]),
+                         fma_scalar(a.v[2], b.v[2], c.v[2]), fma_scalar(a.v[3], b.v[3], c.v[3])}};
 }
 #define vec_fma(a, b, c) vector_fma_scalar(a, b, c)
 
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_1(c_0, a, b_0) \
     do { \
-        const vec a_k = vec_splat(a); \
-        c_0 = vec_fma(a_k, b_0, c_0); \
+        c_0 = vec_fma(vec_splat(a), b_0, c_0); \
     } while (0)
 
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_2(c_0, c_1, a, b_0, b_1) \
     do { \
-        const vec a_k = vec_splat(a); \
-        c_0 = vec_fma(a_k, b_0, c_0); c_1 = vec_fma(a_k, b_1, c_1); \
+        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
     } while (0)
 
 static inline vec_scalar add_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]), as_f32(a.v[3] + b.v[3])}};
+    return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]),
+                         as_f32(a.v[3] + b.v[3])}};
 }
 #define vec_add(a, b) add_scalar(a, b)
 
 static inline vec_scalar sub_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]), as_f32(a.v[3] - b.v[3])}};
+    return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]),
+                         as_f32(a.v[3] - b.v[3])}};
 }
 #define vec_sub(a, b) sub_scalar(a, b)
 
 static inline vec_scalar mul_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]), as_f32(a.v[3] * b.v[3])}};
+    return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]),
+                         as_f32(a.v[3] * b.v[3])}};
 }
 #define vec_mul(a, b) mul_scalar(a, b)
 
 static inline vec_scalar div_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]), as_f32(a.v[3] / b.v[3])}};
+    return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]),
+                         as_f32(a.v[3] / b.v[3])}};
 }
 #define vec_div(a, b) div_scalar(a, b)
 
 /* b where one of them is NaN */
 static inline vec_scalar max_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1], a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}};
+    return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1],
+                         a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}};
 }
 #define vec_max(a, b) max_scalar(a, b)
 
 static inline vec_scalar min_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1], a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}};
+    return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1],
+                         a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}};
 }
 #define vec_min(a, b) min_scalar(a, b)
 
@@ -445,26 +458,32 @@ static inline float from_bits_scalar(uint32_t bits)
 
 static inline vec_scalar and_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{from_bits_scalar(bits_scalar(a.v[0]) & bits_scalar(b.v[0])), from_bits_scalar(bits_scalar(a.v[1]) & bits_scalar(b.v[1])), from_bits_scalar(bits_scalar(a.v[2]) & bits_scalar(b.v[2])), from_bits_scalar(bits_scalar(a.v[3]) & bits_scalar(b.v[3]))}};
+    return (vec_scalar){{from_bits_scalar(bits_scalar(a.v[0]) & bits_scalar(b.v[0])),
+                         from_bits_scalar(bits_scalar(a.v[1]) & bits_scalar(b.v[1])),
+                         from_bits_scalar(bits_scalar(a.v[2]) & bits_scalar(b.v[2])),
+                         from_bits_scalar(bits_scalar(a.v[3]) & bits_scalar(b.v[3]))}};
 }
 #define vec_and(a, b) and_scalar(a, b)
 
 static inline vec_scalar eq_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]), flag_scalar(a.v[3] == b.v[3])}};
+    return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]),
+                         flag_scalar(a.v[3] == b.v[3])}};
 }
 #define vec_eq(a, b) eq_scalar(a, b)
 
 static inline vec_scalar ge_scalar(vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]), flag_scalar(a.v[3] >= b.v[3])}};
+    return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]),
+                         flag_scalar(a.v[3] >= b.v[3])}};
 }
 #define vec_ge(a, b) ge_scalar(a, b)
 
 /* mask ? a : b */
 static inline vec_scalar select_scalar(vec_scalar mask, vec_scalar a, vec_scalar b)
 {
-    return (vec_scalar){{bits_scalar(mask.v[0]) ? a.v[0] : b.v[0], bits_scalar(mask.v[1]) ? a.v[1] : b.v[1], bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}};
+    return (vec_scalar){{bits_scalar(mask.v[0]) ? a.v[0] : b.v[0], bits_scalar(mask.v[1]) ? a.v[1] : b.v[1],
+                         bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}};
 }
 #define vec_select(mask, a, b) select_scalar(mask, a, b)
 
@@ -483,7 +502,8 @@ static inline int any_eq_scalar(vec_scalar a, vec_scalar b)
 /* 2^i, from the low bits i + 127 */
 static inline vec_scalar power_scalar(vec_scalar u)
 {
-    return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23), from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}};
+    return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23),
+                         from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}};
 }
 #define vec_power(u) power_scalar(u)
 
@@ -572,7 +592,8 @@ TARGET static void queries_1_scalar(const float *a, const float *b, const float 
 }
 
 /* one panel over up to 4 tokens, cut evenly where there are 4 */
-TARGET static void queries_scalar(const float *a, const float *w, const float *bias, float *c, const size_t *at, size_t count)
+TARGET static void queries_scalar(const float *a, const float *w, const float *bias, float *c, const size_t *at,
+                                  size_t count)
 {
     for (; count >= 4; count -= 4, a += 32, c += 16)
         queries_4_scalar(a, w, bias, c, at);
@@ -675,10 +696,12 @@ struct tile_scalar {
     float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK
+ * apart -- */
 
 /* 12 keys x 4 queries, 4 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                               float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
     vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
@@ -730,7 +753,8 @@ TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c
 }
 
 /* 3 keys x 4 queries, 4 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero();
     vec b_0;
@@ -765,7 +789,8 @@ TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c,
 }
 
 /* 1 key x 4 queries, 4 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
-INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m, float *l)
+INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
+                                              float *l)
 {
     vec c_0_0 = vec_zero();
     vec b_0;
@@ -872,8 +897,9 @@ TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, fl
     return state;
 }
 
-/* -- softmax, where some keys may be hidden: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax, where some keys may be hidden: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the
+ * first scores that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still
+ * open. -- */
 TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const float *maximum, float *m, float *l,
                                            size_t keys)
 {
@@ -936,7 +962,8 @@ TARGET static void values_guarded_1x_scalar(const float *v, const float *p, cons
 }
 
 /* `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys, int some_hidden)
+TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys,
+                                   int some_hidden)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
@@ -996,8 +1023,8 @@ static size_t block_cut_scalar(size_t t, size_t key, size_t end, int *some_hidde
     return block_keys_scalar(key, cut);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one vector
- * of queries at a time. */
+/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
+ * vector of queries at a time. */
 TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors)
 {
     for (size_t i = 0; i < vectors; i++) {
@@ -1041,9 +1068,9 @@ TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, si
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l becomes
- * 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed m by more
- * than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
+ * m by more than an exponential can hold), plus 2 if some z is not finite. */
 TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 96;
@@ -1075,9 +1102,10 @@ TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t v
 }
 
 /* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by 0,
- * which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its values are
- * too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they had. */
+ * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
+ * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
+ * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
+ * had. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
     const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
@@ -1191,9 +1219,11 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
     if (group == groups || at < 1)
         queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 64, rows, group * 1 + at);
     else if (at < 2)
-        keys_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 128, g->keys, group * 1 + at - 1);
+        keys_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 128, g->keys,
+                         group * 1 + at - 1);
     else
-        inputs_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 192, g->keys, group * 1 + at - 2);
+        inputs_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 192, g->keys,
+                           group * 1 + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
@@ -1201,7 +1231,8 @@ TARGET static void turn_queries_scalar(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane,
+            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+                             q_t + d * QUERY_BLOCK + lane,
                               QUERY_BLOCK, LANES);
 }
 
@@ -1214,7 +1245,8 @@ TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, s
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i), vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, least(LANES, count - i),
+                            vec_load_first(src + i, least(LANES, count - i)));
     }
 }
 
@@ -1243,7 +1275,8 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     }
 }
 
-TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part)
+TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
+                              size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -1338,7 +1371,8 @@ static const struct kernel {
 _Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "who packs can compute");
 
 #endif
-/* Rows of `packers` that this machine can compute with: bit i is row i. To pack alone it needs none of their instructions. */
+/* Rows of `packers` that this machine can compute with: bit i is row i. To pack alone it needs none of their
+ * instructions. */
 static uint32_t runnable(void)
 {
     return UINT32_MAX;
@@ -1534,7 +1568,8 @@ int golden_open(const void *blocks, size_t bytes, const void **packed)
 }
 
 #ifndef GOLDEN_PACK_ONLY
-static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch, size_t phase,
+static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch,
+                     size_t phase,
                      size_t part, size_t worker)
 {
     float *shared = scratch;

@@ -27,14 +27,14 @@
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero); what a mask
  * hides never matters, whatever it holds; NaN and infinity that a query does see make its row non-finite; the same
  * input gives the same bits for one ISA, compiler and set of flags. No allocation, no locks, no I/O, no mutable state.
- * Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept or, within a wider bound,
- * flushed to zero; in another rounding mode they are larger, and nothing is promised of their size.
+ * Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept or, within a wider
+ * bound, flushed to zero; in another rounding mode they are larger, and nothing is promised of their size.
  * Positions count from 0 for queries and for keys alike (in cross-attention too: top-left).
  *
  * Use:
  *     static _Alignas(64) float packed[GOLDEN_PACKED_BYTES / 4], scratch[GOLDEN_SCRATCH_BYTES / 4];
- *     golden_weights weights = {.w_q = w_q, .b_q = b_q, .w_k = w_k, .b_k = b_k, .w_v = w_v, .b_v = b_v, .w_o = w_o, .b_o = b_o};
- *     golden_args args = {.x = x, .y = y, .batch = batch, .n = n};
+ *     golden_weights weights = {.w_q = w_q, .b_q = b_q, .w_k = w_k, .b_k = b_k, .w_v = w_v, .b_v = b_v, .w_o = w_o,
+ *     .b_o = b_o}; golden_args args = {.x = x, .y = y, .batch = batch, .n = n};
  *     int error = golden_pack(packed, &weights, GOLDEN_ISA_AUTO);
  *     if (!error)
  *         error = golden_forward(packed, &args, scratch);
@@ -54,7 +54,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 1
-#define GOLDEN_PAIR 0x56059cba70d3954au /* tells this pair from every other: golden.c compiles with this header alone */
+#define GOLDEN_PAIR 0x1c32ef6b7ac3cc06u /* tells this pair from every other: golden.c compiles with this header alone */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -98,13 +98,14 @@ typedef enum golden_error {
     GOLDEN_ERROR_BROADCAST = 5, /* a mask's batch or head extent is neither 1 nor the full one */
     GOLDEN_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
     GOLDEN_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
-    GOLDEN_ERROR_NONFINITE = 8, /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
+    /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
+    GOLDEN_ERROR_NONFINITE = 8,
     GOLDEN_ERROR_PACKED = 9,    /* not a block that golden_pack filled for this layer and plan, or not whole */
     GOLDEN_ERROR_PART = 10      /* phase or part out of range */
 } golden_error;
 
-/* The structs are alike for every layer: pointers that a layer has no use for must be NULL; the extents of a mask that it
- * lacks are not looked at. */
+/* The structs are alike for every layer: pointers that a layer has no use for must be NULL; the extents of a mask that
+ * it lacks are not looked at. */
 typedef struct golden_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
 } golden_weights;
@@ -126,29 +127,31 @@ typedef struct golden_args {
  * one ISA read, and records the ISA there. On an error the block is not usable. The weights are not needed afterwards;
  * any number of threads may share the block, and it may be copied.
  *
- * To pack on another machine than the one that computes, say at build time: compiled with -DGOLDEN_PACK_ONLY, the .c file is
- * golden_pack, golden_open, golden_isa, golden_isa_name and golden_strerror alone, on any machine, for every instruction set
- * above but GOLDEN_ISA_AUTO. The block's numbers are in the byte order of the machine that packs. */
+ * To pack on another machine than the one that computes, say at build time: compiled with -DGOLDEN_PACK_ONLY, the .c
+ * file is golden_pack, golden_open, golden_isa, golden_isa_name and golden_strerror alone, on any machine, for every
+ * instruction set above but GOLDEN_ISA_AUTO. The block's numbers are in the byte order of the machine that packs. */
 int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 
-/* For blocks that were packed elsewhere: attnrun pack's, those of a program with -DGOLDEN_PACK_ONLY, or one that was written to
- * a file. Asks the machine, once, which of the blocks in these `bytes` (64-byte aligned, only read) is the best for it:
- * *packed is what calls then take, and lies in `blocks`. On an error *packed is NULL; GOLDEN_ERROR_ISA: there is none for this
- * machine.
+/* For blocks that were packed elsewhere: attnrun pack's, those of a program with -DGOLDEN_PACK_ONLY, or one that was
+ * written to a file. Asks the machine, once, which of the blocks in these `bytes` (64-byte aligned, only read) is the
+ * best for it:
+ * *packed is what calls then take, and lies in `blocks`. On an error *packed is NULL; GOLDEN_ERROR_ISA: there is none
+ * for this machine.
  *
- * Calls take `blocks` themselves too, but then ask at each call: on x86-64 less than 1 us, in a virtual machine 5 to 20.
- * A block that golden_pack filled without -DGOLDEN_PACK_ONLY was made for its machine, and calls do not ask again. */
+ * Calls take `blocks` themselves too, but then ask at each call: on x86-64 less than 1 us, in a virtual machine 5 to
+ * 20. A block that golden_pack filled without -DGOLDEN_PACK_ONLY was made for its machine, and calls do not ask
+ * again. */
 int golden_open(const void *blocks, size_t bytes, const void **packed);
 
-/* The whole layer, on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for
- * each call under way.
+/* The whole layer, on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one
+ * for each call under way.
  * Everything is checked before a tensor is touched; on an error nothing is written. */
 int golden_forward(const void *packed, const golden_args *args, void *scratch);
 
 /* The same for callers with threads: phases 0 ... golden_phases()-1 in order; all parts of a phase, each once (it may
- * overwrite what it has read), in any order, on any threads; then join: a phase of a small layer takes microseconds, less than
- * it takes to wake a thread. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a scratch of
- * GOLDEN_SCRATCH_BYTES_FOR(workers).
+ * overwrite what it has read), in any order, on any threads; then join: a phase of a small layer takes microseconds,
+ * less than it takes to wake a thread. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a
+ * scratch of GOLDEN_SCRATCH_BYTES_FOR(workers).
  * A batch is walked a few sequences at a time, each through all phases: where they are many, it may be better that
  * each thread calls golden_forward on sequences of its own. The result does not depend on who runs what. Both counts
  * are 0 for a bad call (golden_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
@@ -157,8 +160,8 @@ size_t golden_parts(const void *packed, const golden_args *args, size_t phase);
 int golden_run(const void *packed, const golden_args *args, void *scratch, size_t phase, size_t part, size_t worker);
 const char *golden_phase_name(size_t phase);
 
-/* The instruction set that calls with a packed block take (AUTO: golden_forward returns an error), and its name (NULL: not
- * compiled from this file). */
+/* The instruction set that calls with a packed block take (AUTO: golden_forward returns an error), and its name (NULL:
+ * not compiled from this file). */
 golden_isa_id golden_isa(const void *packed);
 const char *golden_isa_name(golden_isa_id isa);
 

@@ -1,0 +1,231 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# attngen from outside: options, exit codes, what is written where, and that the same command gives the same bytes.
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+attngen=$(realpath "${ATTNGEN:-build/attngen}") || exit 3
+work=$(mktemp -d) || exit 3
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+templates=$PWD/templates
+. tests/checks.sh
+shown=(out err)
+
+cd "$work" || exit 3
+cat >tiny.layer <<'SPEC'
+d_model = 64
+h = 4
+seq_len = 32
+SPEC
+
+# run STATUS ARGUMENT…: attngen must end with that status; its output goes to out and err
+run() {
+    local wanted=$1
+    shift
+    ends "$wanted" "$attngen" "$@"
+    # a failure says why in words, and nothing but a failure writes to the error output
+    if [ "$wanted" -eq 0 ]; then
+        check "attngen $*: silent" test ! -s err
+    else
+        check "attngen $*: says why" grep -q error: err
+    fi
+}
+
+says() { check "says '$1'" grep -qF -- "$1" err; }
+absent() { check "$1 is not there" test ! -e "$1"; }
+leaves() { check "in $1: $2" test "$(ls -A "$1" | tr '\n' ' ')" = "$2"; }
+
+# ---- options ----
+
+run 0 -h
+check "-h shows the usage" grep -q '^usage: attngen' out
+run 0 --help
+check "help shows the usage" grep -q '^usage: attngen' out
+for option in -o --isa --size --set --explain --batch --deps --templates --version; do
+    check "help shows $option" grep -q -e " $option" out
+done
+run 0 --version
+check "version" grep -Eqx 'attngen [0-9]+\.[0-9]+\.[0-9]+' out
+
+run 2;                                says "no spec"
+run 3 tiny.layer other.layer;         says "other.layer"
+absent tiny.c
+run 2 --no-such tiny.layer;           says "'--no-such'"
+run 2 -x tiny.layer;                  says "'-x'"
+run 2 tiny.layer -o;                  says "missing after '-o'"
+run 2 tiny.layer --set;               says "missing after '--set'"
+run 2 -o a -o b tiny.layer;           says "twice"
+run 2 -o '' tiny.layer;               says "without its value"
+run 2 --explain=yes tiny.layer;       says "'--explain=yes'"
+run 2 --isa sse9 tiny.layer;          says "sse9"
+run 2 --isa '' tiny.layer;            says "--isa"
+run 2 --set h tiny.layer;             says "--set"
+run 2 --set h=5 tiny.layer;           says "--set"
+run 2 --set nonsense=1 tiny.layer;    says "nonsense"
+run 2 --set plan.nonsense=1 tiny.layer; says "plan.nonsense"
+run 2 --explain --deps d tiny.layer;  says "-o"
+run 2 --size tiny tiny.layer;         says "fast or small"
+run 2 --size fast --size fast tiny.layer; says "twice"
+run 2 --set plan.size=tiny tiny.layer; says "auto, fast or small"
+run 2 --size small --set plan.size=fast tiny.layer; says "plan.size"
+run 2 --batch 2 tiny.layer;           says "--explain"
+run 2 --explain --batch 0 tiny.layer; says "'0'"
+run 2 --explain --batch 2x tiny.layer; says "'2x'"
+run 2 --explain --batch 9999999999 tiny.layer; says "2147483647"
+run 3 missing.layer;                  says "missing.layer"
+leaves . "err out tiny.layer "
+
+printf 'd_model = 64\nh = 5\nseq_len = 1\nnonsense = 1\n' >bad.layer
+run 2 bad.layer
+says "bad.layer:4: error: "
+absent bad.c
+
+# ---- what is written ----
+
+run 0 -o one tiny.layer
+leaves one "tiny.c tiny.h "
+run 0 tiny.layer
+check "here is the default" cmp one/tiny.c tiny.c
+run 0 -o deep/er/est/ tiny.layer
+check "folders are made" cmp one/tiny.h deep/er/est/tiny.h
+run 0 -o two --set name=other tiny.layer
+leaves two "other.c other.h "
+mkdir elsewhere
+check "the same from another folder" eval '(cd elsewhere && "$attngen" -o ../three ../tiny.layer)'
+check "the same .c" cmp one/tiny.c three/tiny.c
+check "the same .h" cmp one/tiny.h three/tiny.h
+check "the same with another locale, umask and environment" \
+    eval '(umask 077; env -i LC_ALL=de_DE.UTF-8 HOME=/ "$attngen" -o four "$work/tiny.layer")'
+check "the same .c" cmp one/tiny.c four/tiny.c
+run 0 -o five --templates "$templates" tiny.layer
+check "templates from disk give the same .c" cmp one/tiny.c five/tiny.c
+check "templates from disk give the same .h" cmp one/tiny.h five/tiny.h
+run 0 -o six --isa avx512,avx2 tiny.layer
+run 0 -o seven tiny.layer --isa avx2,scalar,avx512
+check "the order of the ISAs does not matter" cmp six/tiny.c seven/tiny.c
+run 0 -o small --size small tiny.layer
+run 0 -o set_small --set plan.size=small tiny.layer
+check "--size is a --set" cmp small/tiny.c set_small/tiny.c
+check "the banner repeats it" grep -qF 'attngen --set plan.size=small tiny.layer' small/tiny.c
+check "small is less than two thirds of the text" test $(wc -c <small/tiny.c) -lt $(($(wc -c <one/tiny.c) * 2 / 3))
+run 0 -o fast --size fast tiny.layer
+plain() { grep -v -e '^ \*     attngen' -e '^ \* from the spec:' -e '^    {TINY_ISA_' -e '_PAIR != ' "$1"; } # who asked; numbers
+check "fast is the default" eval 'plain fast/tiny.c >fast.c; plain one/tiny.c | cmp - fast.c'
+check "no path in the product" eval '! grep -qF "$work" one/tiny.c one/tiny.h'
+
+run 0 -o eight --isa scalar --set h=8 --set scale=0.5 tiny.layer
+check "the product names its command" grep -qF 'attngen --isa scalar --set h=8 --set scale=0.5 tiny.layer' eight/tiny.c
+check "the command repeats it" eval '(mkdir again && cd again && cp ../tiny.layer . &&
+    "$attngen" --isa scalar --set h=8 --set scale=0.5 tiny.layer && cmp tiny.c ../eight/tiny.c)'
+
+# ---- only what changed ----
+
+touch -d 2001-01-01 one/tiny.c one/tiny.h
+run 0 -o one tiny.layer
+check "unchanged files are left alone" test "$(date -r one/tiny.c +%Y)" = 2001
+echo "/* touched */" >>one/tiny.h
+run 0 -o one tiny.layer
+check "a changed file is written again" cmp one/tiny.h three/tiny.h
+check "and its neighbour left alone" test "$(date -r one/tiny.c +%Y)" = 2001
+leaves one "tiny.c tiny.h "
+mkdir linked store
+echo old >store/any.c
+ln -s ../store/any.c linked/tiny.c
+run 0 -o linked tiny.layer
+check "a link stays a link" test -L linked/tiny.c
+check "what it leads to is written" cmp store/any.c one/tiny.c
+leaves store "any.c "
+
+# ---- what cannot be written ----
+
+echo x >file
+run 3 -o file tiny.layer;        says "file: error: "
+run 3 -o file/below tiny.layer
+mkdir -p blocked/tiny.h
+run 3 -o blocked tiny.layer;     says "blocked/tiny.h"
+leaves blocked "tiny.h "
+run 3 -o nine --deps missing/d.d tiny.layer; says "missing/d.d"
+leaves nine ""
+mkdir locked && chmod 555 locked
+locked=locked
+[ "$(id -u)" -eq 0 ] && locked=/proc # root may write anywhere else
+run 3 -o $locked tiny.layer;     says "$locked/tiny.c: error: cannot be written"
+
+# as on a full disk: this shell lets a program write files of one block only
+check "a file that does not fit is an error" eval '(ulimit -f 1; trap "" XFSZ
+    "$attngen" -o full tiny.layer >out 2>err; test $? -eq 3 && grep -q "full/tiny.c: error: cannot be written" err)'
+leaves full ""
+# less and less memory: it ends well or says that there is none, and leaves nothing half done
+starved=0
+for ((kib = 16000; kib > 2000; kib -= 250)); do
+    (ulimit -v $kib; "$attngen" --version >/dev/null 2>&1) || break
+    rm -rf nomem
+    (ulimit -v $kib; "$attngen" -o nomem tiny.layer >out 2>err)
+    case $? in
+        0) check "$kib KiB: all is written" cmp nomem/tiny.c one/tiny.c ;;
+        3) starved=$((starved + 1))
+           check "$kib KiB: says why" grep -q error: err
+           check "$kib KiB: nothing is written" eval '! ls nomem 2>/dev/null | grep .' ;;
+        *) check "$kib KiB: status $?" false ;;
+    esac
+done
+if [ $starved -eq 0 ]; then
+    skip "no memory (the program either starts and finishes or does not start; is it a sanitized build?)"
+fi
+
+# ---- --explain ----
+
+run 0 --explain --set name=explained tiny.layer
+check "explains" grep -q d_model out
+absent explained.c
+run 0 --explain -o explained tiny.layer
+leaves explained "tiny.c tiny.h "
+cp out first
+run 0 --explain tiny.layer
+check "the same explanation" cmp out first
+if [ -e /dev/full ]; then
+    for option in --explain --help --version; do
+        "$attngen" $option tiny.layer >/dev/full 2>err
+        check "$option on a full disk" test $? -eq 3
+    done
+    "$attngen" --explain tiny.layer >&- 2>err
+    check "--explain on a closed output" test $? -eq 3
+fi
+
+# ---- --deps ----
+
+mkdir "with space"
+cp tiny.layer "with space/a#b \$c.layer"
+run 0 -o "with space" --set name=x --deps x.d "with space/a#b \$c.layer"
+check "the rule's spelling" grep -qxF 'with\ space/x.c with\ space/x.h: with\ space/a\#b\ $$c.layer' x.d
+# a rule is only as good as what Make makes of it: paths with all that it reads in its own way
+for odd in 'a b' 'c:d' 'e#f' 'g$h' 'k\l' 'm\ n' 'o\'; do
+    mkdir -p "odd/$odd"
+    cp tiny.layer "odd/$odd/s.layer"
+    run 0 -o "odd/$odd" --set name=z --deps odd.d "odd/$odd/s.layer"
+    touch -d 2020-01-01 "odd/$odd/z.c"
+    touch -d 2021-01-01 "odd/$odd/s.layer"
+    { echo 'include odd.d'; sed -n 's/\.c .*/.c:/p; q' odd.d; printf '\t@echo again\n'; } >rules
+    check "make sees that odd/$odd/z.c is old" eval 'make -rf rules "odd/$odd/z.c" 2>err | grep -qx again'
+    touch -d 2022-01-01 "odd/$odd/z.c"
+    check "make sees that odd/$odd/z.c is new" eval 'make -rf rules "odd/$odd/z.c" 2>err | grep -q "up to date"'
+done
+run 0 --deps tiny.d tiny.layer
+check "the rule without -o" grep -qx 'tiny.c tiny.h: tiny.layer' tiny.d
+mkdir own && cp "$templates"/*.in own
+run 0 -o made --deps made.d --templates own tiny.layer
+check "templates are in the rule" grep -q ' own/kernel.c.in' made.d
+printf 'made/tiny.c:\n\t@echo again\ninclude made.d\ninclude x.d\n' >rules
+check "make reads it" eval 'make -f rules made/tiny.c 2>err | grep -q "up to date"'
+touch -d 2100-01-01 own/kernel.c.in
+check "make sees a changed template" eval 'make -f rules made/tiny.c 2>err | grep -q again'
+
+# ---- templates ----
+
+run 3 --templates nowhere -o ten tiny.layer; says "nowhere/kernel.c.in"
+absent ten
+echo '$ no_such_name()' >>own/kernel.h.in
+run 2 --templates own -o ten tiny.layer
+says "own/kernel.h.in:$(wc -l <own/kernel.h.in): error: unknown name 'no_such_name'"
+absent ten
+
+tally

@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# attnrun heatmap from outside: a panel for each head, each weight in its colour, what it refuses, what stays behind.
+#
+#   tests/commands/test_heatmap.sh      ATTNRUN=build/attnrun  CC=gcc
+#
+# Weights and colours are compared by heatmap.py, from the attn of tests/vectors, which came from elsewhere.
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+root=$PWD
+attnrun=$(realpath "${ATTNRUN:-${BUILD:-build}/attnrun}") || exit 3
+work=$(mktemp -d) || exit 3
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/cache TMPDIR=$work/tmp
+export CFLAGS=-O0 # of the kernels, which need not be fast
+vectors=$root/tests/vectors
+. tests/checks.sh
+shown=(out err)
+mkdir "$TMPDIR"
+cd "$work" || exit 3
+
+# run STATUS ARGUMENT…: attnrun heatmap must end with that status; its output goes to out and err
+run() {
+    local wanted=$1
+    shift
+    PATH=${path:-$PATH} ends "$wanted" "$attnrun" heatmap "$@"
+    if [ "$wanted" -eq 0 ]; then
+        check "attnrun heatmap $*: silent" test ! -s err
+    else
+        check "attnrun heatmap $*: says why" grep -q error: err
+        check "attnrun heatmap $*: no picture" test ! -e bad.svg
+    fi
+    check "attnrun heatmap $*: nothing stays behind" test -z "$(ls -A "$TMPDIR")"
+}
+
+says() { check "says '$1'" grep -qF -- "$1" err; }
+vector() { printf '%s\n' "$vectors/$1.layer" --in "$vectors/$1.safetensors"; }
+mapfile -t grouped < <(vector grouped_causal)
+mapfile -t padded < <(vector wide_causal_padding)
+
+# ---- what it refuses; nothing of this needs gnuplot or a compiler ----
+
+run 2;                                              says "needs one spec"
+run 2 "${grouped[@]}";                              says "--out"
+run 2 "${grouped[0]}" -o bad.svg;                   says "--in"
+run 2 "${grouped[@]}" "${grouped[0]}" -o bad.svg;   says "one spec"
+run 2 "${grouped[@]}" -o bad.svg --head x;          says '"x"'
+run 2 "${grouped[@]}" -o bad.svg --head -1;         says '"-1"'
+run 2 "${grouped[@]}" -o bad.svg --scale cubic;     says "linear, sqrt or log"
+run 2 "${grouped[@]}" -o bad.svg --batch 2;         says "--batch"
+mkdir empty
+path=$work/empty run 3 "${grouped[@]}" -o bad.svg;  says "gnuplot-nox"
+check "without gnuplot nothing is compiled" test ! -e cache
+
+if ! command -v gnuplot >/dev/null; then
+    skip "every picture, gnuplot is not here"
+    tally
+    exit
+fi
+
+run 2 "${grouped[@]}" -o bad.svg --head 6;          says "0 to 5 are possible"
+run 2 "${grouped[@]}" -o bad.svg --sequence 2;      says "0 to 1 are possible"
+run 2 "${grouped[@]}" -o bad.svg --source-labels x; says "cross-attention"
+run 3 "${grouped[@]}" -o bad.svg --labels missing;  says "missing: error"
+run 3 missing.layer "${grouped[@]:1}" -o bad.svg;   says "missing.layer"
+run 3 "${grouped[@]:0:2}" missing.safetensors -o bad.svg; says "missing.safetensors"
+run 2 "${grouped[0]}" "${padded[@]:1}" -o bad.svg;  says "safetensors: error"
+for name in empty_batch empty_sequence empty_source; do
+    mapfile -t none < <(vector $name)
+    run 2 "${none[@]}" -o bad.svg;                  says "no weights to show"
+done
+printf 'a\nb\n' >two
+run 2 "${grouped[@]}" -o bad.svg --labels two;      says "2 labels for 19 positions"
+printf 'a\n\377\n' >latin
+run 2 "${grouped[@]}" -o bad.svg --labels latin;    says "latin: error: line 2"
+printf 'a\0b\n' >zero
+run 2 "${grouped[@]}" -o bad.svg --labels zero;     says "zero: error: line 1"
+printf 'd_model = 257\nh = 257\nseq_len = 2\n' >many.layer
+run 2 many.layer "${grouped[@]:1}" -o bad.svg
+
+# ---- pictures ----
+
+run 0 "${grouped[@]}" -o all.svg --isa scalar
+run 0 "${grouped[@]}" -o again.svg --isa scalar
+check "the same command gives the same bytes" cmp all.svg again.svg
+check "readable by all whom the umask lets" test "$(stat -c %a all.svg)" = "$(printf %o $((0666 & ~0$(umask))))"
+run 0 "${grouped[@]}" -o one.svg --isa scalar --head 4 --sequence 1 --scale linear
+run 0 "${grouped[@]}" -o off.svg --isa scalar --set scores=false --scale log
+{ printf "<&>\"'%%d\\\\n\$x{/:Bold b}_i^2\nÄther\n\n注意\nabcdefghijklmnopqrstuvwxyz\n"
+  printf '%s\n' "don't" "'" "'""'" "'both'" '`:>ran`' "x'y"; seq 12 19; } >labels
+run 0 "${grouped[@]}" -o labels.svg --isa scalar --labels labels --head 0
+check "no command in a label is run" test ! -e ran
+mkdir "it's \`:>ran\`"
+TMPDIR="$work/it's \`:>ran\`" run 0 "${grouped[@]}" -o quoted.svg --isa scalar --labels labels --head 0
+check "the same from such a folder" cmp quoted.svg labels.svg
+check "no command in a path is run" test ! -e ran
+run 0 "${padded[@]}" -o padded.svg --isa scalar --sequence 1 --scale linear
+mapfile -t seen < <(vector nonfinite_seen)
+run 0 "${seen[@]}" -o seen.svg --isa scalar
+check "a value that is no number has a colour of its own" grep -q 'rgb(214, *40, *57)' seen.svg
+check "no legend for what is not there" eval '! grep -q "rgb(214, *40, *57)" all.svg'
+
+printf 'name = distant\nd_model = 8\nh = 2\nseq_len = 1100\nmask = causal\n' >long.layer
+if ! command -v python3 >/dev/null; then
+    skip "pixels and texts, python3 is not here"
+else
+    look() { python3 -B "$root/tests/commands/heatmap.py" "$@" >out 2>err; }
+    check "each head, its weights" look check all.svg sqrt 0 0,1,2,3,4,5 "${grouped[2]}" causal
+    check "one head, linear" look check one.svg linear 1 4 "${grouped[2]}" causal
+    check "scores=false is no obstacle; log" look check off.svg log 0 0,1,2,3,4,5 "${grouped[2]}" causal
+    check "padding" look check padded.svg linear 1 0,1,2,3 "${padded[2]}" causal+padding
+    check "another head would be seen" eval '! look check one.svg linear 1 3 "${grouped[2]}" causal'
+    check "another sequence would be seen" eval '! look check one.svg linear 0 4 "${grouped[2]}" causal'
+    look texts all.svg && cp out all.txt
+    for text in "grouped_causal: attention weights" "head 0 (keys 0)" "head 5 (keys 1)" "query position" \
+        "key position" "hidden by the mask" "weight (square-root scale)" \
+        "d_model = 48, h = 6 on h_kv = 2, d_k = 8, n = 19, mask = causal" "sequence 0 (of 2), scalar kernel"; do
+        check "the picture says: $text" grep -qxF -- "$text" all.txt
+    done
+    look texts labels.svg && cp out labels.txt
+    while IFS= read -r text; do
+        check "label $text on both axes" test "$(grep -cxF -- "$text" labels.txt)" -eq 2
+    done < <(sed -e 's/^abc.*/abcdefghijklmno…/' -e '/^$/d' -e "s/^<.*/<\&>\"'%d\\\\n\$x{\/:B…/" labels)
+    look make long.safetensors 1100
+    run 0 long.layer --in long.safetensors -o long.svg --isa scalar
+    check "1100 positions: known weights" look uniform long.svg 1100 2
+    check "two panels" test "$(cat out)" = 2
+    check "1100 positions stay small" test "$(stat -c %s long.svg)" -lt 1000000
+    check "says what a pixel is" grep -q "largest of 2 × 2 weights" long.svg
+fi
+
+# ---- when drawing fails ----
+
+mkdir fake
+# fake LINE: a gnuplot that knows its version and then does that
+fake() { printf '#!/bin/sh\n[ "$1" != --version ] || exit 0\n%s\n' "$1" >fake/gnuplot; chmod +x fake/gnuplot; }
+cp all.svg kept.svg
+fake 'echo no good >&2; exit 4';  path=$work/fake:$PATH run 3 "${grouped[@]}" -o bad.svg --isa scalar; says "no good"
+fake 'kill -9 $$';                path=$work/fake:$PATH run 3 "${grouped[@]}" -o bad.svg --isa scalar; says "signal 9"
+fake 'exit 0';                    path=$work/fake:$PATH run 3 "${grouped[@]}" -o bad.svg --isa scalar
+fake 'd=$(dirname "$2"); printf "<svg>" >"$d/heatmap.svg"'
+path=$work/fake:$PATH run 3 "${grouped[@]}" -o kept.svg --isa scalar; says "to its end"
+check "what was there stays" cmp all.svg kept.svg
+fake "touch $work/drawing; sleep 20"
+PATH=$work/fake:$PATH "$attnrun" heatmap "${grouped[@]}" -o bad.svg --isa scalar >out 2>err </dev/null &
+for ((i = 0; i < 200; i++)); do [ -e drawing ] && break; sleep 0.1; done
+kill -TERM $!
+wait $!
+check "stopped by a signal: status $?" test $? -ne 0
+check "stopped: nothing stays behind" test -z "$(ls -A "$TMPDIR")"
+check "stopped: no picture" test ! -e bad.svg
+mkdir folder locked && chmod 555 locked
+run 3 "${grouped[@]}" -o folder --isa scalar;       says "folder: error"
+run 2 "${grouped[@]}" -o a.d/f.png --isa scalar;    says 'write a name that ends in .svg instead of "a.d/f.png"'
+locked=locked
+[ "$(id -u)" -eq 0 ] && locked=/proc # root may write anywhere else
+run 3 "${grouped[@]}" -o $locked/f.svg --isa scalar; says "$locked/f.svg: error"
+if [ -e /dev/full ]; then
+    run 3 "${grouped[@]}" -o /dev/full --isa scalar; says "/dev/full: error"
+    check "/dev/full is still a device" test -c /dev/full
+fi
+check "a full disk is an error" eval '(ulimit -f 1000; trap "" XFSZ
+    "$attnrun" heatmap "${grouped[@]}" -o full.svg --isa scalar >out 2>err
+    test $? -eq 3 && grep -q "pixels.rgb: error" err)'
+check "a full disk: no picture" test ! -e full.svg
+
+tally

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The fuzzers of tests/fuzz/, by clang's libFuzzer with ASan, UBSan and LeakSanitizer: each first runs the inputs of its
+# corpus, which may fail nowhere, and then looks for others for a while.
+#
+#   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=60  SEED=1  JOBS=N at a time
+#   tests/fuzz/test_fuzz.sh --keep NAME… takes what earlier runs found over into the corpus: of all inputs those that reach more
+#
+# A corpus is tests/fuzz/corpus/NAME, an input a line in base64; new inputs grow in $BUILD/fuzz/corpus/NAME. An input that
+# fails is kept in $BUILD/fuzz/found, and the command that repeats it is printed.
+#
+# What there is:
+#   spec     specs and --set, as text                       layer    mostly legal layers: counts, plan, explanations, text
+#   texts    plan files, lists, attnrun's command line      tensors  safetensors: as such, as weights, as inputs
+#   records  JSON lines, journals, merge; CSV and pages     calls    emitted pairs, called rightly and wrongly
+#
+# Left out on purpose, as no reader of theirs is a function of its own: labels of a heatmap, kernels in the cache. Templates
+# are programs, and whoever gives --templates runs them.
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-60} seed=${SEED:-1}
+jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+folder=$build/fuzz
+
+# unpack NAME FOLDER: the inputs of a corpus as files; what the tests have already need not stand there
+unpack() {
+    local line number=0
+    mkdir -p "$2" || return
+    if [ "$1" = spec ]; then
+        for line in tests/bad/*.layer tests/vectors/*.layer examples/*.layer; do cp "$line" "$2/${line//\//_}" || return; done
+    fi
+    while read -r line; do
+        number=$((number + 1))
+        base64 -d <<<"$line" >"$2/$number" || return
+    done <"tests/fuzz/corpus/$1"
+}
+
+# options NAME: inputs longer than some lines find nothing that short ones do not; choices take fewer bytes still.
+options() {
+    options=(-timeout=60 -rss_limit_mb=3000 "-artifact_prefix=$folder/found/$1-")
+    case $1 in
+        layer | calls) options+=(-max_len=256) ;;
+        *) options+=(-max_len=2048 "-dict=tests/fuzz/$1.dict") ;;
+    esac
+}
+
+# one NAME: "ok …" for its corpus and for its search, or what failed
+one() {
+    local log=$folder/$1.log program=$folder/fuzz_$1 given=$work/given/$1 own=$folder/corpus/$1 way words options
+    options "$1"
+    unpack "$1" "$given" || { echo "FAILED: $1, a corpus that cannot be read"; return; }
+    for way in corpus search; do
+        words=(-runs=0 "$given")
+        [ $way = corpus ] || words=("-seed=$seed" "-max_total_time=$seconds" "$own" "$given")
+        if "$program" "${options[@]}" "${words[@]}" >"$log" 2>&1; then
+            echo "ok $1 $way $(grep -E '^#[0-9]+.*(DONE|INITED)' "$log" | tail -n 1)"
+            continue
+        fi
+        echo "FAILED: $1, $way"
+        grep -vE '^#[0-9]+' "$log" | head -n 60 | sed 's/^/    /'
+        sed -n "s|.*Test unit written to \(.*\)|    repeat: $program \1|p" "$log"
+        return
+    done
+}
+
+keep() {
+    local given=$work/given/$1 kept=$work/kept/$1 file options
+    options "$1"
+    mkdir -p "$kept"
+    unpack "$1" "$given" || return
+    if ! "$folder/fuzz_$1" "${options[@]}" -merge=1 "$kept" "$given" "$folder/corpus/$1" >"$folder/$1.log" 2>&1; then
+        cat "$folder/$1.log"
+        return 1
+    fi
+    for file in "$kept"/*; do
+        base64 -w 0 "$file"
+        echo
+    done | LC_ALL=C sort >"$work/packed" && cp "$work/packed" "tests/fuzz/corpus/$1" && wc -lc "tests/fuzz/corpus/$1"
+}
+
+if [ "${1-}" = --one ]; then
+    output=$(one "$2")
+    printf '%s\n' "$output" # in one write: several may end at once
+    exit 0
+fi
+
+keeping=0
+if [ "${1-}" = --keep ]; then
+    keeping=1
+    shift
+fi
+. tests/checks.sh # whose tally the counts below are for
+names=("$@")
+if [ ${#names[@]} -eq 0 ]; then
+    for source in tests/fuzz/*.c; do
+        name=$(basename "$source" .c)
+        [ "$name" = fuzz ] || names+=("$name")
+    done
+fi
+for name in "${names[@]}"; do
+    if [ "$name" = fuzz ] || [ ! -e "tests/fuzz/$name.c" ]; then
+        echo "tests/fuzz/test_fuzz.sh: error: there is no fuzzer '$name'; write some of$(printf ' %s' tests/fuzz/*.c |
+            sed 's|tests/fuzz/||g; s/\.c//g; s/ fuzz / /')" >&2
+        exit 2
+    fi
+done
+
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+trap 'exit 3' HUP INT TERM
+export work TMPDIR=$work # a fuzzer that fails leaves its files
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return n > 9 && d[0]; }' >"$work/probe.c"
+if ! { "$cc" -fsanitize=fuzzer,address,undefined -o "$work/probe" "$work/probe.c" && "$work/probe" -runs=1; } \
+    >"$work/log" 2>&1; then
+    skip "fuzzers: $cc cannot build programs with libFuzzer and sanitizers here" $((2 * ${#names[@]}))
+    tally
+    exit
+fi
+if ! make -s -j "$jobs" BUILD="$folder" CC="$cc" CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' SANITIZE=address,undefined \
+    "${names[@]/#/$folder/fuzz_}" >"$work/log" 2>&1; then
+    result 1 "the fuzzers cannot be made:"
+    cat "$work/log"
+    tally
+    exit
+fi
+
+mkdir -p "$folder/found" "${names[@]/#/$folder/corpus/}"
+if [ $keeping -eq 1 ]; then
+    for name in "${names[@]}"; do keep "$name" || exit 1; done
+    exit
+fi
+results=$(printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I '{}' "$0" --one '{}')
+echo "$results"
+# shellcheck disable=SC2034
+passed=$(grep -c '^ok ' <<<"$results")
+# shellcheck disable=SC2034
+failed=$(grep -c '^FAILED: ' <<<"$results")
+tally

@@ -1,0 +1,870 @@
+/* SPDX-License-Identifier: MIT */
+/* sweep: random legal layers, drawn around every edge of tiles and blocks, each checked by `attnrun check`.
+ *
+ * Layer I of seed S is the same on every machine, whatever else is asked for: `sweep --seed S --first I --count 1`
+ * repeats it. A layer that fails leaves its spec in a folder, and the command that repeats it on the screen.
+ *
+ * Left out on purpose: what right and wrong is; attnrun's reference, bound and promises say that. And large layers:
+ * compiling takes nearly all of the time, and small blocks reach the same edges.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../gen/diag.h"
+#include "../../gen/layer.h"
+#include "../../runtime/system/process.h"
+
+extern char **environ;
+
+#define MULTIPLY_ADDS_MOST 2e7 /* of all sequences of a call */
+#define JOBS_MOST 64
+#define COMPILERS_MOST 8
+#define FEATURES_MOST 128
+#define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+#define CPU_SECONDS_MOST 600 /* one layer, compiler included: a loop without end is a failure */
+#define EVERYTHING_FROM 150  /* so many layers must have drawn every key and mask */
+#define BOUND_WITHIN 50      /* the bound should be at most this many times the error seen */
+
+/* ---- random numbers: splitmix64 -------------------------------------------------------------------------------- */
+
+struct dice {
+    uint64_t state;
+};
+
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+static uint64_t bits(struct dice *dice)
+{
+    return mix(dice->state += 0x9E3779B97F4A7C15u);
+}
+
+static bool chance(struct dice *dice, double p)
+{
+    return (double)(bits(dice) >> 11) * 0x1p-53 < p;
+}
+
+static int64_t between(struct dice *dice, int64_t low, int64_t high)
+{
+    return low + (int64_t)(bits(dice) % (uint64_t)(high - low + 1));
+}
+
+/* One of the numbers given. */
+#define PICK(dice, ...) \
+    pick(dice, (const int64_t[]){__VA_ARGS__}, (int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+static int64_t pick(struct dice *dice, const int64_t *numbers, int64_t count)
+{
+    return numbers[between(dice, 0, count - 1)];
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* 1 … most: mostly one beside or on an edge of vectors, register tiles and blocks. */
+static int64_t near_edge(struct dice *dice, int64_t most)
+{
+    if (chance(dice, 0.35))
+        return between(dice, 1, most);
+    if (chance(dice, 0.1))
+        return 1;
+    const int64_t edge = PICK(dice, 4, 8, 12, 14, 16, 24, 28, 32, 48, 64, 96, 128) + between(dice, -1, 1);
+    return edge <= most ? edge : between(dice, 1, most);
+}
+
+static int64_t divisor(struct dice *dice, int64_t of, int64_t most)
+{
+    int64_t found = 1;
+    double seen = 0;
+    for (int64_t d = 1; d <= least(of, most); d++)
+        if (of % d == 0 && chance(dice, 1 / ++seen))
+            found = d;
+    return found;
+}
+
+/* ---- drawing a layer ------------------------------------------------------------------------------------------- */
+
+struct text {
+    char *at;
+    size_t used, size;
+};
+
+static void add(struct text *text, const char *format, ...) DIAG_PRINTF(2, 3);
+static void add(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text->at + text->used, text->size - text->used, format, arguments);
+    va_end(arguments);
+    text->used += (size_t)length;
+    if (text->used >= text->size)
+        text->used = text->size - 1;
+}
+
+/* Where things lie that no other draw reaches. */
+enum shape {
+    SHAPE_USUAL,
+    SHAPE_DEEP,   /* reductions longer than the plan takes at once */
+    SHAPE_STRIDE, /* rows at a multiple of 2 KiB */
+    SHAPE_LONG,   /* more keys than one key block of the plan's own choice */
+    SHAPE_WIDE    /* heads so wide that scores are summed in slabs and values lie in blocks, and few tokens */
+};
+
+struct draft {
+    enum shape shape;
+    int64_t d_model, h, h_kv, d_k, d_v, d_source, seq_len, source_len; /* 0: not given */
+    bool split, cross, tied, identity, wide;
+    const char *w_o;
+    int64_t conv_width; /* 0: not given */
+    unsigned mask;
+    int64_t window_left, window_right; /* -1: not given */
+    double scale;
+    bool scale_given, bias, scores, out_in;
+    int64_t unroll, query_vecs, key_block, group_rows, depth_slab; /* 0: not given */
+    int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows; /* likewise */
+    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size; /* NULL: not given */
+    bool crowded; /* called with a batch of many short sequences */
+};
+
+static const struct {
+    unsigned bit;
+    const char *word;
+    double chance;
+} masks[] = {
+    {MASK_CAUSAL, "causal", 0.3}, {MASK_PADDING, "padding", 0.4}, {MASK_NO_SELF, "no_self", 0.15},
+    {MASK_WINDOW, "window", 0.25}, {MASK_BOOL, "bool", 0.2},      {MASK_ADDITIVE, "additive", 0.2},
+};
+#define MASKS (sizeof masks / sizeof *masks)
+
+/* What decides the sizes. */
+static void draw_kind(struct dice *dice, struct draft *d)
+{
+    const bool plain = chance(dice, 0.25);
+    d->shape = chance(dice, 0.82) ? SHAPE_USUAL : (enum shape)PICK(dice, SHAPE_DEEP, SHAPE_STRIDE, SHAPE_LONG, SHAPE_WIDE, SHAPE_WIDE);
+    d->split = !plain && chance(dice, 0.25);
+    d->cross = !plain && chance(dice, 0.35);
+    d->tied = !plain && chance(dice, 0.15);
+    d->identity = !plain && chance(dice, 0.15);
+    d->w_o = plain || chance(dice, 0.4) ? "dense" : chance(dice, 0.4) ? "none" : "conv";
+    if (strcmp(d->w_o, "conv") == 0 && chance(dice, 0.8))
+        d->conv_width = between(dice, 1, 5);
+    d->wide = chance(dice, 0.2);
+    d->crowded = chance(dice, 0.25);
+    d->bias = chance(dice, 0.5);
+    d->scores = chance(dice, 0.3);
+    d->out_in = chance(dice, 0.3);
+}
+
+/* d_model and h, the one dividing the other: half of the time d_model lies at an edge, half of the time a head. */
+static void draw_divided(struct dice *dice, struct draft *d)
+{
+    if (d->shape == SHAPE_DEEP) {
+        d->d_model = PICK(dice, 1023, 1024, 1025, 1026, 1032, 2048, 2050);
+        d->h = divisor(dice, d->d_model, 4);
+    } else if (chance(dice, 0.5)) {
+        d->d_model = near_edge(dice, 130);
+        d->h = divisor(dice, d->d_model, 16);
+    } else {
+        d->h = PICK(dice, 1, 2, 2, 3, 4, 4, 5, 6, 8, 12);
+        d->d_model = d->h * near_edge(dice, 130 / d->h);
+    }
+}
+
+/* Up to about 300, beside the edges of slabs and of the values' blocks. */
+static int64_t wide_head(struct dice *dice)
+{
+    return chance(dice, 0.6) ? PICK(dice, 128, 144, 170, 192, 256, 288) + between(dice, -1, 1) : between(dice, 100, 300);
+}
+
+static void draw_widths(struct dice *dice, struct draft *d)
+{
+    const bool divides = d->split || strcmp(d->w_o, "conv") == 0;
+    const int64_t most = d->shape == SHAPE_DEEP ? 5 : 70;
+    draw_divided(dice, d);
+    if (d->shape == SHAPE_STRIDE) {
+        d->d_model = d->h = PICK(dice, 4, 8, 16);
+        d->d_k = 512 / d->h;
+        d->d_v = d->identity ? 0 : chance(dice, 0.5) ? d->d_k : near_edge(dice, 40);
+        d->wide = false;
+    } else if (d->shape == SHAPE_WIDE) {
+        d->h = PICK(dice, 1, 2, 3, 4);
+        d->d_model = d->h * near_edge(dice, chance(dice, 0.6) ? 24 / d->h : 260 / d->h);
+        d->d_k = chance(dice, 0.7) ? wide_head(dice) : near_edge(dice, 40);
+        d->d_v = d->identity ? 0 : d->d_k <= 40 || chance(dice, 0.7) ? wide_head(dice) : near_edge(dice, 40);
+    } else if (d->shape == SHAPE_DEEP || chance(dice, 0.55)) {
+        d->d_k = near_edge(dice, most);
+        if (!d->identity && (d->shape == SHAPE_DEEP || chance(dice, 0.7)))
+            d->d_v = near_edge(dice, most);
+        if (d->d_v > 0 && chance(dice, 0.15) && d->shape != SHAPE_DEEP)
+            d->d_k = 0;
+    }
+    const bool both = d->d_k > 0 && (d->d_v > 0 || d->identity);
+    d->wide = d->wide && !both && d->shape == SHAPE_USUAL;
+    if (!divides && (both || d->wide) && chance(dice, 0.5) && d->shape != SHAPE_STRIDE && d->shape != SHAPE_WIDE)
+        d->d_model = d->shape == SHAPE_DEEP ? PICK(dice, 1025, 1031, 2047) : near_edge(dice, 130);
+    if (!d->split && !d->tied && !d->identity && chance(dice, 0.4))
+        d->h_kv = divisor(dice, d->h, d->h);
+    if (d->cross && !d->tied && chance(dice, 0.5))
+        d->d_source = d->split ? d->h * near_edge(dice, 130 / d->h) : near_edge(dice, 130);
+}
+
+static void draw_lengths(struct dice *dice, struct draft *d)
+{
+    const bool is_long = d->shape == SHAPE_LONG;
+    d->seq_len = is_long && !d->cross ? between(dice, 200, 600) : near_edge(dice, d->shape == SHAPE_USUAL ? 140 : 40);
+    if (d->cross && (is_long || chance(dice, 0.8)))
+        d->source_len = is_long ? between(dice, 200, 1200) : near_edge(dice, 140);
+}
+
+static void draw_masks(struct dice *dice, struct draft *d)
+{
+    d->window_left = d->window_right = -1;
+    for (size_t i = 0; i < MASKS; i++)
+        if (chance(dice, masks[i].chance))
+            d->mask |= masks[i].bit;
+    if (!(d->mask & MASK_WINDOW))
+        return;
+    const int side = (int)between(dice, 1, 3);
+    if (side & 1)
+        d->window_left = chance(dice, 0.3) ? between(dice, 0, 2) : near_edge(dice, 150) - 1;
+    if (side & 2)
+        d->window_right = chance(dice, 0.3) ? between(dice, 0, 2) : near_edge(dice, 150) - 1;
+}
+
+/* One of three words, or none. */
+static const char *word_or_none(struct dice *dice, const char *a, const char *b)
+{
+    return chance(dice, 0.5) ? NULL : chance(dice, 0.1) ? "auto" : chance(dice, 0.6) ? a : b;
+}
+
+/* A number from 1 to `most`, or none. */
+static int64_t number_or_none(struct dice *dice, int64_t most)
+{
+    return chance(dice, 0.6) ? 0 : between(dice, 1, most);
+}
+
+static void draw_tiles(struct dice *dice, struct draft *d)
+{
+    if (chance(dice, 0.3))
+        d->softmax = chance(dice, 0.8) ? "two_pass" : "one_pass";
+    if (chance(dice, 0.5))
+        return;
+    d->panel_vecs = number_or_none(dice, 4);
+    d->panel_rows = number_or_none(dice, 16);
+    d->panel_depth = chance(dice, 0.6) ? 0 : between(dice, 8, 100);
+    d->lane_rows = number_or_none(dice, 16);
+    d->score_rows = number_or_none(dice, 16);
+    d->value_rows = number_or_none(dice, 16);
+    d->batch_rows = number_or_none(dice, 256);
+}
+
+static void draw_plan(struct dice *dice, struct draft *d)
+{
+    d->size = word_or_none(dice, "small", "fast");
+    if (d->size != NULL && strcmp(d->size, "small") == 0 && chance(dice, 0.5))
+        return; /* as --size small is used: nothing else asked for */
+    d->fold = word_or_none(dice, "on", "off");
+    d->prefetch = word_or_none(dice, "on", "off");
+    d->value_layout = word_or_none(dice, "blocks", "rows");
+    d->z_layout = word_or_none(dice, "blocks", "rows");
+    if (chance(dice, 0.5))
+        d->depth_slab = chance(dice, 0.5) ? between(dice, 1, 20) : near_edge(dice, 140);
+    draw_tiles(dice, d);
+    if (chance(dice, 0.6))
+        return;
+    if (chance(dice, 0.3))
+        d->unroll = between(dice, 1, 9);
+    if (chance(dice, 0.5))
+        d->query_vecs = between(dice, 1, 4);
+    if (chance(dice, 0.7))
+        d->key_block = chance(dice, 0.3) ? between(dice, 1, 5) : near_edge(dice, 40);
+    if (chance(dice, 0.4))
+        d->group_rows = near_edge(dice, 70);
+}
+
+static void draw_layer(struct dice *dice, struct draft *d)
+{
+    static const double scales[] = {0, 1, -0.5, 0.125, 0.3, 2.5, 1e-3, -3, 20};
+    *d = (struct draft){0};
+    draw_kind(dice, d);
+    draw_widths(dice, d);
+    draw_lengths(dice, d);
+    draw_masks(dice, d);
+    draw_plan(dice, d);
+    d->scale_given = chance(dice, 0.4);
+    d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
+}
+
+/* ---- the spec -------------------------------------------------------------------------------------------------- */
+
+static void add_number(struct text *text, const char *key, int64_t value, int64_t none)
+{
+    if (value != none)
+        add(text, "%s = %lld\n", key, (long long)value);
+}
+
+/* One of two words; the default is left out most of the time. */
+static void add_word(struct text *text, struct dice *dice, const char *key, bool given, const char *word,
+                     const char *otherwise)
+{
+    const bool restated = chance(dice, 0.1);
+    if (given || restated)
+        add(text, "%s = %s\n", key, given ? word : otherwise);
+}
+
+static void add_given(struct text *text, const char *key, const char *word)
+{
+    if (word != NULL)
+        add(text, "%s = %s\n", key, word);
+}
+
+static void add_masks(struct text *text, struct dice *dice, const struct draft *d)
+{
+    if (d->mask == 0 && !chance(dice, 0.1))
+        return;
+    add(text, "mask = %s", d->mask == 0 ? "none" : "");
+    const char *joint = "";
+    for (size_t i = 0; i < MASKS; i++)
+        if (d->mask & masks[i].bit) {
+            add(text, "%s%s", joint, masks[i].word);
+            joint = "+";
+        }
+    add(text, "\n");
+}
+
+static void write_spec(struct text *text, struct dice *dice, const struct draft *d)
+{
+    const bool both = d->d_k > 0 && d->d_v > 0;
+    text->used = 0;
+    add_number(text, "d_model", d->d_model, 0);
+    add_number(text, "h", d->h, 0);
+    add_number(text, "h_kv", d->h_kv, 0);
+    if (!both)
+        add_word(text, dice, "width", d->wide, "wide", "narrow");
+    add_number(text, "d_k", d->d_k, 0);
+    add_number(text, "d_v", d->d_v, 0);
+    add_word(text, dice, "input", d->split, "split", "shared");
+    add_word(text, dice, "attention", d->cross, "cross", "self");
+    add_number(text, "d_source", d->d_source, 0);
+    add_number(text, "seq_len", d->seq_len, 0);
+    add_number(text, "source_len", d->source_len, 0);
+    add_masks(text, dice, d);
+    add_number(text, "window_left", d->window_left, -1);
+    add_number(text, "window_right", d->window_right, -1);
+    add_word(text, dice, "w_k", d->tied, "tied", "dense");
+    add_word(text, dice, "w_v", d->identity, "identity", "dense");
+    add_word(text, dice, "w_o", strcmp(d->w_o, "dense") != 0, d->w_o, "dense");
+    add_number(text, "conv_width", d->conv_width, 0);
+    add_word(text, dice, "bias", d->bias, "true", "false");
+    if (d->scale_given)
+        add(text, "scale = %g\n", d->scale);
+    add_word(text, dice, "scores", d->scores, "true", "false");
+    add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
+    add_number(text, "plan.unroll", d->unroll, 0);
+    add_number(text, "plan.query_vecs", d->query_vecs, 0);
+    add_number(text, "plan.key_block", d->key_block, 0);
+    add_number(text, "plan.group_rows", d->group_rows, 0);
+    add_number(text, "plan.depth_slab", d->depth_slab, 0);
+    add_given(text, "plan.fold", d->fold);
+    add_given(text, "plan.prefetch", d->prefetch);
+    add_given(text, "plan.value_layout", d->value_layout);
+    add_given(text, "plan.z_layout", d->z_layout);
+    add_number(text, "plan.panel_vecs", d->panel_vecs, 0);
+    add_number(text, "plan.panel_rows", d->panel_rows, 0);
+    add_number(text, "plan.panel_depth", d->panel_depth, 0);
+    add_number(text, "plan.lane_rows", d->lane_rows, 0);
+    add_number(text, "plan.score_rows", d->score_rows, 0);
+    add_number(text, "plan.value_rows", d->value_rows, 0);
+    add_number(text, "plan.batch_rows", d->batch_rows, 0);
+    add_given(text, "plan.softmax", d->softmax);
+    add_given(text, "plan.size", d->size);
+}
+
+/* ---- one layer under check ------------------------------------------------------------------------------------- */
+
+struct options {
+    uint64_t seed;
+    size_t first, count, jobs;
+    const char *isa, *attnrun, *keep, *flags;
+    char *compilers[COMPILERS_MOST];
+    size_t compiler_count;
+    bool print;
+};
+
+/* How the drawn layer is called. */
+struct call {
+    int64_t batch, n, m;
+    uint64_t seed;
+    const char *init, *compiler, *flags;
+};
+
+struct job {
+    pid_t pid; /* 0: free */
+    size_t index;
+    char folder[200];
+    char spec[2000];
+    struct draft draft;
+    struct call call;
+    bool cross;
+};
+
+/* Smallest, median and largest come later: one number a kernel. */
+struct series {
+    const char *title;
+    double *value;
+    size_t count, size, exact;
+};
+
+enum { Y_DRAWN, Y_WORST, ATTN_DRAWN, ATTN_WORST, SERIES };
+
+struct sweep {
+    const struct options *options;
+    char *folder;
+    struct job jobs[JOBS_MOST];
+    size_t passed, failed, kernels, skipped;
+    size_t drawn[FEATURES_MOST];
+    struct series series[SERIES];
+    bool broken; /* the environment failed */
+};
+
+/* Many short sequences, so that several of them are projected as one matrix, and the last ones are fewer. */
+static int64_t short_length(struct dice *dice, int64_t most)
+{
+    return chance(dice, 0.7) ? between(dice, 1, least(most, 20)) : between(dice, 1, most / 3 + 1);
+}
+
+static void draw_call(struct dice *dice, struct call *call, const struct draft *d, const struct layer *layer,
+                      const struct options *options)
+{
+    call->batch = between(dice, 1, 4);
+    call->n = chance(dice, 0.5) ? layer->seq_len : chance(dice, 0.03) ? 0 : near_edge(dice, layer->seq_len);
+    call->m = chance(dice, 0.5) ? layer->source_len : chance(dice, 0.05) ? 0 : near_edge(dice, layer->source_len);
+    if (d->crowded) {
+        call->batch = between(dice, 2, 40);
+        call->n = short_length(dice, layer->seq_len);
+        call->m = chance(dice, 0.1) ? layer->source_len : short_length(dice, layer->source_len);
+    }
+    call->seed = bits(dice) % 1000000;
+    call->init = chance(dice, 0.7) ? "xavier" : "normal";
+    call->flags = chance(dice, 0.75) ? "-O0 " WARNINGS : chance(dice, 0.6) ? "-O1 " WARNINGS : "-O2 " WARNINGS; /* 1, 2 and 3 s for a layer */
+    if (options->flags != NULL)
+        call->flags = options->flags;
+    call->compiler = chance(dice, 0.7) ? options->compilers[0]
+                                       : options->compilers[between(dice, 0, (int64_t)options->compiler_count - 1)];
+}
+
+/* Writes DIR/layer_I.layer, drawn until it is small enough; false when the environment or the drawing itself fails. */
+static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
+{
+    struct dice dice = {mix(sweep->options->seed * 0x9E3779B97F4A7C15u + 1) ^ mix(index + 0x5EED)};
+    job->index = index;
+    snprintf(job->folder, sizeof job->folder, "%s/%zu", sweep->folder, index);
+    for (;;) {
+        struct diag diag = {0};
+        struct text text = {job->spec, 0, sizeof job->spec};
+        char path[300];
+        draw_layer(&dice, &job->draft);
+        write_spec(&text, &dice, &job->draft);
+        snprintf(path, sizeof path, "%s/layer_%zu.layer", job->folder, index);
+        struct layer *layer = NULL;
+        if (folder_make_all(job->folder) == 0 && file_write(path, job->spec, &diag))
+            layer = layer_read(path, NULL, 0, &diag);
+        if (layer == NULL) {
+            diag_report(&diag, stderr);
+            diag_free(&diag);
+            fprintf(stderr, "sweep: layer %zu could not be drawn:\n%s", index, job->spec);
+            return false;
+        }
+        draw_call(&dice, &job->call, &job->draft, layer, sweep->options);
+        const double full = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
+        const double called = layer_multiply_adds(layer, job->call.n, layer->cross ? job->call.m : job->call.n).total;
+        const double work = job->draft.crowded ? called * (double)job->call.batch : full * (double)job->call.batch;
+        job->cross = layer->cross;
+        layer_free(layer);
+        diag_free(&diag);
+        if (work <= MULTIPLY_ADDS_MOST)
+            return true;
+    }
+}
+
+/* The options of attnrun that repeat this job. */
+static void call_words(struct words *words, const struct job *job, const struct options *options)
+{
+    char number[5][24];
+    snprintf(number[0], sizeof number[0], "%llu", (unsigned long long)job->call.seed);
+    snprintf(number[1], sizeof number[1], "%lld", (long long)job->call.batch);
+    snprintf(number[2], sizeof number[2], "%lld", (long long)job->call.n);
+    snprintf(number[3], sizeof number[3], "%lld", (long long)job->call.m);
+    const char *const pairs[][2] = {{"--seed", number[0]}, {"--batch", number[1]}, {"--n", number[2]},
+                                    {"--m", number[3]},    {"--init", job->call.init}, {"--isa", options->isa}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (i != 3 || job->cross) {
+            words_add(words, pairs[i][0]);
+            words_add(words, pairs[i][1]);
+        }
+}
+
+static bool start(struct sweep *sweep, struct job *job)
+{
+    struct words words = {0};
+    char spec[300], out[300];
+    posix_spawn_file_actions_t actions;
+    snprintf(spec, sizeof spec, "%s/layer_%zu.layer", job->folder, job->index);
+    snprintf(out, sizeof out, "%s/out", job->folder);
+    words_add(&words, sweep->options->attnrun);
+    words_add(&words, "check");
+    words_add(&words, spec);
+    call_words(&words, job, sweep->options);
+    words_add(&words, "--cache");
+    words_add(&words, job->folder); /* one folder, as folder_remove looks for no folder in it */
+    int error = words.failed || setenv("CC", job->call.compiler, 1) != 0 || setenv("CFLAGS", job->call.flags, 1) != 0
+                    ? ENOMEM : 0;
+    if (error == 0)
+        error = posix_spawn_file_actions_init(&actions);
+    if (error == 0) {
+        posix_spawn_file_actions_addopen(&actions, 1, out, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        posix_spawn_file_actions_adddup2(&actions, 1, 2);
+        error = posix_spawnp(&job->pid, words.word[0], &actions, NULL, words.word, environ);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    words_free(&words);
+    if (error != 0) {
+        fprintf(stderr, "sweep: error: %s cannot be started: %s\n", sweep->options->attnrun, strerror(error));
+        job->pid = 0;
+    }
+    return error == 0;
+}
+
+/* ---- results --------------------------------------------------------------------------------------------------- */
+
+static bool remember(struct series *series, double value)
+{
+    if (value == 0) {
+        series->exact++;
+        return true;
+    }
+    if (series->count == series->size) {
+        const size_t size = series->size * 2 + 64;
+        double *grown = realloc(series->value, size * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        series->value = grown;
+        series->size = size;
+    }
+    series->value[series->count++] = value;
+    return true;
+}
+
+/* "ok NAME ISA  y: error E, R of the gate, R of the worst case  attn: error E, R, R"; false if it is not that. */
+static bool read_line(struct sweep *sweep, const struct job *job, const char *line)
+{
+    const bool scores = job->draft.scores;
+    double error, ratio[SERIES] = {0};
+    const char *y = strstr(line, " y: error "), *attn = strstr(line, " attn: error ");
+    bool good = y != NULL && sscanf(y, " y: error %lf, %lf of the gate, %lf of the worst case", &error, &ratio[Y_DRAWN],
+                                    &ratio[Y_WORST]) == 3;
+    if (scores)
+        good = good && attn != NULL &&
+               sscanf(attn, " attn: error %lf, %lf, %lf", &error, &ratio[ATTN_DRAWN], &ratio[ATTN_WORST]) == 3;
+    for (int i = 0; good && i < (scores ? SERIES : ATTN_DRAWN); i++)
+        good = remember(&sweep->series[i], ratio[i]);
+    const double tight = scores ? fmax(ratio[Y_DRAWN], ratio[ATTN_DRAWN]) : ratio[Y_DRAWN];
+    if (good && tight > 0 && tight < 1.0 / BOUND_WITHIN)
+        printf("layer %zu: the bound is %.0f times the largest error: %s\n", job->index, 1 / tight, line);
+    return good;
+}
+
+static bool read_report(struct sweep *sweep, const struct job *job, const char *report)
+{
+    size_t kernels = 0, skipped = 0;
+    for (const char *line = report; *line != '\0'; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != '\0')) {
+        char one[500];
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(line, "\n"), line);
+        skipped += strncmp(one, "skipped ", 8) == 0;
+        if (strncmp(one, "ok ", 3) != 0)
+            continue;
+        kernels++;
+        if (!read_line(sweep, job, one))
+            return false;
+    }
+    sweep->kernels += kernels;
+    sweep->skipped += skipped;
+    return kernels > 0;
+}
+
+static void print_failure(const struct sweep *sweep, const struct job *job, int status, const char *report)
+{
+    const struct options *options = sweep->options;
+    struct words words = {0};
+    struct diag diag = {0};
+    char path[400] = "";
+    snprintf(path, sizeof path, "%s/seed_%llu_layer_%zu.layer", options->keep, (unsigned long long)options->seed,
+             job->index);
+    if (folder_make_all(options->keep) != 0 || !file_write(path, job->spec, &diag))
+        diag_report(&diag, stderr);
+    diag_free(&diag);
+    printf("FAILED layer %zu of seed %llu: attnrun %s %d\n%s", job->index, (unsigned long long)options->seed,
+           WIFSIGNALED(status) ? "was killed by signal" : "ended with code",
+           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), report);
+    printf("  the spec, also in %s:\n", path);
+    for (const char *line = job->spec; *line != '\0'; line = strchr(line, '\n') + 1)
+        printf("      %.*s\n", (int)strcspn(line, "\n"), line);
+    call_words(&words, job, options);
+    printf("  repeat: CC='%s' CFLAGS='%s' %s check %s", job->call.compiler, job->call.flags,
+           options->attnrun, path);
+    for (size_t i = 0; !words.failed && i < words.count; i++)
+        printf(" %s", words.word[i]);
+    printf("\n");
+    words_free(&words);
+}
+
+static void finish(struct sweep *sweep, struct job *job, int status)
+{
+    struct diag diag = {0};
+    char path[300];
+    size_t size;
+    snprintf(path, sizeof path, "%s/out", job->folder);
+    char *report = file_read(path, &size, &diag);
+    const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0 && report != NULL &&
+                      read_report(sweep, job, report);
+    *(good ? &sweep->passed : &sweep->failed) += 1;
+    if (!good)
+        print_failure(sweep, job, status, report != NULL ? report : "");
+    if ((sweep->passed + sweep->failed) % 100 == 0)
+        printf("%zu layers, %zu failed\n", sweep->passed + sweep->failed, sweep->failed);
+    fflush(stdout);
+    free(report);
+    diag_free(&diag);
+    folder_remove(job->folder);
+    job->pid = 0;
+}
+
+/* ---- what was drawn -------------------------------------------------------------------------------------------- */
+
+static bool is(const char *word, const char *what)
+{
+    return word != NULL && strcmp(word, what) == 0;
+}
+
+#define FEATURES(F) \
+    F("h_kv < h", d->h_kv > 0 && d->h_kv < d->h) F("wide", d->wide) F("d_k", d->d_k > 0) F("d_v", d->d_v > 0) \
+    F("d_k alone", d->d_k > 0 && d->d_v == 0 && !d->identity) F("d_v alone", d->d_v > 0 && d->d_k == 0) \
+    F("split", d->split) F("cross", d->cross) F("d_source", d->d_source > 0) F("tied", d->tied) \
+    F("identity", d->identity) F("w_o none", strcmp(d->w_o, "none") == 0) F("conv", strcmp(d->w_o, "conv") == 0) \
+    F("conv, even taps", d->conv_width > 0 && d->conv_width % 2 == 0) F("conv, one tap", d->conv_width == 1) \
+    F("bias", d->bias) F("scale", d->scale_given) F("scale 0", d->scale_given && d->scale == 0) \
+    F("scores", d->scores) F("out_in", d->out_in) F("no mask", d->mask == 0) F("causal", d->mask & MASK_CAUSAL) \
+    F("padding", d->mask & MASK_PADDING) F("no_self", d->mask & MASK_NO_SELF) F("window", d->mask & MASK_WINDOW) \
+    F("bool", d->mask & MASK_BOOL) F("additive", d->mask & MASK_ADDITIVE) F("window_left", d->window_left >= 0) \
+    F("window_right", d->window_right >= 0) F("plan.unroll", d->unroll > 0) F("plan.query_vecs", d->query_vecs > 0) \
+    F("plan.key_block", d->key_block > 0) F("plan.group_rows", d->group_rows > 0) \
+    F("long reduction", d->shape == SHAPE_DEEP) F("rows of 2 KiB", d->shape == SHAPE_STRIDE) \
+    F("many keys", d->shape == SHAPE_LONG) F("wide heads", d->shape == SHAPE_WIDE) \
+    F("plan.depth_slab", d->depth_slab > 0) F("plan.fold on", is(d->fold, "on")) F("plan.fold off", is(d->fold, "off")) \
+    F("plan.prefetch on", is(d->prefetch, "on")) F("plan.prefetch off", is(d->prefetch, "off")) \
+    F("plan.value_layout blocks", is(d->value_layout, "blocks")) F("plan.value_layout rows", is(d->value_layout, "rows")) \
+    F("plan.z_layout blocks", is(d->z_layout, "blocks")) F("plan.z_layout rows", is(d->z_layout, "rows")) \
+    F("plan.panel_vecs", d->panel_vecs > 0) F("plan.panel_rows", d->panel_rows > 0) \
+    F("plan.panel_depth", d->panel_depth > 0) F("plan.lane_rows", d->lane_rows > 0) \
+    F("plan.score_rows", d->score_rows > 0) F("plan.value_rows", d->value_rows > 0) \
+    F("plan.batch_rows", d->batch_rows > 0) F("plan.softmax two_pass", is(d->softmax, "two_pass")) \
+    F("plan.size small", is(d->size, "small")) F("plan.size small alone", is(d->size, "small") && !d->fold && !d->prefetch) \
+    F("many short sequences", d->crowded) \
+    F("many short sequences in blocks", d->crowded && is(d->value_layout, "blocks")) \
+    F("many short sequences, Z in blocks", d->crowded && is(d->z_layout, "blocks")) \
+    F("folded, Z in rows", is(d->fold, "on") && is(d->z_layout, "rows")) \
+    F("folded, tied", d->tied && is(d->fold, "on")) F("folded, split", d->split && is(d->fold, "on")) \
+    F("folded, h_kv < h", d->h_kv > 0 && d->h_kv < d->h && is(d->fold, "on")) \
+    F("folded, bias", d->bias && is(d->fold, "on")) F("folded, out_in", d->out_in && is(d->fold, "on")) \
+    F("folded, conv", strcmp(d->w_o, "conv") == 0 && is(d->fold, "on")) F("folded, cross", d->cross && is(d->fold, "on"))
+
+#define FEATURE_NAME(name, test) name,
+static const char *const features[] = {FEATURES(FEATURE_NAME)};
+#define FEATURE_COUNT (sizeof features / sizeof *features)
+
+_Static_assert(FEATURE_COUNT <= FEATURES_MOST, "sweep.drawn holds all features");
+
+static void count_features(struct sweep *sweep, const struct draft *d)
+{
+    size_t i = 0;
+#define FEATURE_COUNTS(name, test) sweep->drawn[i++] += (test) ? 1 : 0;
+    FEATURES(FEATURE_COUNTS)
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void print_series(struct series *s)
+{
+    if (s->count == 0)
+        return;
+    size_t below = 0;
+    qsort(s->value, s->count, sizeof *s->value, by_size);
+    while (below < s->count && s->value[below] < 1.0 / BOUND_WITHIN)
+        below++;
+    printf("  %-26s min %-8.2g 1%% %-8.2g median %-8.2g max %-8.2g; ", s->title, s->value[0], s->value[s->count / 100],
+           s->value[s->count / 2], s->value[s->count - 1]);
+    printf("%zu of %zu below 1/%d, %zu more without any error\n", below, s->count, BOUND_WITHIN, s->exact);
+}
+
+static void summarise(struct sweep *sweep)
+{
+    const size_t layers = sweep->passed + sweep->failed;
+    size_t missing = 0;
+    printf("drawn:");
+    for (size_t i = 0; i < FEATURE_COUNT; i++) {
+        printf("%s %s %zu", i > 0 ? "," : "", features[i], sweep->drawn[i]);
+        missing += sweep->drawn[i] == 0;
+    }
+    printf("\nlargest error of each kernel / its bound:\n");
+    for (int i = 0; i < SERIES; i++)
+        print_series(&sweep->series[i]);
+    printf("%zu layers, %zu kernels checked, %zu kernels skipped that this machine cannot run\n", layers,
+           sweep->kernels, sweep->skipped);
+    if (layers >= EVERYTHING_FROM && missing > 0) {
+        printf("FAILED: %zu of the features above were never drawn\n", missing);
+        sweep->failed++;
+    }
+    printf("%zu passed, %zu failed\n", sweep->passed, sweep->failed);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------------------------- */
+
+static bool start_next(struct sweep *sweep, size_t index)
+{
+    struct job *job = sweep->jobs;
+    while (job->pid != 0)
+        job++;
+    if (!draw_job(sweep, job, index))
+        return false;
+    count_features(sweep, &job->draft);
+    if (!sweep->options->print)
+        return start(sweep, job);
+    printf("# layer %zu: batch %lld, n %lld, m %lld\n%s\n", index, (long long)job->call.batch, (long long)job->call.n,
+           (long long)job->call.m, job->spec);
+    folder_remove(job->folder);
+    return true;
+}
+
+static void wait_for_one(struct sweep *sweep)
+{
+    int status;
+    pid_t pid = waitpid(-1, &status, 0);
+    for (size_t j = 0; pid > 0 && j < sweep->options->jobs; j++)
+        if (sweep->jobs[j].pid == pid)
+            finish(sweep, &sweep->jobs[j], status);
+}
+
+static int run(const struct options *options)
+{
+    struct diag diag = {0};
+    struct sweep sweep = {.options = options, .series = {{.title = "y, statistical gate"}, {.title = "y, worst case"},
+                                                         {.title = "attn, statistical gate"},
+                                                         {.title = "attn, worst case"}}};
+    sweep.folder = folder_make(&diag);
+    if (sweep.folder == NULL)
+        return diag_report(&diag, stderr);
+    size_t running = 0;
+    for (size_t i = 0; (i < options->count && !sweep.broken) || running > 0;) {
+        if (i < options->count && running < options->jobs && !sweep.broken) {
+            sweep.broken = !start_next(&sweep, options->first + i++);
+            running += !sweep.broken && !options->print;
+        } else {
+            wait_for_one(&sweep);
+            running--;
+        }
+    }
+    if (!options->print)
+        summarise(&sweep);
+    for (int i = 0; i < SERIES; i++)
+        free(sweep.series[i].value);
+    folder_remove(sweep.folder);
+    free(sweep.folder);
+    return sweep.broken ? EXIT_ENVIRONMENT : sweep.failed > 0 ? EXIT_CHECK_FAILED : EXIT_GOOD;
+}
+
+static void usage(FILE *out)
+{
+    fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
+          "             [--attnrun PATH] [--keep DIR] [--print]\n"
+          "checks random layers I … I+N-1 of seed S; --print only shows them. The first compiler gets most of them.\n"
+          "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
+          "are errors.\n",
+          out);
+}
+
+/* argv's numbers; false for anything but digits. */
+static bool number(size_t *value, const char *text, size_t low, size_t high)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long n = strtoull(text, &end, 10);
+    *value = (size_t)n;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && n >= low && n <= high;
+}
+
+static bool parse(struct options *options, int argc, char **argv)
+{
+    static const struct option table[] = {{"seed", 1, NULL, 's'}, {"first", 1, NULL, 'f'}, {"count", 1, NULL, 'c'},
+                                          {"jobs", 1, NULL, 'j'}, {"isa", 1, NULL, 'i'},   {"cc", 1, NULL, 'C'},
+                                          {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
+                                          {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    size_t seed = 1;
+    bool good = true;
+    for (int found; good && (found = getopt_long(argc, argv, "", table, NULL)) != -1;)
+        switch (found) {
+        case 's': good = number(&seed, optarg, 0, SIZE_MAX); break;
+        case 'f': good = number(&options->first, optarg, 0, SIZE_MAX / 2); break;
+        case 'c': good = number(&options->count, optarg, 1, SIZE_MAX / 2); break;
+        case 'j': good = number(&options->jobs, optarg, 1, JOBS_MOST); break;
+        case 'i': options->isa = optarg; break;
+        case 'C':
+            good = options->compiler_count < COMPILERS_MOST;
+            if (good)
+                options->compilers[options->compiler_count++] = optarg;
+            break;
+        case 'a': options->attnrun = optarg; break;
+        case 'k': options->keep = optarg; break;
+        case 'p': options->print = true; break;
+        default: good = false;
+        }
+    options->seed = seed;
+    return good && optind == argc;
+}
+
+int main(int argc, char **argv)
+{
+    char *compiler = getenv("CC");
+    const char *attnrun = getenv("ATTNRUN");
+    struct options options = {.count = 100, .jobs = 1, .isa = "all", .keep = "build/sweep-failures",
+                              .attnrun = attnrun != NULL ? attnrun : "build/attnrun", .flags = getenv("CFLAGS")};
+    if (!parse(&options, argc, argv)) {
+        usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (options.compiler_count == 0)
+        options.compilers[options.compiler_count++] = compiler != NULL && *compiler != '\0' ? compiler : "cc";
+    const struct rlimit limit = {CPU_SECONDS_MOST, CPU_SECONDS_MOST + 10};
+    setrlimit(RLIMIT_CPU, &limit); /* for the children, and far more than this program needs itself */
+    return run(&options);
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The inner loops of AVX2's register tiles, as machine code: each compiler keeps their sums, up to fourteen of sixteen registers,
+# in place from turn to turn. No loop stores a vector, and where a row has two vectors or more, each loads less than a vector a
+# multiply-add, of which a core starts as many as loads. Nothing is run, so that x86-64 is enough, AVX2 or not. How fast it
+# is: make bench-flat.
+#
+#   tests/kernels/test_loops.sh      ATTNGEN=build/attngen  COMPILERS="gcc gcc-11 gcc-12 clang clang-14 clang-19"
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$root/$build ;; esac
+ATTNGEN=${ATTNGEN:-$build/attngen}
+case $ATTNGEN in /*) ;; *) ATTNGEN=$(pwd)/$ATTNGEN ;; esac
+# shellcheck source=tests/checks.sh
+. "$root/tests/checks.sh"
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 3
+log=$work/log
+# shellcheck disable=SC2034 # show() reads it
+shown=("$work/found" "$log")
+
+# loops OBJECT: of each innermost loop of a tile that has twelve multiply-adds or more, as many to each broadcast: function,
+# address, multiply-adds, loads and stores of vectors, broadcasts
+loops() {
+    objdump -d --no-show-raw-insn "$1" | awk '
+        /^[0-9a-f]+ <.*>:$/ { name = $2; count = 0; inner = -1; split("", place); next }
+        !/^ *[0-9a-f]+:\t/ { next }
+        {
+            at = $1
+            sub(":", "", at)
+            line = $0
+            sub(/^[^\t]*\t/, "", line)
+            sub(/ *[#<].*/, "", line)
+            text[++count] = line
+            place[at] = count
+        }
+        $2 ~ /^j/ && ($3 in place) {
+            start = place[$3]
+            if (start <= inner) # around another loop
+                next
+            inner = start
+            fma = loads = stores = splats = begins = 0
+            for (i = start; i <= count; i++) {
+                memory = text[i] ~ /\(/ && text[i] ~ /^v/
+                store = memory && text[i] ~ /^v(mov|extract).*%[xyz]mm[0-9]+,[^%]*\([^)]*\)$/
+                stores += store
+                loads += memory && !store
+                fma += text[i] ~ /^vfmadd/
+                begins += text[i] ~ /^v?p?xor/ # a sum: a loop around a whole tile
+                splats += text[i] ~ /^vbroadcastss .*\(/ && text[i] !~ /%rip/ # a constant is no operand of a tile
+            }
+            if (name ~ /avx2/ && fma >= 12 && !begins && splats && fma % splats == 0)
+                print name, $3, fma, loads, stores, splats
+        }'
+}
+
+# each loop keeps its sums, and loads less than a vector a multiply-add; there are tiles of one, two and three vectors a row
+good() {
+    awk '{ vecs = $3 / $6; seen[vecs] = 1 }
+        $5 > 0 || (vecs > 1 && $4 >= $3) { bad = 1; print "not kept: " $0 }
+        END { exit bad || !seen[1] || !seen[2] || !seen[3] }' "$1"
+}
+
+if [ "$(uname -m)" != x86_64 ]; then
+    skip "no x86-64"
+    tally
+    exit
+fi
+if ! command -v objdump >/dev/null; then
+    skip "no objdump (Debian: binutils)"
+    tally
+    exit
+fi
+layer() { # NAME LINE…
+    printf '%s\n' "h = 4" "bias = true" "plan.panel_vecs = 3" "${@:2}" >"$1.layer"
+}
+layer narrow d_model=96 seq_len=64
+layer odd d_model=300 seq_len=61 mask=causal
+layer deep d_model=1100 seq_len=100 mask=padding+causal plan.prefetch=on
+check "attngen" "$ATTNGEN" --isa avx2 -o . narrow.layer odd.layer deep.layer
+seen=
+for compiler in ${COMPILERS:-gcc gcc-11 gcc-12 clang clang-14 clang-19}; do
+    if ! program=$(command -v "$compiler"); then
+        case $compiler in clang*) skip "no $compiler" 6 ;; *) skip "no $compiler" 12 ;; esac
+        continue
+    fi
+    program=$(readlink -f "$program")
+    case " $seen " in *" $program "*) continue ;; esac # one compiler under two names
+    seen="$seen $program"
+    for name in narrow odd deep; do
+        prefix=$(echo $name | tr '[:lower:]' '[:upper:]')
+        for flags in -O2 "-O2 -march=haswell"; do
+            case $compiler$flags in clang*march*) continue ;; esac # as without
+            : >found
+            # shellcheck disable=SC2086 # words
+            check "$compiler $flags compiles $name" "$compiler" $flags -D"${prefix}_ONLY_ISA=${prefix}_ISA_AVX2" -c \
+                -o "$name.o" "$name.c"
+            loops "$name.o" >found
+            check "$compiler $flags $name: sums stay in registers" good found
+        done
+    done
+done
+tally

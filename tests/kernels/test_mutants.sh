@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Kernels broken on purpose: each tests/mutants/*.mutant changes a line or two of the templates, and `attnrun check`
+# must refuse the kernel that comes out, with exit code 1, while it passes the same layer without the change. Layers take
+# turns at this machine's instruction sets, one each; "all", or a name, breaks each set.
+# Left out on purpose: mutations that a compiler or attngen itself refuses, and any that change nothing a caller sees.
+#
+#   tests/kernels/test_mutants.sh [all|NAME…]      ATTNRUN=build/attnrun  CC=gcc  CFLAGS=-O0  JOBS=N
+#
+# A mutant is plain text:
+#   # what is broken
+#   isa LIST          instruction sets that must fail: all that this machine has if not given
+#   call WORDS        options of attnrun check
+#   --- spec          the layer
+#   --- file F        a template, and in it, exactly once,
+#   --- old           this text
+#   --- new           which becomes this one (file, old, new: as often as needed)
+#   --- end
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+ATTNRUN=${ATTNRUN:-$build/attnrun}
+case $ATTNRUN in /*) ;; *) ATTNRUN=$PWD/$ATTNRUN ;; esac
+export ATTNRUN CFLAGS=${CFLAGS--O0}
+. tests/checks.sh
+
+# Applies the mutant to the templates in $folder and writes its spec there; says so when a text is not there once.
+apply() { # MUTANT
+    LC_ALL=C awk -v folder="$folder" '
+        function fail(why) { printf "FAILED: %s: %s\n", FILENAME, why; bad = 1; exit 1 }
+        function slurp(path,    text, line, status) {
+            while ((status = (getline line < path)) > 0)
+                text = text line "\n"
+            close(path)
+            if (status < 0)
+                fail("there is no template " path)
+            return text
+        }
+        function replace(    path, text, at, rest) {
+            path = folder "/templates/" file
+            text = slurp(path)
+            sub(/\n$/, "", old); sub(/\n$/, "", new)
+            at = index(text, old)
+            rest = substr(text, at + length(old))
+            if (old == "" || at == 0)
+                fail("the old text is not in " file ", so the mutant must follow the template:\n" old)
+            if (index(rest, old))
+                fail("the old text is in " file " more than once:\n" old)
+            if (old == new)
+                fail("old and new are the same")
+            printf "%s%s%s", substr(text, 1, at - 1), new, rest > path
+            close(path)
+            applied++
+        }
+        /^--- / {
+            if (section == "new")
+                replace()
+            section = $2
+            if (section == "file")
+                file = $3
+            else if (section == "old")
+                old = new = ""
+            next
+        }
+        section == "spec" { print > (folder "/mutant.layer") }
+        section == "old" { old = old $0 "\n" }
+        section == "new" { new = new $0 "\n" }
+        END {
+            if (!bad && (section != "end" || !applied))
+                fail("no change, or no --- end")
+            exit bad
+        }' "$1"
+}
+
+# isas_of MUTANT: those that must fail
+isas_of() {
+    local isas sets turn
+    isas=$(sed -n 's/^isa //p' "$1")
+    [ -n "$isas" ] && { echo "$isas"; return; }
+    [ "$every" ] && { echo "$here"; return; }
+    IFS=, read -ra sets <<<"$here"
+    turn=$(sed -n '/^call /p; /^--- spec/,/^--- file/p' "$1" | cksum) # by the layer, whose kernel without the change is kept
+    echo "${sets[${turn%% *} % ${#sets[@]}]}"
+}
+
+# --one NUMBER MUTANT
+if [ "${1-}" = --one ]; then
+    mutant=$3
+    name=$(basename "$mutant" .mutant)
+    folder=$work/$name
+    mkdir "$folder" && cp -R templates "$folder/templates" && apply "$mutant" || exit 0
+    read -ra call < <(sed -n 's/^call //p' "$mutant")
+    set -- "$ATTNRUN" check "$folder/mutant.layer" ${call[@]+"${call[@]}"} --isa "$(isas_of "$mutant")" --cache "$work/cache"
+    if ! "$@" >"$folder/sane" 2>&1; then
+        echo "FAILED: $name: without the change this should pass: $*"
+        sed 's/^/    /' "$folder/sane"
+        exit 0
+    fi
+    "$@" --templates "$folder/templates" >"$folder/out" 2>&1
+    status=$?
+    for isa in $(sed -n 's/^[a-z]* *mutant \([a-z0-9_]*\) .*/\1/p' "$folder/sane"); do
+        if grep -q "^FAILED *mutant $isa" "$folder/out"; then
+            why=$(grep -A 1 "^FAILED *mutant $isa" "$folder/out" | sed -n '2s/^ *//p')
+            echo "passed: $name, $isa: $(sed -n '1s/^# *//p' "$mutant") -> $why"
+        elif grep -q "^skipped mutant $isa" "$folder/out"; then
+            echo "skipped: $name, $isa: this machine lacks it"
+        else
+            echo "FAILED: $name: $isa is not caught by: $*"
+            sed 's/^/    /' "$folder/out"
+        fi
+    done
+    if [ $status -ne 1 ] && ! grep -q '^skipped' "$folder/out"; then
+        echo "FAILED: $name: attnrun ended with $status, not with 1: $*"
+    fi
+    rm -rf "$folder"
+    exit 0
+fi
+
+if [ ! -x "$ATTNRUN" ]; then
+    echo "$ATTNRUN: error: not there; build it with make, or name it in ATTNRUN" >&2
+    exit 3
+fi
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+trap 'exit 3' HUP INT TERM
+here=$(tests/isas_here.sh)
+every=
+[ $# -gt 0 ] && every=yes
+export here every
+
+mutants=(tests/mutants/*.mutant)
+if [ $# -gt 0 ] && [ "$1" != all ]; then
+    mutants=("${@/%/.mutant}")
+    mutants=("${mutants[@]/#/tests/mutants/}")
+    ls "${mutants[@]}" >/dev/null || exit 2
+fi
+for mutant in "${mutants[@]}"; do
+    job "$mutant"
+done
+run_jobs
+sed -n 's/^passed: /caught  /p' "$work/all"
+tally

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Runs every vector of tests/vectors, and the real layer of tests/data, through `attnrun run`: the reference; every
+# instruction set of this machine with $CC (default gcc), and, in turn, Z in rows by clang where there is one, or weights
+# folded whether it pays or not. A vector of each kind is compiled at -O2, the others at -O0, in a quarter of the time; with
+# "all" each has all three variants, at -O2, -O1 and -O0. Left out on purpose: what a vector is and how close an answer
+# must come; make_vectors.py and attnrun say that.
+#
+#   tests/kernels/test_vectors.sh [all|NAME…]      ATTNRUN=build/attnrun  CC=gcc  CLANG=clang (empty: no second)  JOBS=N
+#
+# $CFLAGS, if set, is what all are compiled with.
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+export ATTNRUN=${ATTNRUN:-$build/attnrun}
+export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}" # of compiled kernels
+export CC=${CC:-gcc}
+. tests/checks.sh
+
+# Folded scores of an infinite key may be -infinity where plain ones are NaN: y shows it then, but attn need not, and
+# misses NaN there (docs/bound.md, "What is not finite"). y has to be right all the same.
+not_said() { # ROUND NAME REPORT
+    case "$1 $2" in
+    folded*\ nonfinite_seen)
+        grep -q ': y differs' "$3" && ! grep -q ': y differs.*MISSED' "$3" &&
+            ! grep '^ ' "$3" | grep -vq 'attn\[0\].*; the file has nan; ' ;;
+    *) false ;;
+    esac
+}
+
+# --one NUMBER ROUND FLAGS SPEC OPTION…: one vector
+if [ "${1-}" = --one ]; then
+    round=$3 spec=$5 name=$(basename "$5" .layer) report=$work/$2.report
+    export CFLAGS=${CFLAGS-$4}
+    [ "$round" = rows ] && CC=$second
+    set -- "$ATTNRUN" run "$spec" --in "${spec%.layer}.safetensors" "${@:6}"
+    if "$@" >"$report" 2>&1 || not_said "$round" "$name" "$report"; then
+        echo "passed: $round, $name"
+    else
+        echo "FAILED: CC='$CC' CFLAGS='$CFLAGS' $*"
+        sed 's/^/    /' "$report"
+    fi
+    sed -n "s/^.*[Ss]kipped/skipped: $round, $name:&/p" "$report"
+    exit 0
+fi
+
+if [ ! -x "$ATTNRUN" ]; then
+    echo "$ATTNRUN: error: not there; build it with make, or name it in ATTNRUN" >&2
+    exit 3
+fi
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+trap 'exit 3' HUP INT TERM
+
+export second=$CC
+[ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null && second=${CLANG-clang}
+all=$(tests/isas_here.sh all) isas=$(tests/isas_here.sh)
+# masks of each kind, groups, split heads, convolutions, folds, large and infinite numbers, calls below the limits
+optimised=" additive_each bool_by_head conv_cross_padding every_mask grouped_cross later_scores_masked lengths_zero
+    minilm_layer0 nonfinite_hidden_by_additive short_call_cross split_conv_cross_out_in tied_identity
+    wide_causal_padding window_both_no_self "
+
+plain() { job plain "$2" "$1" --isa "$all"; }
+rows() { job rows "$2" "$1" --isa "$isas" --set plan.z_layout=rows; }
+folded() { job folded -O0 "$1" --isa "$isas" --set plan.fold=on; }
+
+specs=(tests/vectors/*.layer tests/data/*.layer)
+every=
+if [ "${1-}" = all ]; then
+    every=yes
+elif [ $# -gt 0 ]; then
+    every=yes specs=()
+    for name in "$@"; do
+        specs+=("$(ls tests/{vectors,data}/"$name.layer" 2>/dev/null)")
+        [ -n "${specs[-1]}" ] || { echo "$name: error: no vector of tests/vectors or tests/data" >&2; exit 2; }
+    done
+fi
+turn=0
+for spec in "${specs[@]}"; do
+    name=$(basename "$spec" .layer)
+    turn=$((turn + 1))
+    job reference -O0 "$spec" --reference
+    if [ $every ]; then
+        plain "$spec" -O2
+        rows "$spec" -O1
+        folded "$spec"
+    else
+        level=-O0
+        [[ $optimised =~ [[:space:]]$name[[:space:]] ]] && level=-O2
+        plain "$spec" $level
+        [ $((turn % 2)) -eq 0 ] && rows "$spec" -O0 || folded "$spec"
+    fi
+done
+run_jobs
+grep '^passed' "$work/all" | cut -d, -f1 | sort | uniq -c
+tally

@@ -1,0 +1,262 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Pairs on machines that this one is not: compiled without a warning by the target's compilers, then run under an emulator
+# on the vectors of tests/vectors, whose answers came from elsewhere, and checked against the reference. attnrun itself is
+# cross-compiled for that, and starts the cross compiler on each pair; for WebAssembly, which can start nothing, the parts
+# that `attnrun run` is made of are linked with each pair (tests/targets/wasi). What `attnrun selftest` writes here runs there
+# too, as it would on a board, in the compiler's own dialect; where attnrun is not at home, in vectors' place. Left out on
+# purpose: x86-64 with Linux; test_dispatch.sh and test_vectors.sh are at home there. And time: an emulator has its own.
+#
+#   tests/targets/test_targets.sh [TARGET…]    BUILD=build  ATTNGEN  ATTNRUN  JOBS=N  EVERYTHING=1: all vectors and all examples
+#
+# TARGET: names of the table below; all of them if not given.
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+ATTNGEN=${ATTNGEN:-$build/attngen}
+case $ATTNGEN in /*) ;; *) ATTNGEN=$PWD/$ATTNGEN ;; esac
+ATTNRUN=${ATTNRUN:-$build/attnrun}
+export ATTNGEN ATTNRUN XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
+clang="${CLANG19:-clang-19} -Wno-unused-command-line-argument" # -fuse-ld=lld, where nothing is linked
+arm=/usr/aarch64-linux-gnu riscv=/usr/riscv64-linux-gnu
+rvv_compiler="$clang --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld"
+wasm_compiler="$clang --target=wasm32-wasi -msimd128"
+x87_clang="$clang --target=i686-linux-gnu -march=i686 -mno-sse -fuse-ld=lld"
+mingw=x86_64-w64-mingw32 # clang looks for gcc's libraries, but not where Debian puts them
+mingw_clang="$clang --target=$mingw -L$(dirname "$($mingw-gcc -print-libgcc-file-name 2>/dev/null)")"
+zig=${ZIG:-zig} # of the PyPI package ziglang: ZIG=python-zig
+
+# name | sets that must be there | attnrun's build and compiler; -: none | compiler of the pairs | how programs are started;
+# -: not at all
+targets="
+aarch64       | scalar neon         | aarch64-linux-gnu-gcc | aarch64-linux-gnu-gcc | qemu-aarch64 -L $arm
+aarch64-clang | scalar neon         | aarch64-linux-gnu-gcc | $clang --target=aarch64-linux-gnu -fuse-ld=lld | qemu-aarch64 -L $arm
+riscv64       | scalar              | riscv64-linux-gnu-gcc | riscv64-linux-gnu-gcc | qemu-riscv64 -L $riscv
+rvv-128       | scalar rvv          | riscv64-linux-gnu-gcc | $rvv_compiler         | qemu-riscv64 -cpu rv64,v=true,vlen=128 -L $riscv
+rvv-256       | scalar rvv          | riscv64-linux-gnu-gcc | $rvv_compiler         | qemu-riscv64 -cpu rv64,v=true,vlen=256 -L $riscv
+wasm          | scalar wasm_simd128 | $wasm_compiler        | $wasm_compiler        | node --no-warnings tests/targets/wasi/run.mjs
+i686-x87      | scalar              | -                     | i686-linux-gnu-gcc -march=i686 | env
+i686-x87-clang | scalar             | -                     | $x87_clang            | env
+windows-gcc   | scalar              | -                     | $mingw-gcc            | wine
+windows-clang | scalar avx2         | -                     | $mingw_clang          | wine
+windows-zig   | scalar avx2         | -                     | $zig cc -target x86_64-windows-gnu | wine
+macos-zig     | scalar neon         | -                     | $zig cc -target aarch64-macos | -
+macos-x86-zig | scalar avx2         | -                     | $zig cc -target x86_64-macos | -
+"
+strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+# every kind of mask and scores, tails of vectors, a convolution, what is not finite
+few="every_mask conv_padding nonfinite_seen narrow_none"
+wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Iruntime -Itests/targets/wasi"
+# the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
+wasi_sources=$(printf '%s\n' runtime/*.c runtime/*/*.c gen/layer.c gen/score.c gen/tensor.c gen/visible.c gen/filekind.c gen/diag.c gen/isa.c gen/system.c | grep -Ev '/(attnrun|compile|process)\.c$')
+
+asan="-fsanitize=address,undefined -fno-sanitize-recover=all"
+ubsan="-fsanitize=undefined -fsanitize-undefined-trap-on-error" # needs no library
+
+trim() { sed 's/^ *//; s/ *$//' <<<"$1"; }
+
+# ---- one job ----
+
+fail() {
+    echo "FAILED: $*"
+    head -n 30 "$result.log" | sed 's/^/    /'
+    exit 0
+}
+
+# All sets of $isas said, and nothing amiss.
+all_said() { # PATTERN, in which @ is the set's name
+    local isa
+    for isa in $isas; do
+        grep -q "${1//@/$isa}" "$result.log" || return 1
+    done
+}
+
+one_warnings() { # SPEC LEVEL
+    mkdir "$result.d"
+    "$ATTNGEN" --isa all -o "$result.d" "$1" &&
+        $compiler $strict "$2" -c -o "$result.d/o" "$result.d"/*.c >"$result.log" 2>&1 || fail "$1 with $compiler $strict $2"
+}
+
+# A program of parts of attnrun and the pair
+wasi_program() { # SPEC
+    local name
+    name=$(sed -n 's/^name *= *//p' "$1")
+    [ -n "$name" ] || name=$(basename "$1" .layer)
+    mkdir "$result.d"
+    # shellcheck disable=SC2086 # flags are words
+    "$ATTNGEN" --isa all -o "$result.d" "$1" && "$work/shim" "$name" >"$result.d/shim.c" &&
+        $compiler $wasi_flags -I"$result.d" -o "$result.exe" "$result.d/shim.c" "$result.d/$name.c" tests/targets/wasi/main.c \
+            -Wl,--start-lib "$work"/wasi/*.o -Wl,--end-lib -Wl,-z,stack-size=1048576
+}
+
+one_vector() { # SPEC
+    local tensors=${1%.layer}.safetensors
+    if [[ $emulator = node* ]]; then
+        wasi_program "$1" >"$result.log" 2>&1 || fail "$1 is not compiled by $compiler"
+        $emulator "$result.exe" "$PWD/$1" --in "$PWD/$tensors" --isa all >"$result.log" 2>&1 || fail "$1 on $target"
+    else
+        CC=$compiler CFLAGS="-O1 $strict" $emulator "$build/targets/$host/attnrun" run "$1" --in "$tensors" --isa all \
+            >"$result.log" 2>&1 ||
+            fail "CC='$compiler' CFLAGS='-O1 $strict' $emulator $build/targets/$host/attnrun run $1 --in $tensors --isa all"
+    fi
+    all_said "^@: y differs" || fail "$1 on $target: not all of $isas"
+}
+
+# The pair and a program that holds what should come out; neither attnrun nor a file is there. Without -std.
+one_selftest() { # SPEC
+    local isa
+    mkdir "$result.d"
+    # shellcheck disable=SC2086 # flags are words
+    "$ATTNGEN" --isa all -o "$result.d" "$1" >"$result.log" 2>&1 &&
+        "$ATTNRUN" selftest "$1" -o "$result.d/selftest_of_it.c" >>"$result.log" 2>&1 &&
+        $compiler ${strict#* } -O1 -o "$result.exe" "$result.d"/*.c >>"$result.log" 2>&1 || fail "the selftest of $1 with $compiler"
+    [ "$emulator" = - ] && return
+    for isa in '' $isas; do # all at once, and each that must be there
+        [ -n "$isa" ] && [[ $emulator = node* ]] && continue
+        # shellcheck disable=SC2086
+        $emulator "$result.exe" $isa >"$result.log" 2>&1 && tr -d '\r' <"$result.log" | grep -qx ok ||
+            fail "the selftest of $1 on $target $isa"
+    done
+}
+
+# The same with faults looked for.
+sanitized() { # SPEC FLAGS
+    mkdir "$result.d"
+    # shellcheck disable=SC2086 # flags are words
+    "$ATTNGEN" --isa all -o "$result.d" "$1" >"$result.log" 2>&1 &&
+        "$ATTNRUN" selftest "$1" -o "$result.d/selftest_of_it.c" >>"$result.log" 2>&1 &&
+        $compiler -std=c11 -O1 -g $2 -o "$result.exe" "$result.d"/*.c >>"$result.log" 2>&1 ||
+        fail "the selftest of $1 with $compiler $2"
+    $emulator "$result.exe" >"$result.log" 2>&1 && grep -qx ok "$result.log" ||
+        fail "the selftest of $1 with $2 on $target"
+}
+one_asan() { sanitized "$1" "$asan"; }
+one_ubsan() { sanitized "$1" "$ubsan"; }
+
+one_check() { # SPEC: at most 40 positions, as emulators are slow
+    local n
+    n=$(awk '$1 == "seq_len" { print $3 < 40 ? $3 : 40 }' "$1")
+    set -- "$build/targets/$host/attnrun" check "$1" --isa all --batch 2 --n "$n"
+    CC=$compiler CFLAGS=-O1 $emulator "$@" >"$result.log" 2>&1 || fail "CC='$compiler' CFLAGS=-O1 $emulator $*"
+    all_said "^ok .* @ " || fail "$* on $target: not all of $isas"
+}
+
+row_of() { # TARGET → its variables
+    IFS='|' read -r target isas host_compiler compiler emulator < <(grep "^$1 " <<<"$targets")
+    target=$1 isas=$(trim "$isas") host_compiler=$(trim "$host_compiler") compiler=$(trim "$compiler")
+    emulator=$(trim "$emulator") host=${host_compiler%% *}
+}
+
+if [ "${1:-}" = --one ]; then
+    result=$work/results/$2
+    row_of "$3"
+    "one_$4" "${@:5}"
+    echo "passed: $(printf '%-14s %-20s %s' "$target" "$isas" "$4")"
+    rm -rf "$result.d" "$result.exe"
+    exit 0
+fi
+
+# ---- which jobs ----
+
+for program in "$ATTNGEN" "$ATTNRUN"; do
+    [ -x "$program" ] || { echo "$program: error: not there; build it with make" >&2; exit 3; }
+done
+work=$(mktemp -d) || exit 3
+export ASAN_OPTIONS=detect_leaks=0 # a leak is looked for with ptrace, which emulators lack
+export WINEPREFIX=$work/wine WINEDEBUG=-all
+leave() {
+    [ -d "$WINEPREFIX" ] && wineserver -k >/dev/null 2>&1 # this prefix's alone
+    rm -rf "$work"
+}
+trap leave EXIT
+trap 'exit 3' HUP INT TERM
+mkdir "$work/results"
+. tests/checks.sh
+
+# What the pairs are compiled and run with; says what is missing.
+can_build() {
+    local word missing=
+    for word in "${host_compiler%% *}" "${compiler%% *}" "${emulator%% *}"; do
+        [ "$word" = - ] || command -v "$word" >/dev/null || missing="$missing $word"
+    done
+    if [ -z "$missing" ]; then
+        printf '#include <stdio.h>\nint main(void) { return puts("ran") < 0; }\n' >"$work/probe.c"
+        # shellcheck disable=SC2086 # commands are words
+        $compiler -o "$work/probe.exe" "$work/probe.c" >"$work/log" 2>&1 &&
+            { [ "$emulator" = - ] || $emulator "$work/probe.exe" 2>"$work/log" | tr -d '\r' | grep -qx ran; } && return 0
+        missing=" what it takes to compile and run hello.c: $(head -n 1 "$work/log")"
+    fi
+    skip "$target: there is no$missing"
+    return 1
+}
+
+# attnrun for the target, or, for WASI, its parts. Lua is not needed for either.
+make_runtime() {
+    local source
+    [ "$host" = - ] && return
+    if [[ $emulator = node* ]]; then
+        mkdir "$work/wasi"
+        ${CC:-gcc} -D_GNU_SOURCE -Iruntime -o "$work/shim" tests/targets/wasi/shim.c runtime/kernels/load.c runtime/system/process.c runtime/timing/clock.c \
+            gen/diag.c gen/isa.c gen/system.c -ldl || return
+        for source in $wasi_sources; do
+            # shellcheck disable=SC2086 # a source that WASI is too small for may be one that is not needed
+            $compiler $wasi_flags -c -o "$work/wasi/$(basename "$source" .c).o" "$source" >>"$work/log" 2>&1
+        done
+        return 0
+    else
+        make -s -j "${JOBS:-1}" BUILD="$build/targets/$host" CC="$host_compiler" HOST_CC="${CC:-gcc}" CFLAGS=-O2 \
+            "$build/targets/$host/attnrun"
+    fi
+}
+
+if [ -n "${EVERYTHING:-}" ]; then
+    vectors=$(ls tests/vectors/*.layer tests/data/*.layer)
+    examples=$(ls examples/*.layer)
+    warned="$examples $(ls tests/vectors/*.layer)"
+    sanitized=$vectors
+else
+    vectors=$(for name in $few; do echo "tests/vectors/$name.layer"; done)
+    examples=examples/kws.layer
+    warned=
+    sanitized=tests/vectors/every_mask.layer
+fi
+
+for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
+    grep -q "^$name " <<<"$targets" || { echo "$name: error: no such target; see the table in $0" >&2; exit 2; }
+    row_of "$name"
+    can_build || continue
+    if ! make_runtime >"$work/log" 2>&1; then
+        result 1 "attnrun for $target"
+        head -n 30 "$work/log"
+        continue
+    fi
+    native=$warned # attnrun there compiles vectors with these warnings
+    [[ $host = - || $emulator = node* ]] && native=${warned:-examples/tiny.layer}
+    for spec in $native; do
+        job "$target" warnings "$spec" -O1
+    done
+    [ -n "${EVERYTHING:-}" ] && job "$target" warnings examples/tiny.layer -O3
+    job "$target" selftest examples/window.layer
+    for spec in $vectors; do
+        [ "$host" = - ] && kind=selftest || kind=vector
+        job "$target" $kind "$spec"
+    done
+    [ "$host" = - ] && continue
+    sanitizer=ubsan
+    # shellcheck disable=SC2086 # flags are words
+    $compiler $asan -o "$work/probe" "$work/probe.c" >"$work/log" 2>&1 &&
+        $emulator "$work/probe" >"$work/log" 2>&1 && sanitizer=asan # with UBSan
+    for spec in $sanitized; do
+        job "$target" $sanitizer "$spec"
+    done
+    [[ $emulator = node* ]] && continue # check needs memory that can be protected
+    for spec in $examples; do
+        job "$target" check "$spec"
+    done
+done
+
+export build
+run_jobs
+sed -n 's/^passed: //p' "$work/all" | sort | uniq -c | awk '{ count = $1; sub(/^ *[0-9]+ /, ""); print $0 ": " count }' # by target and check
+tally

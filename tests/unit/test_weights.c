@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights under other people's names: element types, layouts, and which layer of a file is meant.
+ *
+ * Left out on purpose: that a packed block computes what it should; test_pack.sh asks a program that has one.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../runtime/system/process.h"
+#include "../../runtime/inputs/weights.h"
+
+/* sign, exponent and fraction of a format, by its definition */
+static double value_of(uint16_t bits, int exponent_bits, int fraction_bits)
+{
+    const int bias = (1 << (exponent_bits - 1)) - 1, last = (1 << exponent_bits) - 1;
+    const int exponent = bits >> fraction_bits & last, fraction = bits & ((1 << fraction_bits) - 1);
+    const double sign = bits & 0x8000 ? -1 : 1;
+    if (exponent == last)
+        return fraction != 0 ? NAN : sign * INFINITY;
+    if (exponent == 0)
+        return sign * ldexp(fraction, 1 - bias - fraction_bits);
+    return sign * ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+}
+
+static void check_every_value(float (*convert)(uint16_t), int exponent_bits, int fraction_bits)
+{
+    for (unsigned bits = 0; bits <= 0xffff; bits++) {
+        const double expected = value_of((uint16_t)bits, exponent_bits, fraction_bits);
+        const float got = convert((uint16_t)bits);
+        if (isnan(expected) ? !isnan(got) : (double)got != expected || !signbit(got) != !signbit(expected))
+            fail_msg("%#06x is %a, not %a", bits, expected, (double)got);
+    }
+}
+
+static void test_f16(void **state)
+{
+    (void)state;
+    check_every_value(weights_float_of_f16, 5, 10);
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    check_every_value(weights_float_of_bf16, 8, 7);
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------------- */
+
+#define D 4 /* d_model: two heads of 2, one of keys and values: w_k and w_v have two outputs */
+
+struct fixture {
+    char *folder, *path;
+    struct layer layer;
+    struct diag diag;
+};
+
+static void start(struct fixture *f)
+{
+    *f = (struct fixture){.layer = {.name = "a", .d_model = D, .h = 2, .h_kv = 1, .d_k = 2, .d_v = 2, .d_source = D,
+                                    .d_in_q = D, .d_in_kv = D, .d_out = D, .seq_len = 8, .source_len = 8}};
+    f->folder = folder_make(&f->diag);
+    f->path = path_join(f->folder, "w.safetensors");
+    assert_non_null(f->path);
+}
+
+static void stop(struct fixture *f)
+{
+    folder_remove(f->folder);
+    free(f->path);
+    free(f->folder);
+    diag_free(&f->diag);
+}
+
+/* numbers that tell where they stood: 1, 2, 3 … */
+static struct tensor counting(const char *name, int rank, int64_t a, int64_t b, float first)
+{
+    struct tensor t = {.name = (char *)name, .type = TYPE_F32, .rank = rank, .shape = {a, b}};
+    const size_t count = (size_t)(rank == 1 ? a : a * b);
+    float *data = calloc(count, sizeof *data);
+    assert_non_null(data);
+    for (size_t i = 0; i < count; i++)
+        data[i] = first + (float)i;
+    t.bytes = count * sizeof *data;
+    t.data = data;
+    return t;
+}
+
+static bool read_file(struct fixture *f, struct tensor *items, size_t count, const char *prefix, bool zero_bias,
+                      struct tensors *weights)
+{
+    const struct weights_choice choice = {f->path, prefix, zero_bias};
+    assert_true(tensors_write(f->path, items, count, &f->diag));
+    for (size_t i = 0; i < count; i++)
+        free(items[i].data);
+    return weights_read(weights, &f->layer, &choice, &f->diag);
+}
+
+static float at(const struct tensors *weights, const char *name, size_t index)
+{
+    const struct tensor *t = tensors_find(weights, name);
+    assert_non_null(t);
+    assert_true(index < t->bytes / sizeof(float));
+    return ((const float *)t->data)[index];
+}
+
+/* Element (input, output) of a matrix as the spec's layout has it. */
+static float entry(const struct fixture *f, const struct tensors *weights, const char *name, size_t outputs,
+                   size_t input, size_t output)
+{
+    return at(weights, name, f->layer.out_in ? output * D + input : input * outputs + output);
+}
+
+/* q, k and v of unequal heights in one matrix, [in][out] as GPT-2 stores it, [out][in] as Phi-3 does;
+ * into both layouts */
+static void test_fused(void **state)
+{
+    (void)state;
+    for (int variant = 0; variant < 4; variant++) {
+        struct fixture f;
+        struct tensors weights;
+        const bool in_out = variant & 1;
+        start(&f);
+        f.layer.out_in = variant & 2;
+        struct tensor items[] = {
+            in_out ? counting("h.1.attn.c_attn.weight", 2, D, 8, 0) : counting("h.1.attn.qkv_proj.weight", 2, 8, D, 0),
+            counting(in_out ? "h.1.attn.c_proj.weight" : "h.1.attn.o_proj.weight", 2, D, D, 100),
+            counting("h.1.attn.bias", 1, 3, 0, 0), /* GPT-2's mask: nobody's business */
+        };
+        assert_true(read_file(&f, items, 3, variant == 3 ? "h.1" : NULL, false, &weights));
+        assert_int_equal(weights.count, 4);
+        for (size_t i = 0; i < D; i++)
+            for (size_t o = 0; o < 8; o++) {
+                const float expected = (float)(in_out ? i * 8 + o : o * D + i);
+                const float got = o < 4 ? entry(&f, &weights, "w_q", 4, i, o)
+                                : o < 6 ? entry(&f, &weights, "w_k", 2, i, o - 4)
+                                        : entry(&f, &weights, "w_v", 2, i, o - 6);
+                assert_true(got == expected);
+            }
+        for (size_t i = 0; i < D; i++)
+            for (size_t o = 0; o < D; o++)
+                assert_true(entry(&f, &weights, "w_o", D, i, o) == (float)(100 + (in_out ? i * D + o : o * D + i)));
+        tensors_free(&weights);
+        stop(&f);
+    }
+}
+
+/* attngen's own names lie as the spec says */
+static void test_own_names(void **state)
+{
+    (void)state;
+    for (int out_in = 0; out_in < 2; out_in++) {
+        struct fixture f;
+        struct tensors weights;
+        start(&f);
+        f.layer.out_in = out_in;
+        struct tensor items[] = {counting("w_q", 2, D, D, 0),
+                                 counting("w_k", 2, out_in ? 2 : D, out_in ? D : 2, 20),
+                                 counting("w_v", 2, out_in ? 2 : D, out_in ? D : 2, 40), counting("w_o", 2, D, D, 60)};
+        assert_true(read_file(&f, items, 4, NULL, false, &weights));
+        for (size_t i = 0; i < 8; i++) {
+            assert_true(at(&weights, "w_k", i) == (float)(20 + i));
+            assert_true(at(&weights, "w_v", i) == (float)(40 + i));
+        }
+        tensors_free(&weights);
+        stop(&f);
+    }
+}
+
+/* biases: fused with separate matrices, as torch has them with kdim; one that is missing is zero only where
+ * asked for */
+static void test_biases(void **state)
+{
+    (void)state;
+    for (int missing = 0; missing < 2; missing++) {
+        struct fixture f;
+        struct tensors weights;
+        start(&f);
+        f.layer.bias = true;
+        struct tensor items[] = {
+            counting("q_proj_weight", 2, D, D, 0), counting("k_proj_weight", 2, 2, D, 0),
+            counting("v_proj_weight", 2, 2, D, 0), counting("out_proj.weight", 2, D, D, 0),
+            counting("in_proj_bias", 1, 8, 0, 0),  counting(missing ? "other" : "out_proj.bias", 1, D, 0, 50),
+        };
+        assert_true(read_file(&f, items, 6, NULL, missing, &weights));
+        for (size_t i = 0; i < 8; i++)
+            assert_true((i < 4 ? at(&weights, "b_q", i) : i < 6 ? at(&weights, "b_k", i - 4)
+                                                                : at(&weights, "b_v", i - 6)) == (float)i);
+        for (size_t i = 0; i < D; i++)
+            assert_true(at(&weights, "b_o", i) == (missing ? 0.0f : (float)(50 + i)));
+        tensors_free(&weights);
+        stop(&f);
+    }
+}
+
+/* what is refused, and in which words */
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const struct { const char *names[6]; const char *prefix, *message; bool bias, identity, split; } cases[] = {
+        {{"self.query.weight", "self.key.weight", "self.value.weight"}, NULL,
+         "\"output.dense.weight\" is missing", 0, 0, 0},
+        {{"a.q.weight", "a.k.weight", "b.q.weight", "b.k.weight"}, NULL,
+         "weights of 2 layers: \"a.q.weight\" (T5)", 0, 0, 0},
+        {{"a.q.weight", "a.k.weight"}, "b",
+         "no tensor's name begins with \"b\"; the file has a.q.weight, a.k.weight", 0, 0, 0},
+        {{"wq", "wk"}, NULL,
+         "no weights of queries among 2 tensors: wq, wk; known are names that end in w_q (attngen)", 0, 0, 0},
+        {{"h.10.q_lin.weight"}, "h.1", "begins with \"h.1\"", 0, 0, 0},
+        {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "out_proj.weight"}, NULL,
+         "w_o could be any of 2 tensors", 0, 0, 0},
+        {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_proj.bias"}, NULL,
+         "\"q_proj.bias\" holds b_q, and the layer has none; the spec needs bias = true", 0, 0, 0},
+        {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}, NULL, "--zero-bias", 1, 0, 0},
+        {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}, NULL, "needs w_v = dense", 0, 1, 0},
+        {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_norm.weight"}, NULL,
+         "a normalization of queries", 0, 0, 0},
+        {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}, NULL,
+         "the layer has input = split", 0, 0, 1},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fixture f;
+        struct tensors weights;
+        struct tensor items[6];
+        size_t count = 0;
+        start(&f);
+        f.layer.bias = cases[c].bias;
+        f.layer.identity = cases[c].identity;
+        f.layer.split = cases[c].split;
+        for (; count < 6 && cases[c].names[count] != NULL; count++) {
+            const bool small = strpbrk(cases[c].names[count], "kv") != NULL;
+            items[count] = counting(cases[c].names[count], 2, small ? 2 : D, D, 0);
+        }
+        assert_false(read_file(&f, items, count, cases[c].prefix, false, &weights));
+        bool said = false;
+        for (size_t i = 0; i < f.diag.errors; i++)
+            said = said || strstr(f.diag.messages[i], cases[c].message) != NULL;
+        if (!said)
+            fail_msg("case %zu: not \"%s\" but %s", c, cases[c].message,
+                     f.diag.errors ? f.diag.messages[0] : "nothing");
+        assert_false(f.diag.environment);
+        assert_int_equal(weights.count, 0);
+        stop(&f);
+    }
+}
+
+static void test_shape_type_and_value(void **state)
+{
+    (void)state;
+    static const char *const messages[] = {
+        "tensor \"k_proj.weight\" is [4][2]; [2][4] is needed",
+        "tensor \"k_proj.weight\" is I32; F32, F16, BF16 and F64 are read",
+        "tensor \"k_proj.weight\": w_k holds inf as an f32, element 0 of 8",
+    };
+    for (int c = 0; c < 3; c++) {
+        struct fixture f;
+        struct tensors weights;
+        start(&f);
+        struct tensor items[] = {
+            counting("q_proj.weight", 2, D, D, 0), counting("k_proj.weight", 2, c == 0 ? D : 2, c == 0 ? 2 : D, 0),
+            counting("v_proj.weight", 2, 2, D, 0), counting("o_proj.weight", 2, D, D, 0),
+        };
+        if (c == 1)
+            items[1].type = TYPE_I32;
+        if (c == 2)
+            *(float *)items[1].data = INFINITY;
+        assert_false(read_file(&f, items, 4, NULL, false, &weights));
+        assert_int_equal(f.diag.errors, 1);
+        if (strstr(f.diag.messages[0], messages[c]) == NULL)
+            fail_msg("not \"%s\" but %s", messages[c], f.diag.messages[0]);
+        stop(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f16),    cmocka_unit_test(test_bf16),     cmocka_unit_test(test_own_names),
+        cmocka_unit_test(test_fused),  cmocka_unit_test(test_biases),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_shape_type_and_value),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

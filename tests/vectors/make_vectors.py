@@ -1,0 +1,509 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes test vectors: small layers with drawn inputs and the answers of formulas in float64.
+
+    python3 tests/vectors/make_vectors.py [FOLDER]        (default: beside this file; needs numpy)
+
+Each vector is NAME.layer (the spec) and NAME.safetensors (inputs, weights, y, attn). They stand beside vectors that
+came from elsewhere and reach what those do not: grouped heads, windows, mask tensors and their broadcasts, sequences
+of length 0, calls that are smaller than the spec, empty calls, split and convolution with every other key, non-finite
+values.
+
+The formulas follow the definition of the layer row by row: the keys that a query sees are listed first, and nothing
+else is ever read for that row. They share no code with the project. Sums are exactly rounded (math.fsum), so that the
+files come out the same on every machine. Left out on purpose: speed.
+"""
+import itertools
+import json
+import math
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+import score_terms
+
+INF, NAN = float("inf"), float("nan")
+DTYPES = {"float32": "F32", "int32": "I32", "bool": "BOOL"}
+
+
+# ---- safetensors -------------------------------------------------------------------------------------------------
+
+def write_safetensors(path, tensors, metadata):
+    """8 bytes of header length, a JSON header padded with blanks to a multiple of 8, then the tensors end to end."""
+    header, data = {"__metadata__": metadata}, b""
+    for name, tensor in tensors.items():
+        begin = len(data)
+        data += np.ascontiguousarray(tensor).tobytes()
+        header[name] = {"dtype": DTYPES[tensor.dtype.name], "shape": list(tensor.shape),
+                        "data_offsets": [begin, len(data)]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+# ---- what a spec means -------------------------------------------------------------------------------------------
+
+def complete(name, spec):
+    """The spec with every default filled in, and the widths that follow from it."""
+    s = dict(name=name, width="narrow", input="shared", attention="self", mask="none", w_k="dense", w_v="dense",
+             w_o="dense", conv_width=3, bias=False, scores=False, weight_layout="in_out",
+             window_left=None, window_right=None)
+    s.update(spec)
+    s.setdefault("h_kv", s["h"])
+    s.setdefault("d_source", s["d_model"])
+    s.setdefault("source_len", s["seq_len"])
+    split = s["input"] == "split"
+    per_head = s["d_model"] if s["width"] == "wide" else s["d_model"] // s["h"]
+    s.setdefault("d_k", per_head)
+    s["in_q"] = s["d_model"] // s["h"] if split else s["d_model"]
+    s["in_kv"] = s["d_source"] // s["h"] if split else s["d_source"]
+    if s["w_v"] == "identity":
+        s["d_v"] = s["in_kv"]
+    s.setdefault("d_v", per_head)
+    s.setdefault("scale", 1 / math.sqrt(s["d_k"]))
+    s["masks"] = s["mask"].split("+")
+    return s
+
+
+def spec_text(name, spec, comment):
+    written = {"name": name, **spec}
+    lines = ["# " + comment]
+    for key, value in written.items():
+        lines.append(f"{key} = {str(value).lower() if isinstance(value, bool) else value}")
+    return "\n".join(lines) + "\n"
+
+
+def weight_shapes(s):
+    """Shapes with weight_layout = in_out; only the tensors that the layer has."""
+    h, h_kv, d_k, d_v, d_model = s["h"], s["h_kv"], s["d_k"], s["d_v"], s["d_model"]
+    split = s["input"] == "split"
+    shapes = {"w_q": (h, s["in_q"], d_k) if split else (d_model, h * d_k), "b_q": (h * d_k,)}
+    if s["w_k"] == "dense":
+        shapes["w_k"] = (h, s["in_kv"], d_k) if split else (s["d_source"], h_kv * d_k)
+        shapes["b_k"] = (h_kv * d_k,)
+    if s["w_v"] == "dense":
+        shapes["w_v"] = (h, s["in_kv"], d_v) if split else (s["d_source"], h_kv * d_v)
+        shapes["b_v"] = (h_kv * d_v,)
+    if s["w_o"] != "none":
+        shapes["w_o"] = (h * d_v, d_model) if s["w_o"] == "dense" else (h, s["conv_width"], d_v, d_model // h)
+        shapes["b_o"] = (d_model,)
+    return {name: shape for name, shape in shapes.items() if s["bias"] or name[0] == "w"}
+
+
+# ---- the equations -----------------------------------------------------------------------------------------------
+
+def exact_sum(values):
+    try:
+        return math.fsum(values)
+    except (ValueError, OverflowError):  # infinities of both signs
+        return NAN
+
+
+def project(rows, matrix, bias):
+    """rows @ matrix + bias, each component exactly rounded."""
+    out = np.empty((len(rows), matrix.shape[1]))
+    columns = np.ascontiguousarray(matrix.T)
+    for r, row in enumerate(rows):
+        products = (columns * row).tolist()
+        for c, terms in enumerate(products):
+            out[r, c] = exact_sum(terms if bias is None else terms + [float(bias[c])])
+    return out
+
+
+def one_head(s, w, i, x, source):
+    """Q_i, K_i, V_i of one sequence. w holds float64 weights, in_out."""
+    d_k, d_v, j = s["d_k"], s["d_v"], i * s["h_kv"] // s["h"]
+    keys, queries = slice(j * d_k, (j + 1) * d_k), slice(i * d_k, (i + 1) * d_k)
+    values = slice(j * d_v, (j + 1) * d_v)
+    split = s["input"] == "split"
+    x_i = x[:, i * s["in_q"]:(i + 1) * s["in_q"]] if split else x
+    s_i = source[:, i * s["in_kv"]:(i + 1) * s["in_kv"]] if split else source
+
+    def matrix(name, columns):
+        return w[name][i] if split else w[name][:, columns]
+
+    def bias(name, columns):
+        return w[name][columns] if s["bias"] else None
+
+    q = project(x_i, matrix("w_q", queries), bias("b_q", queries))
+    if s["w_k"] == "tied":
+        k = project(s_i, matrix("w_q", queries), bias("b_q", queries))
+    else:
+        k = project(s_i, matrix("w_k", keys), bias("b_k", keys))
+    v = s_i if s["w_v"] == "identity" else project(s_i, matrix("w_v", values), bias("b_v", values))
+    return q, k, v
+
+
+def visible(s, t, tensors, b, i, m):
+    keys = [j for j in range(m) if score_terms.sees(s["masks"], t, j, (s["window_left"], s["window_right"]))]
+    for mask, (_, shows) in score_terms.BROUGHT.items():
+        if mask in s["masks"]:
+            keys = [j for j in keys if shows(score_terms.number(tensors, mask, b, i, t, j), j)]
+    return keys
+
+
+def attend(s, tensors, b, i, q, k, v):
+    """Weights [n][m] and Z [n][d_v] of one head; a row that sees no key is zero in both."""
+    weights, z = np.zeros((len(q), len(k))), np.zeros((len(q), s["d_v"]))
+    for t in range(len(q)):
+        keys = visible(s, t, tensors, b, i, len(k))
+        if not keys:
+            continue
+        scores = [s["scale"] * exact_sum((q[t] * k[j]).tolist()) for j in keys]
+        for word, value in score_terms.TERMS.items():
+            if word in s["masks"]:
+                scores = [value(score, score_terms.number(tensors, word, b, i, t, j)) for score, j in zip(scores, keys)]
+        if any(math.isnan(score) or score == INF for score in scores) or max(scores) == -INF:
+            weights[t, keys] = NAN
+            z[t] = NAN
+            continue
+        e = [math.exp(score - max(scores)) for score in scores]
+        total = exact_sum(e)
+        weights[t, keys] = [value / total for value in e]
+        for c in range(s["d_v"]):
+            z[t, c] = exact_sum((weights[t, keys] * v[keys, c]).tolist())
+    return weights, z
+
+
+def convolve(s, w, tensors, b, z):
+    """y[t, block i] = sum_r Z_i[t + r - pad] W_O,i[r]; z is [h][n][d_v]. Rows of Z that count as zero are not read."""
+    n, d_block = z.shape[1], s["d_model"] // s["h"]
+    end = min(n, int(tensors["lengths"][b])) if "padding" in s["masks"] else n
+    pad = score_terms.conv_pad(s["conv_width"], s["masks"])
+    y = np.empty((n, s["d_model"]))
+    for t, i in itertools.product(range(n), range(s["h"])):
+        taps = [r for r in range(s["conv_width"]) if 0 <= t + r - pad < end]
+        for c in range(d_block):
+            terms = [float(w["b_o"][i * d_block + c])] if s["bias"] else [0.0]
+            for r in taps:
+                terms += (z[i, t + r - pad] * w["w_o"][i, r, :, c]).tolist()
+            y[t, i * d_block + c] = exact_sum(terms)
+    return y
+
+
+def layer(s, tensors):
+    """y and attn in float64."""
+    w = {name: tensors[name].astype(np.float64) for name in weight_shapes(s)}
+    if s["weight_layout"] == "out_in":
+        w = {name: np.swapaxes(a, -1, -2) if name[0] == "w" else a for name, a in w.items()}
+    x = tensors["x"].astype(np.float64)
+    source = tensors["source"].astype(np.float64) if s["attention"] == "cross" else x
+    batch, n, m = x.shape[0], x.shape[1], source.shape[1]
+    d_out = s["h"] * s["d_v"] if s["w_o"] == "none" else s["d_model"]
+    y, attn = np.zeros((batch, n, d_out)), np.zeros((batch, s["h"], n, m))
+    for b in range(batch):
+        z = np.zeros((s["h"], n, s["d_v"]))
+        for i in range(s["h"]):
+            attn[b, i], z[i] = attend(s, tensors, b, i, *one_head(s, w, i, x[b], source[b]))
+        concatenated = np.concatenate(list(z), axis=1)
+        if s["w_o"] == "none":
+            y[b] = concatenated
+        elif s["w_o"] == "dense":
+            y[b] = project(concatenated, w["w_o"], w["b_o"] if s["bias"] else None)
+        else:
+            y[b] = convolve(s, w, tensors, b, z)
+    return y, attn
+
+
+# ---- drawing -----------------------------------------------------------------------------------------------------
+
+def draw(s, random, batch, n, m):
+    """x, source and weights; the scale of a weight is 1/sqrt(its inputs), so that every stage is of order 1."""
+    tensors = {"x": random.standard_normal((batch, n, s["d_model"]))}
+    if s["attention"] == "cross":
+        tensors["source"] = random.standard_normal((batch, m, s["d_source"]))
+    for name, shape in weight_shapes(s).items():
+        inputs = shape[-2] * (s["conv_width"] if len(shape) == 4 else 1) if name[0] == "w" else 4
+        tensors[name] = random.standard_normal(shape) / math.sqrt(inputs)
+        if name[0] == "w" and s["weight_layout"] == "out_in":
+            tensors[name] = np.swapaxes(tensors[name], -1, -2)
+    return {name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in tensors.items()}
+
+
+def bool_mask(random, shape, hidden_rows=()):
+    mask = random.random_sample(shape) < 0.6
+    for row in hidden_rows:
+        mask[..., row, :] = False
+    return mask
+
+
+def additive_mask(random, shape):
+    """Drawn numbers, -inf here and there, and three rows of their own where they exist: all -inf; all -1e9 (that hides
+    nothing); -1e9 at key 0 and -inf elsewhere (key 0 then has weight 1)."""
+    mask = random.standard_normal(shape).astype(np.float32)
+    mask[random.random_sample(shape) < 0.2] = -INF
+    for row, fill in ((1, -INF), (3, -1e9), (5, -INF)):
+        if row < shape[2]:
+            mask[..., row, :] = fill
+    if shape[2] > 5 and shape[3] > 0:
+        mask[..., 5, 0] = -1e9
+    return mask
+
+
+# ---- the vectors -------------------------------------------------------------------------------------------------
+
+VECTORS = []
+
+
+def vector(name, comment, batch, n, m=None, change=None, scores=True, **spec):
+    """One vector: the keys of the spec as keywords; change(tensors, random) adds lengths and masks or spoils values."""
+    if scores:
+        spec["scores"] = True
+    VECTORS.append((name, comment, spec, batch, n, n if m is None else m, change))
+
+
+def lengths(*values):
+    def change(tensors, random):
+        tensors["lengths"] = np.array(values, dtype=np.int32)
+    return change
+
+
+def masks(lengths=None, **shapes):
+    """Mask tensors by their (batch, h, n, m)."""
+    def change(tensors, random):
+        if lengths is not None:
+            tensors["lengths"] = np.array(lengths, dtype=np.int32)
+        if "bool" in shapes:
+            tensors["mask_bool"] = bool_mask(random, shapes["bool"], hidden_rows=[2])
+        if "additive" in shapes:
+            tensors["mask_add"] = additive_mask(random, shapes["additive"])
+    return change
+
+
+def spoil(tensor, rows, value, lengths=None, column=None):
+    """Puts `value` (or several in turn) into whole rows, or one column of them, given as (batch, row)."""
+    def change(tensors, random):
+        if lengths is not None:
+            tensors["lengths"] = np.array(lengths, dtype=np.int32)
+        values = itertools.cycle(value if isinstance(value, tuple) else (value,))
+        for b, row in rows:
+            tensors[tensor][b, row, slice(None) if column is None else column] = next(values)
+    return change
+
+
+def spoil_and_hide(tensor, columns, value, shape):
+    """A bool mask that hides some keys from every query, and `value` in those keys."""
+    def change(tensors, random):
+        mask = bool_mask(random, shape)
+        mask[..., columns] = False
+        tensors["mask_bool"] = mask
+        tensors[tensor][:, columns, :] = value
+    return change
+
+
+def list_vectors():
+    # key/value heads that several query heads share
+    vector("grouped_causal", "6 query heads on 2 key/value heads", 2, 19, d_model=48, h=6, h_kv=2, seq_len=19,
+           mask="causal", bias=True)
+    vector("grouped_one_head", "4 query heads on one key/value head, d_v wider than d_k", 3, 18,
+           change=lengths(18, 7, 1), d_model=32, h=4, h_kv=1, d_k=8, d_v=12, seq_len=18, mask="padding",
+           weight_layout="out_in")
+    vector("grouped_cross", "grouped heads in cross-attention on a narrower source", 2, 9, 34, d_model=32, h=4,
+           h_kv=2, attention="cross", d_source=20, seq_len=9, source_len=34, bias=True)
+
+    # windows
+    vector("window_left", "only the query and the 3 keys before it, and all after", 2, 21, d_model=32, h=2,
+           seq_len=21, mask="window", window_left=3)
+    vector("window_right", "all keys before, and 2 after", 2, 21, d_model=32, h=2, seq_len=21, mask="window",
+           window_right=2)
+    vector("window_both_no_self", "5 before, 3 after, not the query itself", 1, 37, d_model=32, h=2, seq_len=37,
+           mask="window+no_self", window_left=5, window_right=3, bias=True)
+    vector("window_causal_padding",
+           "a causal window that slides past the end of two sequences: late rows see nothing", 3, 23,
+           change=lengths(23, 9, 2), d_model=32, h=2, seq_len=23, mask="causal+window+padding", window_left=4,
+           bias=True)
+    vector("window_nothing", "a window of the query alone, without the query: every row is b_o", 2, 9, d_model=16,
+           h=2, seq_len=9, mask="window+no_self", window_left=0, window_right=0, bias=True)
+    vector("window_long", "causal, 70 back, over many key tiles", 1, 300, scores=False, d_model=16, h=2, seq_len=300,
+           mask="causal+window", window_left=70)
+    vector("window_cross", "a window over a source that is shorter than the queries", 1, 26, 15, d_model=32, h=2,
+           attention="cross", seq_len=26, source_len=15, mask="window", window_left=2, window_right=6, bias=True)
+
+    # mask tensors
+    vector("bool_each", "a bool mask for each sequence and head, row 2 sees nothing", 2, 17, d_model=24, h=3,
+           seq_len=17, mask="bool", bias=True, change=masks(bool=(2, 3, 17, 17)))
+    vector("bool_shared_causal", "one bool mask for all, with causal", 2, 18, d_model=32, h=2, seq_len=18,
+           mask="bool+causal", change=masks(bool=(1, 1, 18, 18)))
+    vector("bool_by_sequence_cross", "a bool mask for each sequence, shared by the heads", 3, 7, 20, d_model=32, h=4,
+           attention="cross", seq_len=7, source_len=20, mask="bool", change=masks(bool=(3, 1, 7, 20)))
+    vector("bool_by_head", "a bool mask for each head, shared by the sequences", 2, 16, d_model=32, h=4, seq_len=16,
+           mask="bool", bias=True, change=masks(bool=(1, 4, 16, 16)))
+    vector("additive_each", "an additive mask with -inf, a hidden row, and -1e9, which does not hide", 2, 17,
+           d_model=24, h=3, seq_len=17, mask="additive", bias=True, change=masks(additive=(2, 3, 17, 17)))
+    vector("additive_by_head_causal", "an additive mask for each head, with causal", 2, 13, d_model=32, h=4,
+           seq_len=13, mask="causal+additive", change=masks(additive=(1, 4, 13, 13)))
+    vector("additive_shared_cross", "one additive mask for all, in cross-attention", 2, 8, 33, d_model=32, h=2,
+           attention="cross", seq_len=8, source_len=33, mask="additive", change=masks(additive=(1, 1, 8, 33)))
+    vector("every_mask", "all six masks at once", 3, 22, d_model=32, h=2, seq_len=22,
+           mask="causal+padding+no_self+window+bool+additive", window_left=15, window_right=1, bias=True,
+           change=masks(lengths=(22, 13, 4), bool=(3, 1, 22, 22), additive=(1, 2, 22, 22)))
+
+    # lengths and calls smaller than the spec
+    vector("lengths_zero", "one sequence of length 0 between others: its rows are b_o", 4, 12, d_model=32, h=4,
+           seq_len=12, mask="padding", bias=True, change=lengths(12, 0, 5, 1))
+    vector("short_call", "n far below seq_len, and lengths below n", 2, 11, d_model=32, h=2, seq_len=64,
+           mask="causal+padding", bias=True, change=lengths(11, 6))
+    vector("short_call_cross", "n and m far below the limits", 2, 3, 7, d_model=32, h=2, attention="cross",
+           seq_len=40, source_len=50, mask="bool", change=masks(bool=(2, 1, 3, 7)))
+    vector("empty_sequence", "n = 0", 2, 0, d_model=16, h=2, seq_len=8, mask="padding", bias=True,
+           change=lengths(0, 0))
+    vector("empty_source", "m = 0: every row is b_o", 2, 5, 0, d_model=16, h=2, attention="cross", seq_len=8,
+           source_len=8, mask="padding", bias=True, change=lengths(0, 0))
+    vector("empty_batch", "batch = 0", 0, 5, d_model=16, h=2, seq_len=8, mask="causal")
+
+    # every head its own columns
+    vector("split_cross_padding", "split heads on a source of another width", 2, 9, 21, d_model=32, h=4,
+           input="split", attention="cross", d_source=24, seq_len=9, source_len=21, mask="padding", bias=True,
+           change=lengths(21, 4))
+    vector("split_conv", "split heads, merged by a convolution", 2, 14, d_model=32, h=4, input="split", w_o="conv",
+           seq_len=14, bias=True)
+    vector("split_identity_causal", "split heads, values are the head's own columns", 2, 15, d_model=32, h=4,
+           input="split", w_v="identity", seq_len=15, mask="causal")
+    vector("split_wide_out_in", "split heads of full width, Linear layout", 1, 14, d_model=24, h=3, input="split",
+           width="wide", seq_len=14, bias=True, weight_layout="out_in")
+    vector("split_d_k_d_v_none", "split heads with odd widths, only concatenated", 2, 13, d_model=30, h=3,
+           input="split", d_k=5, d_v=7, w_o="none", seq_len=13, mask="no_self", bias=True)
+    vector("split_tied_identity_none", "split, tied, identity, no W_O", 2, 16, d_model=32, h=4, input="split",
+           w_k="tied", w_v="identity", w_o="none", seq_len=16, mask="no_self", bias=True)
+    vector("split_conv_cross_out_in", "split heads on a wider source, convolution, Linear layout", 2, 10, 17,
+           d_model=24, h=3, input="split", attention="cross", d_source=36, w_o="conv", conv_width=4, d_v=9,
+           seq_len=10, source_len=17, bias=True, weight_layout="out_in")
+
+    # convolution
+    vector("conv_padding", "convolution: rows of Z past each length count as zero", 3, 16, d_model=32, h=4,
+           w_o="conv", conv_width=5, seq_len=16, mask="padding", bias=True, change=lengths(16, 9, 0))
+    vector("conv_causal_even", "causal convolution with an even number of taps", 2, 17, d_model=32, h=2, w_o="conv",
+           conv_width=4, seq_len=17, mask="causal", bias=True)
+    vector("conv_even_padding_out_in", "even taps off centre, padding, Linear layout", 2, 13, d_model=24, h=2,
+           w_o="conv", d_k=5, d_v=10, conv_width=6, seq_len=20, mask="padding", weight_layout="out_in",
+           change=lengths(12, 5))
+    vector("conv_more_taps_than_rows", "9 taps over 3 rows, causal and padding", 2, 3, d_model=16, h=2, w_o="conv",
+           conv_width=9, seq_len=24, mask="causal+padding", bias=True, change=lengths(3, 2))
+    vector("conv_cross_padding", "convolution in cross-attention: lengths end the keys and Z alike", 2, 12, 18,
+           d_model=24, h=3, attention="cross", w_o="conv", seq_len=12, source_len=18, mask="padding", bias=True,
+           change=lengths(18, 7))
+    vector("conv_identity_one_tap", "one tap, values are x", 1, 12, d_model=16, h=2, w_o="conv", conv_width=1,
+           w_v="identity", seq_len=12)
+
+    # projections left out, scale, layouts
+    vector("none_padding", "heads of their own widths concatenated", 2, 15, d_model=24, h=3, d_k=8, d_v=11,
+           w_o="none", seq_len=15, mask="padding", bias=True, change=lengths(15, 6))
+    vector("tied_cross_scale", "keys through W_Q, cross-attention, a scale of 0.7", 2, 8, 19, d_model=32, h=4,
+           w_k="tied", attention="cross", seq_len=8, source_len=19, scale=0.7, bias=True)
+    vector("tied_wide_negative_scale", "tied, wide, a negative scale, causal", 1, 14, d_model=16, h=2, width="wide",
+           w_k="tied", seq_len=14, scale=-0.125, mask="causal")
+    vector("scale_zero", "scale 0: the mean over the keys seen", 2, 18, d_model=32, h=2, seq_len=18, scale=0,
+           mask="causal", bias=True)
+    vector("out_in_cross_d_k_d_v", "Linear layout of every matrix, none of them square", 2, 10, 22, d_model=30, h=3,
+           d_k=7, d_v=13, attention="cross", d_source=18, seq_len=10, source_len=22, bias=True,
+           weight_layout="out_in")
+    vector("cross_causal", "causal from the top left, more keys than queries", 2, 9, 20, d_model=32, h=2,
+           attention="cross", seq_len=9, source_len=20, mask="causal")
+    vector("cross_causal_no_self_padding", "fewer keys than queries; query 0 sees nothing", 2, 20, 9, d_model=32, h=2,
+           attention="cross", seq_len=20, source_len=9, mask="causal+no_self+padding", bias=True,
+           change=lengths(9, 3))
+
+    # numbers at the edge
+    def large(tensors, random):
+        tensors["w_q"] *= np.float32(60)
+        tensors["w_k"] *= np.float32(60)
+    vector("large_scores", "scores up to about 1e4 of both signs", 2, 20, d_model=32, h=2, seq_len=20, bias=True,
+           change=large)
+
+    def same_large(tensors, random):
+        tensors["x"][:] = tensors["x"][:, :1, :]
+        large(tensors, random)
+        large(tensors, random)
+    vector("large_equal_scores", "scores of about 1e7, all equal: the mean", 1, 70, d_model=16, h=1, seq_len=70,
+           change=same_large)
+
+    # A kernel that measures all scores of a row against one of its first must notice when later ones exceed what an
+    # exponential can hold, for some queries of a tile and not for their neighbours.
+    def later(score, first):
+        def change(tensors, random):
+            tensors["source"][:, first:, :] *= np.float32(score / 0.35)
+        return change
+    for name, score in (("1", 1.0), ("50", 50.0), ("1e4", 1e4), ("1e30", 1e30)):
+        vector(f"later_scores_{name}", f"scores from key 50 on are about {name} in size, of both signs; before, below 1",
+               1, 37, 75, d_model=16, h=1, attention="cross", d_k=16, d_v=5, seq_len=37, source_len=75,
+               change=later(score, 50))
+
+    def later_masked(tensors, random):
+        masks(bool=(1, 2, 35, 60))(tensors, random)
+        later(300.0, 20)(tensors, random)
+    vector("later_scores_masked", "the same with some keys hidden: 300 from key 20 on", 2, 35, 60, d_model=16, h=2,
+           attention="cross", seq_len=35, source_len=60, mask="bool+window", window_left=30, window_right=20,
+           change=later_masked)
+
+    vector("nonfinite_past_length", "NaN and infinity past the lengths; in the empty sequence every row still is b_o",
+           3, 14, scores=False, d_model=32, h=2, seq_len=14, mask="causal+padding", bias=True,
+           change=spoil("x", [(0, 13), (1, 6), (1, 9), *((2, t) for t in range(14))], (NAN, INF, -INF),
+                        lengths=(13, 6, 0)))
+    vector("nonfinite_source_past_length", "NaN and infinity in memory past the lengths of a source", 2, 9, 20,
+           d_model=32, h=2, attention="cross", seq_len=9, source_len=20, mask="padding", bias=True,
+           change=spoil("source", [(0, 19), (1, 3), (1, 11), (1, 19)], (NAN, INF, -INF), lengths=(19, 3)))
+    vector("nonfinite_future", "NaN and infinity in the last row of a causal layer reach that row only", 2, 18,
+           d_model=32, h=2, seq_len=18, mask="causal", bias=True,
+           change=spoil("x", [(0, 17), (1, 17)], (NAN, INF), column=5))
+    vector("nonfinite_hidden_by_bool", "infinite keys that a bool mask hides from every query", 2, 7, 19, d_model=32,
+           h=2, attention="cross", w_v="identity", d_k=16, seq_len=7, source_len=19, mask="bool",
+           change=spoil_and_hide("source", [0, 8, 18], INF, (2, 2, 7, 19)))
+    vector("nonfinite_window", "a NaN within reach of some windows only", 1, 40, scores=False, d_model=32, h=2,
+           seq_len=40, mask="window", window_left=3, window_right=2, change=spoil("x", [(0, 20)], NAN, column=3))
+    vector("nonfinite_conv",
+           "a NaN that the convolution carries to its neighbours, and two past the length that it does not", 2, 12,
+           scores=False, d_model=16, h=2, w_o="conv", conv_width=3, seq_len=12, mask="window+padding", window_left=1,
+           window_right=1, bias=True, change=spoil("x", [(0, 6), (1, 5), (1, 8)], NAN, lengths=(12, 5)))
+    vector("nonfinite_seen", "one infinite value that every query of one sequence sees", 2, 12, d_model=32, h=2,
+           seq_len=12, change=spoil("x", [(0, 4)], INF, column=7))
+
+    def additive_edges(tensors, random):
+        mask = random.standard_normal((2, 1, 6, 21)).astype(np.float32)
+        mask[:, :, :, 17] = -INF        # hides the spoiled key from all …
+        mask[1, 0, 4, 17] = 0           # … but one query
+        mask[0, 0, 2, :] = -1e30        # hides nothing
+        mask[0, 0, 3, :] = -INF
+        mask[0, 0, 3, 9] = 2e38         # the only key: weight 1 (times log2(e) it is still finite in f32)
+        tensors["mask_add"] = mask
+        tensors["source"][:, 17, :] = NAN
+    vector("nonfinite_hidden_by_additive", "a NaN key under -inf, huge finite numbers in the mask", 2, 6, 21,
+           scores=False, d_model=32, h=2, attention="cross", seq_len=6, source_len=21, mask="additive", bias=True,
+           change=additive_edges)
+
+
+def check_rows(s, name, tensors):
+    """A row is finite throughout or nowhere, so that no vector asks which part of a spoiled row is NaN; a convolution
+    spreads a NaN over blocks."""
+    for output in ("y", "attn"):
+        if output in tensors and not (output == "y" and s["w_o"] == "conv"):
+            finite = np.isfinite(tensors[output])
+            assert (finite.all(axis=-1) | ~finite.any(axis=-1)).all(), name
+
+
+def main():
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    list_vectors()
+    for name, comment, spec, batch, n, m, change in VECTORS:
+        s = complete(name, spec)
+        random = np.random.RandomState(zlib.crc32(name.encode()))  # its stream never changes
+        tensors = draw(s, random, batch, n, m)
+        if change:
+            change(tensors, random)
+        with np.errstate(invalid="ignore", over="ignore"):
+            y, attn = layer(s, tensors)
+            tensors["y"] = y.astype(np.float32)
+            if s["scores"]:
+                tensors["attn"] = attn.astype(np.float32)
+        check_rows(s, name, tensors)
+        (folder / f"{name}.layer").write_text(spec_text(name, spec, comment))
+        write_safetensors(folder / f"{name}.safetensors", tensors,
+                          {"source": f"{comment}; formulas in float64 (make_vectors.py)"})
+    print(f"{len(VECTORS)} vectors in {folder}")
+
+
+if __name__ == "__main__":
+    main()
