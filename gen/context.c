@@ -222,8 +222,8 @@ static void push_words(struct emit *emit, const struct layer *layer, const struc
 /* The terms that the layer has. */
 static void push_terms(struct emit *emit, const struct layer *layer)
 {
-    static const char *const places[] = {[SCORE_PACKED] = "packed", [SCORE_COUNTED] = "counted", [SCORE_EDGES] = "edges",
-                                         [SCORE_EVERYWHERE] = "everywhere"};
+    static const char *const places[] = {[SCORE_PACKED] = "packed", [SCORE_COUNTED] = "counted",
+                                         [SCORE_EDGES] = "edges", [SCORE_EVERYWHERE] = "everywhere"};
     int64_t operands = 0;
     emit_begin_table(emit, "score_terms");
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
@@ -248,9 +248,10 @@ static void push_terms(struct emit *emit, const struct layer *layer)
 /* All tensors; those that the layer lacks are fields of the interface too. */
 static void push_tensors(struct emit *emit, const struct layer *layer)
 {
-    static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs", [TENSOR_WEIGHT] = "weight",
-                                        [TENSOR_BIAS] = "bias", [TENSOR_OUTPUT] = "output"};
-    static const char *const types[] = {[TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char"};
+    static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs",
+                                        [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias", [TENSOR_OUTPUT] = "output"};
+    static const char *const types[] = {
+        [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char"};
     emit_begin_table(emit, "tensors");
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const struct layer_tensor_row *row = layer_tensor_row(t);

@@ -210,7 +210,8 @@ static struct text rule_words(const struct visible_rule *rule)
     static const char *const signs[] = {[VISIBLE_TO] = "<=", [VISIBLE_FROM] = ">=", [VISIBLE_NOT] = "!="};
     if (rule->offset == 0)
         return write_text("j %s t", signs[rule->kind]);
-    return write_text("j %s t %c %lld", signs[rule->kind], rule->offset < 0 ? '-' : '+', llabs((long long)rule->offset));
+    const char sign = rule->offset < 0 ? '-' : '+';
+    return write_text("j %s t %c %lld", signs[rule->kind], sign, llabs((long long)rule->offset));
 }
 
 /* What a mask of position hides, by its rules alone. */

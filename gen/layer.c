@@ -780,7 +780,8 @@ static void read_values(struct spec *spec)
         const char *text = spec->given[key].value;
         if (text == NULL)
             continue;
-        if (text[0] == '\0' || !readers[is_number(key) ? KIND_FACTOR : keys[key].kind](spec, key, text)) /* empty: reported with its line */
+        const enum kind kind = is_number(key) ? KIND_FACTOR : keys[key].kind;
+        if (text[0] == '\0' || !readers[kind](spec, key, text)) /* empty: reported with its line */
             spec->bad |= BIT(key);
     }
     size_default(spec, KEY_H_KV, KEY_H);
@@ -1167,7 +1168,8 @@ void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT])
     size_t used = 0;
     for (size_t i = 0; i < SCORE_TERMS; i++)
         if ((mask & score_terms[i].mask) != 0)
-            used += (size_t)snprintf(text + used, LAYER_MASK_TEXT - used, "%s%s", used > 0 ? "+" : "", score_terms[i].word);
+            used += (size_t)snprintf(text + used, LAYER_MASK_TEXT - used, "%s%s", used > 0 ? "+" : "",
+                                     score_terms[i].word);
     if (used == 0)
         snprintf(text, LAYER_MASK_TEXT, "none");
 }

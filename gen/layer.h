@@ -23,7 +23,7 @@ enum layer_mask {
     MASK_ADDITIVE = 1 << 5
 };
 
-/* The terms of a score in the order in which they are applied, masks in the order of their bits; score.h has their table. */
+/* The terms of a score in the order in which they are applied, masks in that of their bits; score.h has their table. */
 enum score_name {
     SCORE_SCALE,
     SCORE_CAUSAL, SCORE_PADDING, SCORE_NO_SELF, SCORE_WINDOW, SCORE_MASK_BOOL, SCORE_MASK_ADD,
@@ -83,7 +83,7 @@ enum layer_tensor {
 
 enum tensor_kind {
     TENSOR_OF_CALL,  /* each call brings it */
-    TENSOR_OF_PAIRS, /* likewise, a number for each query and key: [batch|1][h|1][n][m], whose first two extents may be 1 */
+    TENSOR_OF_PAIRS, /* likewise, a number for each query and key: [batch|1][h|1][n][m], two extents may be 1 */
     TENSOR_WEIGHT, TENSOR_BIAS,
     TENSOR_OUTPUT
 };
@@ -94,7 +94,7 @@ struct layer_tensor_row {
     const char *name; /* on disk and in the interface */
     enum tensor_kind kind;
     enum tensor_element type;
-    const char *field, *note; /* what the emitted header says of it behind its field, and behind its shape; NULL: nothing */
+    const char *field, *note; /* what the emitted header says behind its field and behind its shape; NULL: nothing */
 };
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
@@ -116,7 +116,8 @@ struct layer_call {
 };
 /* Shape of a tensor as it lies on disk, weight_layout applied (out_in swaps the last two axes of matrices), "|1" not.
  * Writes at most 4 extents, returns their number; 0 for a tensor that the layer does not have. */
-int layer_tensor_shape(const struct layer *layer, enum layer_tensor tensor, const struct layer_call *call, int64_t shape[4]);
+int layer_tensor_shape(const struct layer *layer, enum layer_tensor tensor, const struct layer_call *call,
+                       int64_t shape[4]);
 /* The same for weights and biases, which no call changes; 0 for others. */
 int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4]);
 /* "[batch or 1][12 or 1][n][m]" */

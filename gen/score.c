@@ -10,14 +10,15 @@ const struct score_term score_terms[SCORE_TERMS] = {
     [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
     [SCORE_PADDING] = {"padding", .word = "padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
                        .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]"},
-    [SCORE_NO_SELF] = {"no_self", .word = "no_self", .mask = MASK_NO_SELF, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
+    [SCORE_NO_SELF] = {"no_self", .word = "no_self", .mask = MASK_NO_SELF, .place = SCORE_EDGES,
+                       .tensor = TENSOR_COUNT},
     [SCORE_WINDOW] = {"window", .word = "window", .mask = MASK_WINDOW, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
                       .reaches = true},
     [SCORE_MASK_BOOL] = {"mask_bool", .word = "bool", .mask = MASK_BOOL, .place = SCORE_EVERYWHERE,
                          .tensor = TENSOR_MASK_BOOL, .sees = "mask_bool is not 0"},
     [SCORE_MASK_ADD] = {"mask_add", .word = "additive", .mask = MASK_ADDITIVE, .place = SCORE_EVERYWHERE,
-                        .tensor = TENSOR_MASK_ADD, .operand = "added", .equation = "@ + mask_add$", .sees = "mask_add is not -infinity",
-                        .lifts = true},
+                        .tensor = TENSOR_MASK_ADD, .operand = "added", .equation = "@ + mask_add$",
+                        .sees = "mask_add is not -infinity", .lifts = true},
 };
 
 bool score_has(const struct layer *layer, enum score_name term)
@@ -68,7 +69,8 @@ enum score_name score_of_word(const char *word, size_t length)
 }
 
 /* `pattern` with its marks replaced. */
-static void replace(const char *pattern, const char *score, const char *number, const char *indices, char text[SCORE_TEXT])
+static void replace(const char *pattern, const char *score, const char *number, const char *indices,
+                    char text[SCORE_TEXT])
 {
     size_t used = 0;
     for (const char *c = pattern; *c != '\0' && used < SCORE_TEXT; c++) {

@@ -4,7 +4,7 @@
  *   s = q·k, then each term that the layer has, in the table's order, then what the masks among them hide: -infinity
  *
  * A new term is a row here, its hook templates/score_NAME.in where tiles of scores see it, and its row in
- * runtime/reference/terms.c: its value in double and its error. Its tensor, if it has one, is a row of tensors in layer.c.
+ * runtime/reference/terms.c: its value in double and its error. Its tensor, if it has one, is a row of tensor.c.
  *
  * Left out on purpose: which keys a mask of position leaves (visible.h).
  */
@@ -28,10 +28,10 @@ struct score_term {
     enum score_place place;
     enum layer_tensor tensor; /* TENSOR_COUNT: none */
     const char *operand;  /* [key][lane] of a worker's scratch that the hook fills from the tensor; NULL: none */
-    const char *equation; /* of the score: '@' is what it was, '#' the number, '$' the indices; NULL: only hides, or not named */
+    const char *equation; /* the score: '@' is what it was, '#' the number, '$' the indices; NULL: it stays */
     const char *sees;     /* "j < lengths[b]": when a key is seen; NULL: always, or visible.h says */
     bool reaches;         /* its rules of visible.h have offsets of the spec */
-    bool lifts;           /* scores of a row may differ by more than the softmax's first guess of the largest allows for */
+    bool lifts;           /* what follows in a row may be far larger than the scores so far */
     double operations;    /* for each vector of scores, beside what every hook takes (expect.c) */
 };
 extern const struct score_term score_terms[SCORE_TERMS];
@@ -46,7 +46,7 @@ bool score_lifts(const struct layer *layer);
 /* The term that the spec's `mask` calls by this word of so many characters; SCORE_TERMS: none. */
 enum score_name score_of_word(const char *word, size_t length);
 
-/* The score's equation from `scaled` on, an expression for scale q·k: with "[t][j]" for indices "… + mask_add[t][j]". */
+/* The equation from `scaled` on, an expression for scale q·k: with "[t][j]" for indices "… + mask_add[t][j]". */
 #define SCORE_TEXT 200
 void score_equation(const struct layer *layer, const char *scaled, const char *indices, char text[SCORE_TEXT]);
 

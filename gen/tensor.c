@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The tensors of a layer: one table of what each is called, made of and shaped like, and when a layer has it.
  *
- * A shape is written in the letters of docs/spec.md: "[batch|1][h|1][n][m]" is a mask whose first two extents may be 1. All
- * that asks for names, shapes, types or presence reads this table: specs that are too large, --explain, the emitted header
- * and its checks, what attnrun draws, reads from files and hands to a kernel.
+ * A shape is written in the letters of docs/spec.md: "[batch|1][h|1][n][m]" is a mask whose first two extents may be 1.
+ * All that asks for names, shapes, types or presence reads this table: specs that are too large, --explain, the emitted
+ * header and its checks, what attnrun draws, reads from files and hands to a kernel.
  */
 #include "layer.h"
 
@@ -33,28 +33,38 @@ static const struct row {
     bool (*varies)(const struct layer *layer); /* then its extents are */
     const char *varied;
 } rows[TENSOR_COUNT] = {
-    [TENSOR_X] = {{"x", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, "[batch][n][d_model]", always},
-    [TENSOR_SOURCE] = {{"source", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, "[batch][m][d_source]", is_cross},
-    [TENSOR_LENGTHS] = {{"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL,
-                         " int32, 0 ... m: keys that exist; memory past them is not touched in cross-attention"}, "[batch]"},
-    [TENSOR_MASK_BOOL] = {{"mask_bool", TENSOR_OF_PAIRS, TENSOR_BOOL, "nonzero: visible", " bytes, nonzero: visible"},
-                          "[batch|1][h|1][n][m]"},
-    [TENSOR_MASK_ADD] = {{"mask_add", TENSOR_OF_PAIRS, TENSOR_F32, "added after the scale; -inf hides",
-                          ", added to the scaled scores; -inf hides, a finite -1e9 does not"}, "[batch|1][h|1][n][m]"},
-    [TENSOR_W_Q] = {{"w_q", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, "[d_in_q][h*d_k]", always,
-                    is_split, "[h][d_in_q][d_k]"},
-    [TENSOR_B_Q] = {{"b_q", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, "[h*d_k]", has_bias},
-    [TENSOR_W_K] = {{"w_k", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, "[d_in_kv][h_kv*d_k]", has_keys,
-                    is_split, "[h_kv][d_in_kv][d_k]"},
-    [TENSOR_B_K] = {{"b_k", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, "[h_kv*d_k]", has_key_bias},
-    [TENSOR_W_V] = {{"w_v", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, "[d_in_kv][h_kv*d_v]", has_values,
-                    is_split, "[h_kv][d_in_kv][d_v]"},
-    [TENSOR_B_V] = {{"b_v", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, "[h_kv*d_v]", has_value_bias},
-    [TENSOR_W_O] = {{"w_o", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, "[h*d_v][d_model]", has_output,
-                    is_conv, "[h][conv_width][d_v][d_model/h]"},
-    [TENSOR_B_O] = {{"b_o", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, "[d_model]", has_output_bias},
-    [TENSOR_Y] = {{"y", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, "[batch][n][d_out]", always},
-    [TENSOR_ATTN] = {{"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, "[batch][h][n][m]", has_scores},
+    [TENSOR_X] = {.shown = {"x", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_model]",
+                  .has = always},
+    [TENSOR_SOURCE] = {.shown = {"source", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL},
+                       .extents = "[batch][m][d_source]", .has = is_cross},
+    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32, 0 ... m: keys that exist; "
+                                  "memory past them is not touched in cross-attention"},
+                        .extents = "[batch]"},
+    [TENSOR_MASK_BOOL] = {.shown = {"mask_bool", TENSOR_OF_PAIRS, TENSOR_BOOL, "nonzero: visible",
+                                    " bytes, nonzero: visible"},
+                          .extents = "[batch|1][h|1][n][m]"},
+    [TENSOR_MASK_ADD] = {.shown = {"mask_add", TENSOR_OF_PAIRS, TENSOR_F32, "added after the scale; -inf hides",
+                                   ", added to the scaled scores; -inf hides, a finite -1e9 does not"},
+                         .extents = "[batch|1][h|1][n][m]"},
+    [TENSOR_W_Q] = {.shown = {"w_q", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_q][h*d_k]",
+                    .has = always, .varies = is_split, .varied = "[h][d_in_q][d_k]"},
+    [TENSOR_B_Q] = {.shown = {"b_q", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h*d_k]", .has = has_bias},
+    [TENSOR_W_K] = {.shown = {"w_k", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_k]",
+                    .has = has_keys, .varies = is_split, .varied = "[h_kv][d_in_kv][d_k]"},
+    [TENSOR_B_K] = {.shown = {"b_k", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_k]",
+                    .has = has_key_bias},
+    [TENSOR_W_V] = {.shown = {"w_v", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_v]",
+                    .has = has_values, .varies = is_split, .varied = "[h_kv][d_in_kv][d_v]"},
+    [TENSOR_B_V] = {.shown = {"b_v", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_v]",
+                    .has = has_value_bias},
+    [TENSOR_W_O] = {.shown = {"w_o", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[h*d_v][d_model]",
+                    .has = has_output, .varies = is_conv, .varied = "[h][conv_width][d_v][d_model/h]"},
+    [TENSOR_B_O] = {.shown = {"b_o", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                    .has = has_output_bias},
+    [TENSOR_Y] = {.shown = {"y", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_out]",
+                  .has = always},
+    [TENSOR_ATTN] = {.shown = {"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n][m]",
+                     .has = has_scores},
 };
 
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor)
@@ -111,13 +121,15 @@ static const char *extents_of(const struct layer *layer, enum layer_tensor tenso
 }
 
 static const struct { const char *letter; size_t offset; } sizes[] = {
-    {"d_model", offsetof(struct layer, d_model)}, {"h", offsetof(struct layer, h)}, {"h_kv", offsetof(struct layer, h_kv)},
-    {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)}, {"d_source", offsetof(struct layer, d_source)},
+    {"d_model", offsetof(struct layer, d_model)}, {"d_source", offsetof(struct layer, d_source)},
+    {"h", offsetof(struct layer, h)}, {"h_kv", offsetof(struct layer, h_kv)},
+    {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
     {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
     {"d_out", offsetof(struct layer, d_out)}, {"conv_width", offsetof(struct layer, conv_width)},
 };
 static const struct { const char *letter; size_t offset; } call_sizes[] = {
-    {"batch", offsetof(struct layer_call, batch)}, {"n", offsetof(struct layer_call, n)}, {"m", offsetof(struct layer_call, m)},
+    {"batch", offsetof(struct layer_call, batch)}, {"n", offsetof(struct layer_call, n)},
+    {"m", offsetof(struct layer_call, m)},
 };
 
 static bool is_letter(const char *letter, const char *text, size_t length)
@@ -126,7 +138,8 @@ static bool is_letter(const char *letter, const char *text, size_t length)
 }
 
 /* False for a letter that only a call knows, where there is none. */
-static bool size_of(const struct layer *layer, const struct layer_call *call, const char *text, size_t length, int64_t *size)
+static bool size_of(const struct layer *layer, const struct layer_call *call, const char *text, size_t length,
+                    int64_t *size)
 {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (is_letter(sizes[i].letter, text, length)) {
@@ -142,7 +155,8 @@ static bool size_of(const struct layer *layer, const struct layer_call *call, co
 }
 
 /* "h*d_k", "d_model/h", "n" */
-static bool extent_of(const struct layer *layer, const struct layer_call *call, const struct axis *axis, int64_t *extent)
+static bool extent_of(const struct layer *layer, const struct layer_call *call, const struct axis *axis,
+                      int64_t *extent)
 {
     size_t first = 0;
     int64_t second = 1;
@@ -169,7 +183,8 @@ static int layer_axes(const struct layer *layer, enum layer_tensor tensor, struc
     return count;
 }
 
-int layer_tensor_shape(const struct layer *layer, enum layer_tensor tensor, const struct layer_call *call, int64_t shape[4])
+int layer_tensor_shape(const struct layer *layer, enum layer_tensor tensor, const struct layer_call *call,
+                       int64_t shape[4])
 {
     struct axis axes[4];
     const int count = layer_axes(layer, tensor, axes);
@@ -195,8 +210,9 @@ void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char
         char number[24];
         const bool known = extent_of(layer, NULL, &axes[i], &extent);
         snprintf(number, sizeof number, "%lld", (long long)extent);
-        used += (size_t)snprintf(text + used, LAYER_SHAPE_TEXT - used, "[%.*s%s]", known ? (int)strlen(number) : (int)axes[i].length,
-                                 known ? number : axes[i].text, axes[i].or_one && !(known && extent == 1) ? " or 1" : "");
+        used += (size_t)snprintf(text + used, LAYER_SHAPE_TEXT - used, "[%.*s%s]",
+                                 known ? (int)strlen(number) : (int)axes[i].length, known ? number : axes[i].text,
+                                 axes[i].or_one && !(known && extent == 1) ? " or 1" : "");
     }
 }
 

@@ -8,7 +8,7 @@
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* A new mask of position is a line here; the diagonal of `causal` stays in whole strips, so its blocks end before it. */
+/* A new mask of position is a line here. The diagonal of `causal` stays in whole strips: blocks end before it. */
 int visible_rules(const struct layer *l, struct visible_rule rules[VISIBLE_RULES])
 {
     const int64_t left = l->window_left, right = l->window_right;
@@ -61,8 +61,8 @@ static int64_t triangle(int64_t k)
 }
 
 /* Query t sees keys max(0, t - left) … min(m - 1, t + right); that is an empty range only from t = m + left on. Of the
- * keys below the upper end the sum is Σ min(m, t + 1 + right), of those below the lower end Σ max(0, t - left), and no_self
- * takes one from each t < m. */
+ * keys below the upper end the sum is Σ min(m, t + 1 + right), of those below the lower end Σ max(0, t - left), and
+ * no_self takes one from each t < m. */
 int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
 {
     int64_t left, right;

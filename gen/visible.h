@@ -21,7 +21,7 @@ enum visible_kind {
 struct visible_rule {
     enum visible_kind kind;
     int64_t offset;
-    int64_t cut; /* VISIBLE_TO: blocks that all queries from t on see whole end at t + cut: offset + 1, or before that */
+    int64_t cut; /* VISIBLE_TO: blocks that queries from t on see whole end at t + cut: offset + 1, or before */
 };
 
 #define VISIBLE_RULES 4
@@ -40,8 +40,8 @@ struct visible_range {
 };
 /* The keys that some of the queries t ... last may see; with the two exchanged, those that all of them see. */
 struct visible_range visible_keys(const struct layer *layer, int64_t t, int64_t last);
-/* Where the block of keys that begins at `key` ends at the latest, for `lanes` queries from t on; whether one of them may
- * not see one of its keys. */
+/* Where the block of keys that begins at `key` ends at the latest, for `lanes` queries from t on; whether one of them
+ * may not see one of its keys. */
 int64_t visible_cut(const struct layer *layer, int64_t lanes, int64_t t, int64_t key, int64_t end, bool *hidden);
 /* The keys that `block` queries from t on go through together: up to two runs. */
 void visible_runs(const struct layer *layer, int64_t block, int64_t t, struct visible_range run[2]);

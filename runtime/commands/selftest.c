@@ -256,8 +256,8 @@ static void print_tensors(struct selftest *s)
         if (layer_tensor_row(t)->kind == TENSOR_OUTPUT)
             fprintf(s->out, "static float %s[%zu + 2 * GUARD], %s_again[%zu + 2 * GUARD];\n", name, count, name, count);
         else
-            fprintf(s->out, "static %s %s[%zu];\n", layer_tensor_row(t)->type == TENSOR_BOOL ? "unsigned char" : "float", name,
-                    count > 0 ? count : 1);
+            fprintf(s->out, "static %s %s[%zu];\n",
+                    layer_tensor_row(t)->type == TENSOR_BOOL ? "unsigned char" : "float", name, count > 0 ? count : 1);
     }
     if (has(s, TENSOR_LENGTHS)) {
         print_lengths(s, "lengths", false);

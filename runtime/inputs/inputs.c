@@ -229,8 +229,8 @@ static size_t rows_of(const struct inputs *in, enum layer_tensor tensor)
 }
 
 /* Most pairs visible, by any byte but 0; now and then a whole row hidden. */
-static void draw_mask_bool(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                           const struct inputs_draw *draw)
+static void draw_mask_bool(struct random *random, const struct layer *layer, struct inputs *in,
+                           enum layer_tensor tensor, const struct inputs_draw *draw)
 {
     static const unsigned char visible[] = {1, 1, 2, 255};
     const size_t m = in->m;
@@ -327,7 +327,8 @@ static enum layer_tensor tensor_of_name(const char *name)
 
 static enum tensor_type type_of(enum layer_tensor tensor)
 {
-    static const enum tensor_type types[] = {[TENSOR_F32] = TYPE_F32, [TENSOR_I32] = TYPE_I32, [TENSOR_BOOL] = TYPE_BOOL};
+    static const enum tensor_type types[] = {
+        [TENSOR_F32] = TYPE_F32, [TENSOR_I32] = TYPE_I32, [TENSOR_BOOL] = TYPE_BOOL};
     return types[layer_tensor_row(tensor)->type];
 }
 

@@ -797,7 +797,10 @@ static bool wrong_extents(struct attempt *a, enum layer_tensor tensor, size_t ba
         kernel_set_extents(&a->args, tensor, batch, heads);
     return pairs && has(a, tensor);
 }
-static bool more_batch(struct attempt *a, enum layer_tensor tensor) { return wrong_extents(a, tensor, a->args.batch + 2, 1); }
+static bool more_batch(struct attempt *a, enum layer_tensor tensor)
+{
+    return wrong_extents(a, tensor, a->args.batch + 2, 1);
+}
 static bool no_batch(struct attempt *a, enum layer_tensor tensor) { return wrong_extents(a, tensor, 0, 1); }
 static bool more_heads(struct attempt *a, enum layer_tensor tensor)
 {
@@ -864,8 +867,8 @@ static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *
     return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
 }
 
-static bool one_wrong_tensor(struct trial *t, const struct wrong_tensor *wrong, enum layer_tensor tensor, int32_t *lengths,
-                             const void *zeroed)
+static bool one_wrong_tensor(struct trial *t, const struct wrong_tensor *wrong, enum layer_tensor tensor,
+                             int32_t *lengths, const void *zeroed)
 {
     struct attempt a = attempt_of(t, lengths, zeroed);
     char what[80];

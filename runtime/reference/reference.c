@@ -233,8 +233,8 @@ static void project_keys_values(struct reference_head *head, const struct layer 
 }
 
 /* One pair: its operands, whether it is seen, and its score from q·k on. */
-static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at, size_t t,
-                       size_t j)
+static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
+                       size_t t, size_t j)
 {
     bool sees = visible_pair(layer, (int64_t)t, (int64_t)j);
     for (enum score_name term = 0; term < SCORE_TERMS; term++) {

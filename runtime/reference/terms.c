@@ -48,8 +48,8 @@ static const struct {
     [SCORE_MASK_ADD] = {.value = added, .hides = is_minus_infinity, .error = added_error},
 };
 
-double terms_operand(const struct layer *layer, const struct inputs *in, enum score_name term, size_t b, size_t i, size_t t,
-                     size_t j)
+double terms_operand(const struct layer *layer, const struct inputs *in, enum score_name term, size_t b, size_t i,
+                     size_t t, size_t j)
 {
     const enum layer_tensor tensor = score_terms[term].tensor;
     return score_has(layer, term) && tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS
@@ -63,7 +63,8 @@ bool terms_hide(const struct layer *layer, enum score_name term, double operand)
 
 double terms_value(const struct layer *layer, enum score_name term, double score, double operand)
 {
-    return rows[term].value != NULL && score_has(layer, term) ? rows[term].value(score, operand, layer->number[term]) : score;
+    const bool changes = rows[term].value != NULL && score_has(layer, term);
+    return changes ? rows[term].value(score, operand, layer->number[term]) : score;
 }
 
 void terms_error(const struct layer *layer, enum score_name term, struct term_error *error, double operand)
