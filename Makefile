@@ -45,7 +45,7 @@ gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
-shared      := $(addprefix $(BUILD)/gen/,system.o layer.o score.o tensor.o visible.o filekind.o diag.o isa.o request.o planfile.o plan.o plan_tiles.o plan_places.o plan_reasons.o tiles.o expect.o)
+shared      := $(addprefix $(BUILD)/gen/,system.o layer.o score.o tensor.o visible.o filekind.o diag.o nearest.o isa.o request.o planfile.o plan.o plan_tiles.o plan_places.o plan_reasons.o tiles.o expect.o)
 embedded    := $(wildcard templates/*.in gen/*.lua)
 carried     := runtime/commands/selftest.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread

@@ -17,7 +17,7 @@ enum exit_code {
     EXIT_GOOD = 0,
     EXIT_CHECK_FAILED = 1, /* a kernel missed its bound */
     EXIT_USAGE = 2,        /* wrong usage or a bad spec */
-    EXIT_ENVIRONMENT = 3   /* no compiler, no memory, unreadable or unwritable file */
+    EXIT_ENVIRONMENT = 3   /* no compiler, memory or instruction set; a file that cannot be read or written */
 };
 
 struct diag {

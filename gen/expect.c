@@ -669,6 +669,8 @@ void expect_explain(const struct plan *plan, const struct layer *layer, int64_t 
             if (e.step[s].cycles > 0)
                 print_step(out, step_names[s], &e.step[s]);
         print_step(out, "layer", &e.layer);
+        if (p->isa == &isa_table[0])
+            fputs("    a bound and no expectation: scalar is as fast as the compiler makes it\n", out);
     }
     fputc('\n', out);
     for (int64_t i = 0; i < plan->count; i++) {

@@ -104,9 +104,39 @@ static bool is_compressed(struct head head)
 }
 static bool is_utf16(struct head head) { return has_at(head, 0, "\xff\xfe", 2) || has_at(head, 0, "\xfe\xff", 2); }
 
+static bool is_text(struct head head)
+{
+    for (size_t at = 0; at < head.length; at++)
+        if ((head.bytes[at] < ' ' && !isspace(head.bytes[at])) || head.bytes[at] == 0x7f)
+            return false;
+    return true;
+}
+
+/* What stands before the '=' of a line; 0 where it is no key. */
+static size_t key_length(struct head line)
+{
+    size_t length = 0, at;
+    while (length < line.length && (isalnum(line.bytes[length]) || strchr("_.", line.bytes[length]) != NULL))
+        length++;
+    for (at = length; at < line.length && (line.bytes[at] == ' ' || line.bytes[at] == '\t'); at++)
+        ;
+    return at < line.length && line.bytes[at] == '=' ? length : 0;
+}
+
+/* Lines of key = value and comments, and d_model among the keys. The last line may be cut off. */
 static bool is_spec(struct head head)
 {
-    return memchr(head.bytes, '\0', head.length) == NULL && contains(head, "d_model") && contains(head, "=");
+    bool names_width = false;
+    for (struct head text = text_of(head); text.length > 0; text = text_of(text)) {
+        const unsigned char *end = memchr(text.bytes, '\n', text.length);
+        const size_t length = end != NULL ? (size_t)(end - text.bytes) : text.length;
+        const size_t key = key_length((struct head){text.bytes, length});
+        if (key == 0 && text.bytes[0] != '#' && end != NULL)
+            return false;
+        names_width = names_width || (key == 7 && memcmp(text.bytes, "d_model", key) == 0);
+        text = (struct head){text.bytes + length, text.length - length};
+    }
+    return names_width && is_text(head);
 }
 
 /* ---- what they are ----------------------------------------------------------------------------------------------- */
@@ -146,6 +176,7 @@ static const struct kind {
      "\"model.safetensors\")"}},
     {is_utf16, "text in UTF-16", {"save it as UTF-8", "safetensors are needed"}},
     {is_spec, "a spec", {NULL, "it goes in front of the options; --in and --weights take safetensors"}},
+    {is_text, "text", {NULL, "safetensors are needed"}}, /* as a spec it is read, and each line that is wrong is named */
 };
 
 bool file_is_other(const char *path, const void *head, size_t length, enum file_use use, struct diag *diag)

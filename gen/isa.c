@@ -122,9 +122,17 @@ unsigned isa_default(void)
     return isas;
 }
 
+struct nearest isa_nearest(const char *name, size_t length)
+{
+    struct nearest nearest = nearest_to(name, length);
+    for (size_t row = 0; row < isa_count; row++)
+        nearest_offer(&nearest, isa_table[row].name);
+    return nearest;
+}
+
 unsigned isa_parse_list(const char *text, struct diag *diag)
 {
-    char known[200];
+    char known[200], meant[NEAREST_TEXT];
     isa_list_names(known, sizeof known, isa_all(), ", ");
     if (strcmp(text, "all") == 0)
         return isa_all();
@@ -136,11 +144,12 @@ unsigned isa_parse_list(const char *text, struct diag *diag)
         const size_t length = strcspn(text, ",");
         const int shown = length < 60 ? (int)length : 60;
         const size_t row = row_of(text, length);
+        const struct nearest nearest = isa_nearest(text, length);
         if (length == 0)
             diag_error(diag, "--isa", "an empty name in the list; write all, or any of %s, joined by commas", known);
         else if (row == isa_count)
-            diag_error(diag, "--isa", "unknown instruction set '%.*s'; known are %s; all alone means every one", shown,
-                       text, known);
+            diag_error(diag, "--isa", "unknown instruction set '%.*s'; known are %s; all alone means every one%s", shown,
+                       text, known, nearest_add(&nearest, meant));
         else if ((asked >> row & 1u) != 0)
             diag_error(diag, "--isa", "'%.*s' is given twice; write each of %s at most once", shown, text, known);
         else

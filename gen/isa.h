@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nearest.h"
+
 struct diag;
 
 /* Where the emitted file looks for a need: registers of x86's CPUID, and XCR0, in whose bits the operating system says
@@ -53,6 +55,9 @@ extern const size_t isa_count;
 
 /* NULL for a name that is not in the table. */
 const struct isa *isa_find(const char *name);
+
+/* The one whose name was perhaps meant. */
+struct nearest isa_nearest(const char *name, size_t length);
 
 /* "scalar, avx2, …", with `separator` between them; of the rows in `isas`. */
 void isa_list_names(char *text, size_t size, unsigned isas, const char *separator);

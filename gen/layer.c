@@ -211,43 +211,12 @@ static void list_words(const char *const *words, char *text, size_t size)
     }
 }
 
-/* Levenshtein's distance of two short words, letter case apart. */
-static size_t distance(const char *a, const char *b)
+/* The word of these that was perhaps meant. */
+static struct nearest nearest_word(const char *const *words, const char *text, size_t length)
 {
-    size_t row[SHOWN_MOST + 1];
-    const size_t columns = strlen(b);
-    for (size_t j = 0; j <= columns; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= columns; j++) {
-            const char x = is_letter(a[i - 1]) ? (char)(a[i - 1] | 0x20) : a[i - 1];
-            const size_t change = diagonal + (x != b[j - 1]);
-            const size_t shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = change < shift ? change : shift;
-        }
-    }
-    return row[columns];
-}
-
-/* The known key that `text` was perhaps meant to be; NULL if none is near. */
-static const char *nearest_key(const char *text)
-{
-    const size_t length = strlen(text);
-    const char *nearest = NULL;
-    size_t least = length <= 3 ? length : 3 + length / 9; /* must be below this */
-    if (length > SHOWN_MOST)
-        return NULL;
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        const char *name = name_of(i);
-        const size_t d = name != NULL ? distance(text, name) : least;
-        if (d < least) {
-            least = d;
-            nearest = name;
-        }
-    }
+    struct nearest nearest = nearest_to(text, length);
+    for (size_t i = 0; words[i] != NULL; i++)
+        nearest_offer(&nearest, words[i]);
     return nearest;
 }
 
@@ -305,22 +274,28 @@ bool layer_knows_key(const char *key)
     return is_plan_key(key);
 }
 
+struct nearest layer_nearest_key(const char *key)
+{
+    struct nearest nearest = nearest_to(key, strlen(key));
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        if (name_of(i) != NULL)
+            nearest_offer(&nearest, name_of(i));
+    return nearest;
+}
+
 static void unknown_key(struct spec *spec, const char *place, const char *key)
 {
-    const char *nearest = nearest_key(key);
-    if (nearest != NULL) {
-        diag_error(spec->diag, place, "unknown key '%s'; did you mean '%s'?", show(key).text, nearest);
-        return;
-    }
     const char *names[KEY_COUNT + 2] = {0};
+    char known[400] = "write one of ", text[NEAREST_TEXT];
+    const size_t used = strlen(known);
     size_t count = 0;
     for (size_t i = 0; i < KEY_COUNT; i++)
         if (name_of(i) != NULL)
             names[count++] = name_of(i);
+    const struct nearest nearest = layer_nearest_key(key);
     names[count] = "plan.*";
-    char known[400];
-    list_words(names, known, sizeof known);
-    diag_error(spec->diag, place, "unknown key '%s'; write one of %s", show(key).text, known);
+    list_words(names, known + used, sizeof known - used);
+    diag_error(spec->diag, place, "unknown key '%s'; %s", show(key).text, nearest_ask(&nearest, text, known));
 }
 
 /* Where an entry with this key is or will be kept; NULL once it is reported that there is no such place. */
@@ -645,12 +620,13 @@ static int find_word(const char *const *words, const char *text, size_t length)
 
 static bool read_word(struct spec *spec, enum key key, const char *text)
 {
-    char known[100];
+    char known[100], meant[NEAREST_TEXT];
     spec->value[key] = find_word(keys[key].words, text, strlen(text));
     if (spec->value[key] < 0) {
+        const struct nearest nearest = nearest_word(keys[key].words, text, strlen(text));
         list_words(keys[key].words, known, sizeof known);
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not known; write %s", name_of(key),
-                   show(text).text, known);
+        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not known; write %s%s", name_of(key),
+                   show(text).text, known, nearest_add(&nearest, meant));
     }
     return spec->value[key] >= 0;
 }
@@ -695,14 +671,15 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
         } else {
             char *unknown = copy_text(part, length);
             const char *words[SCORE_TERMS + 1];
-            char known[100];
+            char known[100], meant[NEAREST_TEXT];
             mask_words(words);
+            const struct nearest nearest = nearest_word(words, part, length);
             list_words(words, known, sizeof known);
             if (unknown == NULL)
                 out_of_memory(spec);
             else
-                diag_error(spec->diag, place, "mask '%s' is not known; write none, or any of %s joined by +",
-                           show(unknown).text, known);
+                diag_error(spec->diag, place, "mask '%s' is not known; write none, or any of %s joined by +%s",
+                           show(unknown).text, known, nearest_add(&nearest, meant));
             free(unknown);
             return false;
         }

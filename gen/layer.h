@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nearest.h"
+
 struct diag;
 
 enum layer_mask {
@@ -94,7 +96,8 @@ struct layer_tensor_row {
     const char *name; /* on disk and in the interface */
     enum tensor_kind kind;
     enum tensor_element type;
-    const char *field, *note; /* what the emitted header says behind its field and behind its shape; NULL: nothing */
+    const char *field, *note; /* what the emitted header says behind its field and behind its shape; NULL: nothing; what is
+                               * behind a '|' holds in cross-attention */
 };
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
@@ -128,6 +131,8 @@ bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, 
 
 /* Whether a spec may have this key; "plan.*" are not told apart here. */
 bool layer_knows_key(const char *key);
+/* The key that was perhaps meant. */
+struct nearest layer_nearest_key(const char *key);
 
 /* Reads and checks a spec file; `set` holds `set_count` "key=value" texts that override it.
  * Collects every error in `diag` ("file:line: error: what is wrong; what would be right").

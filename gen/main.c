@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "diag.h"
 #include "emit.h"
@@ -19,6 +18,7 @@
 #include "explain.h"
 #include "isa.h"
 #include "layer.h"
+#include "nearest.h"
 #include "plan.h"
 #include "planfile.h"
 #include "system.h"
@@ -179,6 +179,18 @@ static void wrong_usage(struct diag *diag, const char *what, const char *argumen
                argument ? argument : "", argument ? "'" : "");
 }
 
+static void unknown_option(struct diag *diag, const char *word)
+{
+    const char *option = word + strspn(word, "-");
+    struct nearest nearest = nearest_to(option, strcspn(option, "="));
+    char text[NEAREST_TEXT];
+    nearest.before = "--";
+    for (size_t i = 0; long_options[i].name; i++)
+        nearest_offer(&nearest, long_options[i].name);
+    diag_error(diag, "attngen", "unknown or unclear option '%s'; %s", word,
+               nearest_ask(&nearest, text, "'attngen --help' lists the options"));
+}
+
 /* Fills `options`; anything wrong is one error in diag. */
 static void read_options(struct options *options, int argc, char **argv, struct diag *diag)
 {
@@ -196,7 +208,7 @@ static void read_options(struct options *options, int argc, char **argv, struct 
         if (option == ':')
             wrong_usage(diag, "a value is missing after", argv[optind - 1]);
         else if (option == '?')
-            wrong_usage(diag, "unknown or unclear option", argv[at < argc ? optind - 1 : argc - 1]);
+            unknown_option(diag, argv[at < argc ? optind - 1 : argc - 1]);
         else if (!take_option(options, option, optarg))
             wrong_usage(diag, "an option is given twice, or without its value:", argv[optind - 1]);
         if (diag->errors || options->help || options->version)
@@ -400,27 +412,12 @@ static bool expand(struct pair *pair, struct emit *emit, struct diag *diag)
     return true;
 }
 
-/* mkdir -p */
 static bool make_folder(const char *folder, struct diag *diag)
 {
-    char *path = strdup(folder);
-    int error = path ? 0 : ENOMEM;
-    struct stat status;
-
-    for (char *c = path; path && c; ) {
-        c = strchr(c + 1, '/');
-        if (c)
-            *c = '\0';
-        if (mkdir(path, 0777) != 0)
-            error = errno; /* what counts is whether the last one is there */
-        if (c)
-            *c = '/';
-    }
-    free(path);
-    if (stat(folder, &status) == 0 && S_ISDIR(status.st_mode))
-        return true;
-    diag_environment(diag, folder, "cannot be made a folder: %s", strerror(error == EEXIST ? ENOTDIR : error));
-    return false;
+    const int error = system_make_folders(folder, 0777);
+    if (error != 0)
+        diag_environment(diag, folder, "cannot be made a folder: %s", strerror(error == EEXIST ? ENOTDIR : error));
+    return error == 0;
 }
 
 /* DIR/NAME.c and DIR/NAME.h, without the DIR where none was given. */

@@ -188,8 +188,10 @@ static void begin_section(struct reader *r, const char *name)
     memset(r->plan_line, 0, sizeof r->plan_line);
     r->section = &r->nowhere;
     if (isa == NULL) {
-        diag_error(r->diag, place_at(r, r->line), "unknown instruction set '%s'; attngen --help lists those it knows",
-                   name);
+        const struct nearest nearest = isa_nearest(name, strlen(name));
+        char meant[NEAREST_TEXT];
+        diag_error(r->diag, place_at(r, r->line), "unknown instruction set '%s'; %s", name,
+                   nearest_ask(&nearest, meant, "attngen --help lists those it knows"));
         return;
     }
     struct plan_section *section = &r->file->isa[isa - isa_table];

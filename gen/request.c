@@ -8,6 +8,7 @@
 
 #include "arith.h"
 #include "diag.h"
+#include "nearest.h"
 
 static const struct {
     const char *name;
@@ -70,15 +71,19 @@ const char *plan_key_name(enum plan_key key)
 
 enum plan_key plan_key_find(const char *name, const char *place, struct diag *diag)
 {
-    char known[600] = "";
+    char known[600] = "the plan knows ", meant[NEAREST_TEXT];
+    const size_t prefix = strncmp(name, "plan.", 5) == 0 ? 5 : 0; /* alike, so no likeness */
+    struct nearest nearest = nearest_to(name + prefix, strlen(name + prefix));
+    nearest.before = "plan.";
     for (int key = 0; key < PLAN_KEYS; key++)
         if (strcmp(name, keys[key].name) == 0)
             return (enum plan_key)key;
     for (int key = 0; key < PLAN_KEYS; key++) {
         strcat(known, key > 0 ? ", " : "");
         strcat(known, keys[key].name);
+        nearest_offer(&nearest, keys[key].name + 5);
     }
-    diag_error(diag, place, "unknown key '%s'; the plan knows %s", name, known);
+    diag_error(diag, place, "unknown key '%s'; %s", name, nearest_ask(&nearest, meant, known));
     return PLAN_KEYS;
 }
 
@@ -96,7 +101,13 @@ bool plan_value_read(struct plan_request *request, enum plan_key key, const char
     char *end;
     const long long number = strtoll(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || number < keys[key].low || number > keys[key].high) {
-        diag_error(diag, place, "%s = %s is not a legal value; write %s", keys[key].name, text, keys[key].legal);
+        char meant[NEAREST_TEXT];
+        struct nearest nearest = nearest_to(text, strlen(text));
+        for (size_t i = 0; i < WORDS; i++)
+            if (words[i].key == key)
+                nearest_offer(&nearest, words[i].word);
+        diag_error(diag, place, "%s = %s is not a legal value; write %s%s", keys[key].name, text, keys[key].legal,
+                   nearest_add(&nearest, meant));
         return false;
     }
     request->value[key] = number;

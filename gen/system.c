@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "diag.h"
@@ -36,6 +37,24 @@ int system_end(int code)
         fprintf(stderr, "standard output: error: cannot be written%s%s; what was printed is not complete\n",
                 errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
     return EXIT_ENVIRONMENT;
+}
+
+int system_make_folders(const char *path, mode_t mode)
+{
+    char *copy = strdup(path);
+    struct stat status;
+    int error = copy == NULL ? ENOMEM : 0;
+    for (char *at = copy; at != NULL;) {
+        at = strchr(at + 1, '/');
+        if (at != NULL)
+            *at = '\0';
+        if (mkdir(copy, at != NULL ? 0777 : mode) != 0)
+            error = errno; /* what counts is whether the last one is there */
+        if (at != NULL)
+            *at = '/';
+    }
+    free(copy);
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode) ? 0 : error;
 }
 
 /* Where the link `path` leads, seen from where `path` is seen; malloc'd, NULL with errno. */

@@ -37,8 +37,8 @@ static const struct row {
                   .has = always},
     [TENSOR_SOURCE] = {.shown = {"source", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL},
                        .extents = "[batch][m][d_source]", .has = is_cross},
-    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32, 0 ... m: keys that exist; "
-                                  "memory past them is not touched in cross-attention"},
+    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL, 
+                                  " int32, 0 ... m: keys that exist|; memory past them is not touched"},
                         .extents = "[batch]"},
     [TENSOR_MASK_BOOL] = {.shown = {"mask_bool", TENSOR_OF_PAIRS, TENSOR_BOOL, "nonzero: visible",
                                     " bytes, nonzero: visible"},
@@ -209,6 +209,8 @@ void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char
         int64_t extent = 0;
         char number[24];
         const bool known = extent_of(layer, NULL, &axes[i], &extent);
+        if (!layer->cross && is_letter("m", axes[i].text, axes[i].length))
+            axes[i].text = "n";
         snprintf(number, sizeof number, "%lld", (long long)extent);
         used += (size_t)snprintf(text + used, LAYER_SHAPE_TEXT - used, "[%.*s%s]",
                                  known ? (int)strlen(number) : (int)axes[i].length, known ? number : axes[i].text,

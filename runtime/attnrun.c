@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../gen/nearest.h"
 #include "../gen/system.h"
 #include "../gen/version.h"
 #include "kernels/apart.h"
@@ -59,17 +60,25 @@ static void print_usage(FILE *out)
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(out, "  attnrun %s %s\n", commands[i].name, commands[i].usage);
     fputs("  attnrun help [COMMAND]\n  attnrun --version\n\n"
-          "exit codes: 0 good; 1 a check failed; 2 wrong usage or spec; 3 the environment failed\n",
+          "exit codes: 0 good; 1 a check failed; 2 wrong usage or spec; 3 it cannot be done here\n",
           out);
+}
+
+static int unknown_command(const char *name)
+{
+    struct nearest nearest = nearest_to(name, strlen(name));
+    char text[NEAREST_TEXT];
+    for (size_t i = 0; i < COMMANDS; i++)
+        nearest_offer(&nearest, commands[i].name);
+    fprintf(stderr, "attnrun: error: unknown command \"%s\"; %s\n", name, nearest_ask(&nearest, text, "see attnrun help"));
+    return EXIT_USAGE;
 }
 
 static int help(const char *name)
 {
     const struct command *command = name != NULL ? find_command(name) : NULL;
-    if (name != NULL && command == NULL) {
-        fprintf(stderr, "attnrun: error: unknown command \"%s\"; see attnrun help\n", name);
-        return EXIT_USAGE;
-    }
+    if (name != NULL && command == NULL)
+        return unknown_command(name);
     if (command == NULL) {
         print_usage(stdout);
         return EXIT_GOOD;

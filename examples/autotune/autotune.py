@@ -73,7 +73,12 @@ def sweep(want):
     if status not in (0, 1):
         raise Stop(status if status in (2, 3) else 3, f"the sweep ended with status {status}")
     points = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
-    return sorted((point["h"], point["us"]) for point in points if point["status"] == "ok")
+    good = sorted((point for point in points if point["status"] == "ok"), key=lambda point: point["h"])
+    disturbed = ", ".join(str(point["h"]) for point in good if point.get("disturbed"))
+    if disturbed:
+        print(f"autotune: warning: the machine was disturbed while h = {disturbed} was timed; on a quiet one more may fit",
+              file=sys.stderr)
+    return [(point["h"], point["us"]) for point in good]
 
 
 def choose(want, points):

@@ -55,10 +55,14 @@ esac
 
 # ---- choose ----
 
-# "h us" of every good point. h, status and us stand left of every column that could hold a comma.
+# "h us disturbed" of every good point. These columns stand left of every one that could hold a comma.
 good=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if (!($i in at)) at[$i] = i; next }
-                $at["status"] == "ok" { print $at["h"], $at["us"] }' "$folder/sweep.csv" | sort -n)
+                $at["status"] == "ok" { print $at["h"], $at["us"], $at["disturbed"] + 0 }' "$folder/sweep.csv" | sort -n)
 [ -n "$good" ] || stop 1 'no point of the sweep is good; its table says why'
+disturbed=$(printf '%s\n' "$good" | awk '$3 { printf "%s%s", joint, $1; joint = ", " }')
+[ -z "$disturbed" ] ||
+    printf 'autotune: warning: the machine was disturbed while h = %s was timed; on a quiet one more may fit\n' "$disturbed" >&2
+good=$(printf '%s\n' "$good" | cut -d ' ' -f 1,2)
 chosen=$(printf '%s\n' "$good" | awk -v budget="$budget" '$2 <= budget { last = $0 } END { print last }')
 if [ -z "$chosen" ]; then
     fastest=$(printf '%s\n' "$good" | awk 'NR == 1 || $2 < least { least = $2; line = $0 } END { print line }')

@@ -27,7 +27,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x2ca8357dae36a99bu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xd7b450813f4a23afu
 #error "tiny.h is not of the run of attngen that made tiny.c; copy both files of one run, or make both anew"
 #endif
 
@@ -6183,7 +6183,7 @@ const char *tiny_strerror(int error)
     case TINY_ERROR_SIZE:
         return "n, m or batch is outside the limits: n <= 32, m = n or 0, no tensor above PTRDIFF_MAX bytes";
     case TINY_ERROR_LENGTH:
-        return "a length is outside 0 ... m";
+        return "a length is outside 0 ... n";
     case TINY_ERROR_BROADCAST:
         return "a mask's batch or head extent is neither 1 nor the full one";
     case TINY_ERROR_ALIGNMENT:

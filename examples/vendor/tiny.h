@@ -15,7 +15,7 @@
  *   w_o       [64][64]
  *   y         [batch][n][64]
  * y and attn must not overlap each other, the inputs, the packed block or the scratch. Inputs are only read, and
- * never past their end. n, m and batch may differ from call to call; n and m within the limits below, a batch as
+ * never past their end. n and batch may differ from call to call; n within the limit below, a batch as
  * large as its tensors can be (PTRDIFF_MAX bytes each); zeros are legal.
  *
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero); what a mask
@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 1
-#define TINY_PAIR 0x2ca8357dae36a99bu /* tells this pair from every other: tiny.c compiles with this header alone */
+#define TINY_PAIR 0xd7b450813f4a23afu /* tells this pair from every other: tiny.c compiles with this header alone */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -86,8 +86,8 @@ typedef enum tiny_error {
     TINY_OK = 0,
     TINY_ERROR_NULL = 1,      /* a pointer that is needed is NULL */
     TINY_ERROR_UNUSED = 2,    /* a tensor is given that this layer neither reads nor writes */
-    TINY_ERROR_SIZE = 3,      /* n, m or batch outside the limits */
-    TINY_ERROR_LENGTH = 4,    /* a length outside 0 ... m */
+    TINY_ERROR_SIZE = 3,      /* n or batch outside the limits, or m neither n nor 0 */
+    TINY_ERROR_LENGTH = 4,    /* a length outside 0 ... n */
     TINY_ERROR_BROADCAST = 5, /* a mask's batch or head extent is neither 1 nor the full one */
     TINY_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
     TINY_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
@@ -106,13 +106,13 @@ typedef struct tiny_args {
     const float *x;
     const float *source;
     const int32_t *lengths;
-    const unsigned char *mask_bool; /* [mask_bool_batch][mask_bool_h][n][m], nonzero: visible */
+    const unsigned char *mask_bool; /* [mask_bool_batch][mask_bool_h][n][n], nonzero: visible */
     size_t mask_bool_batch, mask_bool_h; /* 1 or batch, 1 or h */
-    const float *mask_add; /* [mask_add_batch][mask_add_h][n][m], added after the scale; -inf hides */
+    const float *mask_add; /* [mask_add_batch][mask_add_h][n][n], added after the scale; -inf hides */
     size_t mask_add_batch, mask_add_h;
     float *y;
     float *attn;
-    size_t batch, n, m; /* self-attention: m is n or 0 */
+    size_t batch, n, m; /* m: n or 0 */
 } tiny_args;
 
 /* Repacks the weights, once, into `packed` (TINY_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of

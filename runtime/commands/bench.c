@@ -15,6 +15,7 @@
 #include "../../gen/isa.h"
 #include "../../gen/system.h"
 #include "kernels/apart.h"
+#include "kernels/call.h"
 #include "commands.h"
 #include "timing/peak.h"
 #include "system/process.h"
@@ -153,7 +154,8 @@ static bool measure(struct bench *b)
 
 /* ---- reporting ------------------------------------------------------------------------------------------------- */
 
-static void report_step(struct bench *b, size_t step, double multiply_adds)
+/* False without memory. */
+static bool report_step(struct bench *b, size_t step, double multiply_adds)
 {
     const double flops = 2 * multiply_adds * (double)b->timed.inputs.batch;
     const char *name = b->timed.layer->name, *isa = b->timed.isa;
@@ -162,7 +164,7 @@ static void report_step(struct bench *b, size_t step, double multiply_adds)
     if (share == NULL || peaks == NULL) {
         free(share);
         free(peaks);
-        return;
+        return false;
     }
     for (size_t r = 0; r < b->rounds; r++) { /* before anything is sorted */
         peaks[r] = b->peak[r];
@@ -194,6 +196,7 @@ static void report_step(struct bench *b, size_t step, double multiply_adds)
                spread, star);
     free(share);
     free(peaks);
+    return true;
 }
 
 static struct layer_cost plain_cost(const struct bench *b)
@@ -201,12 +204,14 @@ static struct layer_cost plain_cost(const struct bench *b)
     return layer_multiply_adds(b->timed.layer, (int64_t)b->timed.inputs.n, (int64_t)b->timed.inputs.m);
 }
 
-static void report(struct bench *b)
+static bool report(struct bench *b)
 {
     const struct layer_cost cost = plain_cost(b);
+    bool good = true;
     for (size_t s = 0; s < STEPS; s++)
         if (s == 0 || b->us[s][0] > 0) /* steps that the kernel has */
-            report_step(b, s, steps[s].work(cost));
+            good = report_step(b, s, steps[s].work(cost)) && good;
+    return good;
 }
 
 /* ---- one layer ------------------------------------------------------------------------------------------------- */
@@ -216,19 +221,17 @@ static void say_skipped(const char *name, const char *isa)
     fprintf(stderr, "%s %s: skipped, this machine lacks it\n", name, isa);
 }
 
-static void bench_isa(struct bench *b, int isa, struct diag *diag)
+/* False when the machine lacks it, which is said, or with the reason in `diag`. */
+static bool bench_isa(struct bench *b, int isa, struct diag *diag)
 {
-    const size_t errors = diag->errors;
     limit_calls(b);
     if (!timed_pack(&b->timed, isa, diag)) {
-        if (diag->errors == errors)
+        if (diag->errors == 0)
             say_skipped(b->timed.layer->name, b->timed.call->isa_name(isa));
-        return;
+        return false;
     }
     calibrate(b);
-    if (measure(b))
-        report(b);
-    else
+    if (!measure(b) || !report(b))
         diag_environment(diag, NULL, "out of memory");
     process_limit(0);
     free(b->peak);
@@ -236,6 +239,7 @@ static void bench_isa(struct bench *b, int isa, struct diag *diag)
     free(b->samples);
     for (size_t s = 0; s < STEPS; s++)
         free(b->us[s]);
+    return true;
 }
 
 static bool prepare(struct bench *b, const struct layer *layer, const struct kernel_table *call, struct diag *diag)
@@ -287,7 +291,10 @@ struct job {
     const char *spec;
     int isa;
     bool *headed;
+    size_t timed, lacking; /* instruction sets, and the reference */
 };
+
+#define LACKING (-1) /* in place of an exit code: the machine has no such instruction set */
 
 /* In that process: everything from the drawn inputs to the printed line, so that all memory is its own. */
 static void bench_here(void *context, FILE *answer)
@@ -295,16 +302,18 @@ static void bench_here(void *context, FILE *answer)
     const struct job *job = context;
     struct bench b = {.options = job->options};
     struct diag diag = {0};
+    bool timed = true;
     if (prepare(&b, job->layer, job->call, &diag)) {
         if (!*job->headed)
             print_heading();
         fflush(stdout);
-        if (job->isa != 0)
-            bench_isa(&b, job->isa, &diag);
-        else
+        if (job->isa == 0)
             bench_reference(&b, &diag);
+        else
+            timed = bench_isa(&b, job->isa, &diag);
     }
-    const int code = system_end(diag_report(&diag, stderr));
+    const int ended = system_end(diag_report(&diag, stderr));
+    const int code = timed || ended != EXIT_GOOD ? ended : LACKING;
     fwrite(&code, sizeof code, 1, answer);
 }
 
@@ -329,7 +338,8 @@ static int report_broken(const struct job *job, const char *why)
     return EXIT_CHECK_FAILED;
 }
 
-/* Waits without a stir while the process measures. Its exit code, or that of what ended it. */
+/* Waits without a stir while the process measures. Its exit code, or that of what ended it; a set that the machine
+ * lacks is counted, and good. */
 static int bench_apart(struct job *job)
 {
     struct process_result result;
@@ -350,6 +360,8 @@ static int bench_apart(struct job *job)
     }
     if (diag.errors > 0)
         code = diag_report(&diag, stderr);
+    *(code == LACKING ? &job->lacking : &job->timed) += 1;
+    code = code == LACKING ? EXIT_GOOD : code;
     *job->headed = *job->headed || code <= EXIT_CHECK_FAILED;
     diag_free(&diag);
     return code;
@@ -367,6 +379,7 @@ static int bench_kernels(struct job *job)
             worst = code > worst ? code : worst;
         } else if (name == NULL && options_name_isa(job->options, isa_table[row].name)) {
             say_skipped(job->layer->name, isa_table[row].name);
+            job->lacking++;
         }
     }
     if (job->options->reference && worst <= EXIT_CHECK_FAILED) {
@@ -382,13 +395,15 @@ static int bench_spec(const struct options *options, const char *spec, bool *hea
     struct diag diag = {0};
     struct kernel kernel = {0};
     struct layer *layer = layer_read(spec, options->compile.set, options->compile.set_count, &diag);
-    int code;
+    int code = EXIT_GOOD;
     if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
-        struct job job = {options, layer, kernel.call, spec, 0, headed};
+        struct job job = {.options = options, .layer = layer, .call = kernel.call, .spec = spec, .headed = headed};
         code = bench_kernels(&job);
-    } else {
-        code = diag_report(&diag, stderr);
+        if (job.lacking > 0 && job.timed == 0)
+            call_report_no_isa(spec, &diag);
     }
+    if (diag.errors > 0)
+        code = diag_report(&diag, stderr);
     diag_free(&diag);
     kernel_unload(&kernel);
     layer_free(layer);

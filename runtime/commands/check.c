@@ -3,6 +3,7 @@
 
 #include "../../gen/isa.h"
 #include "kernels/apart.h"
+#include "kernels/call.h"
 #include "commands.h"
 
 #define ONE_SEQUENCE_FROM 5e8 /* multiply-adds; larger layers are checked with batch 1 */
@@ -139,13 +140,15 @@ static void check_kernels(struct check *c, struct tally *tally)
 static void check_spec(const struct options *options, const char *spec, struct tally *tally)
 {
     struct check c = {.options = options, .spec = spec};
-    const size_t failed = tally->failed;
+    const size_t failed = tally->failed, judged = tally->passed + tally->failed, skipped = tally->skipped;
     c.layer = layer_read(spec, options->compile.set, options->compile.set_count, &c.diag);
     bool good = c.layer != NULL && choose_draw(&c) &&
                 compile_kernel(&c.kernel, spec, c.layer->name, &options->compile, &c.diag) &&
                 subject_make(&c.subject, c.layer, &c.kernel, &c.draw, &c.diag);
     if (good)
         check_kernels(&c, tally);
+    if (tally->skipped > skipped && tally->passed + tally->failed == judged && c.diag.errors == 0)
+        call_report_no_isa(spec, &c.diag);
     fflush(stdout);
     int code = diag_report(&c.diag, stderr);
     if (code == EXIT_GOOD && tally->failed > failed)

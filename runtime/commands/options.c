@@ -10,8 +10,16 @@
 #include <string.h>
 
 #include "../../gen/isa.h"
+#include "../../gen/nearest.h"
 
-enum kind { TEXT, ISAS, COUNT, COUNTS, SEED, SECONDS, FLAG, INIT, SET, VARY };
+enum kind { TEXT, ISAS, COUNT, ROUNDS, COUNTS, SEED, SECONDS, FLAG, INIT, SET, VARY };
+
+/* What is right where a value can be wrong. */
+static const char *const legal[] = {
+    [COUNT] = "a whole number from 0 to 2147483647", [ROUNDS] = "a whole number from 1 to 1000000",
+    [COUNTS] = "whole numbers joined by commas, each at most 2147483647",
+    [SEED] = "a whole number from 0 to 18446744073709551615", [SECONDS] = "a number from 0 to 3600",
+    [INIT] = "xavier or normal"};
 
 /* groups of commands that share options */
 #define COMPILING \
@@ -92,7 +100,7 @@ static const struct entry {
      "keys in cross-attention; source_len if not given, selftest: at most n + 6", 0},
     {"lengths", "L[,L...]", COUNTS, FIELD(lengths), COMMAND_BENCH | COMMAND_SELFTEST,
      "keys of each sequence, with a padding mask; all if not given, selftest: the first all, the others drawn", 0},
-    {"rounds", "R", COUNT, FIELD(rounds), TIMED, "measurements at least; 15 if not given", 0},
+    {"rounds", "R", ROUNDS, FIELD(rounds), TIMED, "measurements at least; 15 if not given", 0},
     {"seconds", "S", SECONDS, FIELD(seconds), TIMED, "time that a kernel is measured, about; 1 if not given", 0},
     {"json", NULL, FLAG, FIELD(json), COMMAND_BENCH | COMMAND_TUNE, "one JSON object a line", 0},
     {"quiet", NULL, FLAG, FIELD(quiet), COMMAND_CHECK, "only what fails, and the last line", 0},
@@ -197,7 +205,9 @@ static bool store(struct options *options, const struct entry *entry, const char
         *(bool *)field = true;
         break;
     case COUNT:
-        good = parse_count(&number, text, INT32_MAX);
+    case ROUNDS:
+        good = parse_count(&number, text, entry->kind == ROUNDS ? 1000000 : INT32_MAX) &&
+               (number > 0 || entry->kind == COUNT);
         *(size_t *)field = (size_t)number;
         break;
     case COUNTS:
@@ -225,7 +235,7 @@ static bool store(struct options *options, const struct entry *entry, const char
         break;
     }
     if (!good)
-        diag_error(diag, "command line", "--%s cannot be \"%s\"; %s is needed", entry->name, text, entry->argument);
+        diag_error(diag, "command line", "--%s cannot be \"%s\"; write %s", entry->name, text, legal[entry->kind]);
     return good;
 }
 
@@ -266,6 +276,19 @@ static void check_needed(const struct options *options, const char *name, unsign
     }
 }
 
+static void unknown_option(const char *word, const char *name, unsigned command, struct diag *diag)
+{
+    const char *option = word + strspn(word, "-");
+    struct nearest nearest = nearest_to(option, strcspn(option, "="));
+    char text[NEAREST_TEXT], see[NEAREST_TEXT];
+    nearest.before = "--";
+    for (size_t i = 0; i < ENTRIES; i++)
+        if (entries[i].commands & command)
+            nearest_offer(&nearest, entries[i].name);
+    snprintf(see, sizeof see, "see attnrun help %s", name);
+    diag_error(diag, "command line", "unknown option \"%s\"; %s", word, nearest_ask(&nearest, text, see));
+}
+
 bool options_parse(struct options *options, int argc, char **argv, unsigned command, struct diag *diag)
 {
     struct option table[ENTRIES + 1] = {{0}};
@@ -288,9 +311,11 @@ bool options_parse(struct options *options, int argc, char **argv, unsigned comm
             if (entry != NULL)
                 diag_error(diag, "command line", "%s has no option --%s; see attnrun help %s", argv[0], entry->name,
                            argv[0]);
+            else if (found == ':')
+                diag_error(diag, "command line", "no argument behind \"%s\"; see attnrun help %s", argv[optind - 1],
+                           argv[0]);
             else
-                diag_error(diag, "command line", "%s \"%s\"; see attnrun help %s",
-                           found == ':' ? "no argument behind" : "unknown option", argv[optind - 1], argv[0]);
+                unknown_option(argv[optind - 1], argv[0], command, diag);
             return false;
         }
         if (!store(options, entry, optarg, diag))

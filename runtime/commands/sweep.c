@@ -21,6 +21,7 @@
 
 #include "../../gen/isa.h"
 #include "kernels/apart.h"
+#include "kernels/call.h"
 #include "kernels/code.h"
 #include "commands.h"
 #include "reports/journal.h"
@@ -46,6 +47,8 @@ struct point {
     char *settings;    /* the keys that the layer is made of */
     const char *isa;
     size_t n, m, batch;
+    struct layer_parameters parameters;
+    double multiply_adds;
     char id[ID + 1];   /* of the layer, the call, the version and the machine */
     bool done;
     double weight;     /* seconds, about, on a machine like the author's; for the time left */
@@ -64,7 +67,7 @@ struct sweep {
     size_t legal;        /* points of all shards */
     char id[ID + 1];   /* of everything that a sweep is, but the machine */
     struct journal journal;
-    size_t failed, lost, lost_in_a_row;
+    size_t failed, skipped, lost, lost_in_a_row;
     bool interrupted;
     struct {
         bool terminal;
@@ -94,7 +97,8 @@ static void check_axis(const struct options *o, const struct axis *axis, struct 
         bool given;
     } fixed[] = {{"n", o->n != UNSET}, {"m", o->m != UNSET}, {"batch", o->batch != UNSET}, {"isa", o->each_isa}};
     const size_t length = strlen(axis->key);
-    char place[100];
+    const struct nearest nearest = layer_nearest_key(axis->key);
+    char place[100], meant[NEAREST_TEXT];
     snprintf(place, sizeof place, "--vary %s", axis->key);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (fixed[i].given && strcmp(fixed[i].key, axis->key) == 0)
@@ -106,7 +110,8 @@ static void check_axis(const struct options *o, const struct axis *axis, struct 
         if (isa_find(axis->value[i]) == NULL)
             diag_error(diag, place, "unknown instruction set '%s'; attngen --help lists them", axis->value[i]);
     if (!is_call_key(axis->key) && (!layer_knows_key(axis->key) || strcmp(axis->key, "name") == 0))
-        diag_error(diag, place, "no key that can be varied; write a key of the spec, plan.…, isa, n, m or batch");
+        diag_error(diag, place, "no key that can be varied; write a key of the spec, plan.…, isa, n, m or batch%s",
+                   nearest_add(&nearest, meant));
 }
 
 /* Several instruction sets of --isa are an axis like any other, the last one; "isa=avx2,avx512", malloc'd. */
@@ -337,9 +342,10 @@ static bool make_point(struct point *p, const struct sweep *s, struct diag *diag
         p->reason = strdup(diag_first(&own));
         good = good && p->reason != NULL;
     } else {
-        const double work = layer_multiply_adds(layer, (int64_t)p->n, (int64_t)p->m).total * (double)p->batch;
+        p->parameters = layer_parameters(layer);
+        p->multiply_adds = layer_multiply_adds(layer, (int64_t)p->n, (int64_t)p->m).total * (double)p->batch;
         p->settings = one_line(layer->text);
-        p->weight = 3 + s->options->seconds + work / 1.5e8;
+        p->weight = 3 + s->options->seconds + p->multiply_adds / 1.5e8;
         good = good && p->settings != NULL;
     }
     sha256_start(&hash);
@@ -384,6 +390,17 @@ static bool make_points(struct sweep *s, struct diag *diag)
     return good;
 }
 
+/* ---- results --------------------------------------------------------------------------------------------------- */
+
+enum status { STATUS_OK, STATUS_FAILED, STATUS_ILLEGAL, STATUS_SKIPPED, STATUS_LOST };
+static const char *const status_names[] = {"ok", "failed", "illegal", "skipped"}; /* what is lost is not written */
+
+static void count_status(struct sweep *s, const char *name)
+{
+    s->failed += strcmp(name, status_names[STATUS_FAILED]) == 0;
+    s->skipped += strcmp(name, status_names[STATUS_SKIPPED]) == 0;
+}
+
 /* ---- the journal ----------------------------------------------------------------------------------------------- */
 
 static int by_number(const void *key, const void *point)
@@ -421,7 +438,7 @@ static bool take_result(struct sweep *s, const struct record *record, struct dia
     if (diag->errors > 0)
         return false;
     point->done = true;
-    s->failed += strcmp(record_get_text(record, "status"), "failed") == 0;
+    count_status(s, record_get_text(record, "status"));
     return true;
 }
 
@@ -444,20 +461,14 @@ static bool begin_journal(struct sweep *s, struct diag *diag)
     return journal_clear(&s->journal, diag);
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------- */
-
-enum status { STATUS_OK, STATUS_FAILED, STATUS_ILLEGAL, STATUS_SKIPPED, STATUS_LOST };
-static const char *const status_names[] = {"ok", "failed", "illegal", "skipped"}; /* what is lost is not written */
-
 /* What the process that examines a point answers, as bytes. */
 struct examined {
     enum status status;
     char reason[REASON];
     bool refused; /* by the compiler */
     size_t packed, scratch, code, bytes;
-    double multiply_adds, compile_us;
+    double compile_us;
     double error, gate, bound; /* the largest, and the largest shares of the bounds */
-    struct layer_parameters parameters;
     struct folds folds;
 };
 
@@ -481,13 +492,21 @@ static void add_identity(struct record *r, const struct sweep *s, const struct p
         record_value(r, s->axes.axis[i].key, axes_value(&s->axes, p->number - 1, i));
 }
 
+/* What is known of a legal point before anything is compiled. */
 static void add_call(struct record *r, const struct point *p)
 {
+    const struct layer_parameters *of = &p->parameters;
     record_text(r, "settings", p->settings);
     record_text(r, "isa", p->isa);
     record_number(r, "n", "%zu", p->n);
     record_number(r, "m", "%zu", p->m);
     record_number(r, "batch", "%zu", p->batch);
+    record_number(r, "parameters", "%lld", (long long)of->total);
+    record_number(r, "parameters_q", "%lld", (long long)of->w_q + of->b_q);
+    record_number(r, "parameters_k", "%lld", (long long)of->w_k + of->b_k);
+    record_number(r, "parameters_v", "%lld", (long long)of->w_v + of->b_v);
+    record_number(r, "parameters_o", "%lld", (long long)of->w_o + of->b_o);
+    record_number(r, "multiply_adds", "%.0f", p->multiply_adds);
 }
 
 static const char *folds_name(struct folds folds)
@@ -498,20 +517,16 @@ static const char *folds_name(struct folds folds)
 
 static void add_examined(struct record *r, const struct examined *e)
 {
-    const struct layer_parameters *p = &e->parameters;
-    record_number(r, "parameters", "%lld", (long long)p->total);
-    record_number(r, "parameters_q", "%lld", (long long)p->w_q + p->b_q);
-    record_number(r, "parameters_k", "%lld", (long long)p->w_k + p->b_k);
-    record_number(r, "parameters_v", "%lld", (long long)p->w_v + p->b_v);
-    record_number(r, "parameters_o", "%lld", (long long)p->w_o + p->b_o);
-    record_number(r, "multiply_adds", "%.0f", e->multiply_adds);
     if (e->packed == 0) /* it was never compiled */
         return;
     record_number(r, "packed_bytes", "%zu", e->packed);
     record_number(r, "scratch_bytes", "%zu", e->scratch);
-    record_number(r, "code_bytes", "%zu", e->code);
+    if (e->status != STATUS_SKIPPED)
+        record_number(r, "code_bytes", "%zu", e->code);
     record_text(r, FIELD_FOLDED, folds_name(e->folds));
     record_number(r, "compile_s", "%.3f", 1e-6 * e->compile_us);
+    if (e->status == STATUS_SKIPPED)
+        return;
     record_number(r, "error", "%.4g", e->error);
     record_number(r, "error_of_gate", "%.4g", e->gate);
     record_number(r, "error_of_bound", "%.4g", e->bound);
@@ -570,7 +585,7 @@ static bool add_result(struct sweep *s, struct point *p, enum status status, con
     record_text(&record, "reason", reason);
     p->done = true;
     s->lost_in_a_row = 0;
-    s->failed += status == STATUS_FAILED;
+    count_status(s, status_names[status]);
     s->progress.done += timing != NULL ? (1 - CHECK_PART) * p->weight : p->weight;
     return journal_add(&s->journal, &record, diag);
 }
@@ -713,10 +728,6 @@ static void examine(void *context, FILE *answer)
     struct kernel kernel = {0};
     struct examined e = {.status = STATUS_FAILED};
     struct layer *layer = point_layer(s, p->number, &diag);
-    if (layer != NULL) {
-        e.parameters = layer_parameters(layer);
-        e.multiply_adds = layer_multiply_adds(layer, (int64_t)p->n, (int64_t)p->m).total * (double)p->batch;
-    }
     if (layer != NULL && compile_point(&kernel, s, p, layer->name, &diag)) {
         e.packed = kernel.call->packed_bytes;
         e.scratch = kernel.call->scratch_bytes;
@@ -966,8 +977,12 @@ static bool measure(struct sweep *s, struct diag *diag)
 
 /* ---- the command ----------------------------------------------------------------------------------------------- */
 
-static void say_interrupted(const struct sweep *s)
+static void say_interrupted(const struct sweep *s, bool begun)
 {
+    if (!begun) {
+        fputs("attnrun sweep: interrupted before its first point; the files are as they were\n", stderr);
+        return;
+    }
     const bool kept = s->journal.path != NULL && strcmp(s->journal.path, "-") != 0;
     fprintf(stderr, "attnrun sweep: interrupted; %zu of %zu points are done%s\n", s->journal.records.count, s->count,
             kept ? "; the same command with --resume goes on" : "");
@@ -998,19 +1013,22 @@ static void sweep_free(struct sweep *s)
 static void phases(struct sweep *s, struct diag *diag)
 {
     const struct options *o = s->options;
-    if (!read_request(s, diag) || !report_possible(o, diag) || !ask_machine(s, diag) || !make_points(s, diag) ||
-        !begin_journal(s, diag))
-        return;
-    const bool ended = measure(s, diag);
+    const bool begun = read_request(s, diag) && report_possible(o, diag) && ask_machine(s, diag) &&
+                       make_points(s, diag) && begin_journal(s, diag);
+    const bool ended = begun && measure(s, diag);
     s->interrupted = signals_waiting();
     if (s->interrupted) {
         diag_free(diag); /* its message says less than ours */
-        say_interrupted(s);
+        say_interrupted(s, begun);
     }
+    if (!begun)
+        return;
     report_lost(s, diag);
     report_all(&s->journal.records, o, ended ? REPORT_PAGE : 0, diag);
     if (ended && s->legal == 0)
         diag_error(diag, s->spec, "no point is legal");
+    else if (ended && s->skipped == s->legal)
+        call_report_no_isa(s->spec, diag);
 }
 
 int command_sweep(const struct options *options)

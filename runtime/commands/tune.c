@@ -21,6 +21,7 @@
 #include "kernels/apart.h"
 #include "timing/budget.h"
 #include "kernels/cache.h"
+#include "kernels/call.h"
 #include "candidates.h"
 #include "commands.h"
 #include "system/process.h"
@@ -644,12 +645,15 @@ static bool sit_all(struct tune *t, const struct kernel *const kernels[2], struc
         const double now = now_us();
         if (*count >= SITTINGS && now + longest > end)
             break;
-        struct sitting sitting, *at = &sittings[*count];
-        if (!sit(t, kernels, isinf(end) ? now : now + (end - now) / (double)(SITTINGS - *quiet), &sitting))
+        struct sitting *last = &sittings[*count];
+        if (!sit(t, kernels, isinf(end) ? now : now + (end - now) / (double)(SITTINGS - *quiet), last))
             return false;
         longest = fmax(longest, now_us() - now);
-        *at = sittings[*quiet];
-        sittings[sitting.quiet ? (*quiet)++ : *count] = sitting;
+        if (last->quiet) {
+            const struct sitting sitting = *last;
+            *last = sittings[*quiet];
+            sittings[(*quiet)++] = sitting;
+        }
     }
     return true;
 }
@@ -823,7 +827,7 @@ static unsigned rows_here(struct tune *t)
     kernel_unload(&kernel);
     inputs_free(&inputs);
     if (rows == 0)
-        diag_environment(t->diag, t->spec, "this machine has none of the instruction sets asked for");
+        call_report_no_isa(t->spec, t->diag);
     return rows;
 }
 

@@ -561,8 +561,8 @@ bool tensors_read_some(struct tensors *tensors, const char *path, bool (*wanted)
     if (!good)
         diag_environment(diag, path, "cannot be read: %s", strerror(errno));
     else if (!S_ISREG(status.st_mode))
-        diag_environment(diag, path, "is %s; the path of a safetensors file is needed",
-                         S_ISDIR(status.st_mode) ? "a directory" : "no file that can be read at any place");
+        diag_environment(diag, path, "is a %s; the path of a safetensors file is needed",
+                         S_ISDIR(status.st_mode) ? "directory" : "device, a pipe or a socket, not a file on disk");
     good = good && S_ISREG(status.st_mode) && read_open(tensors, path, &store, (uint64_t)status.st_size, diag);
     if (store.file >= 0)
         close(store.file);

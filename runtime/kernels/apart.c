@@ -39,11 +39,15 @@ static double work_of(const struct layer *layer, const struct inputs *in)
     return batch * (layer_multiply_adds(layer, (int64_t)in->n, (int64_t)in->m).total + 20 * scores);
 }
 
-static double limit_of(double work)
+double apart_seconds(double seconds)
 {
-    double seconds = LEAST + work / SLOW;
     given_limit(&seconds);
     return seconds;
+}
+
+static double limit_of(double work)
+{
+    return apart_seconds(LEAST + work / SLOW);
 }
 
 double apart_limit(const struct layer *layer, const struct inputs *inputs, double calls)

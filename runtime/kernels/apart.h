@@ -11,6 +11,8 @@
 
 /* Whether $ATTNRUN_LIMIT, if it is set, can be understood; else the reason in `diag`. */
 bool apart_limit_good(struct diag *diag);
+/* $ATTNRUN_LIMIT if it is set, else `seconds`. */
+double apart_seconds(double seconds);
 /* Seconds after which so many calls are taken for ones that never end: a minute and what they take at a very slow rate,
  * or $ATTNRUN_LIMIT. 0: never. */
 double apart_limit(const struct layer *layer, const struct inputs *inputs, double calls);

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../gen/system.h"
 #include "system/process.h"
 #include "system/sha256.h"
 
@@ -127,8 +128,8 @@ bool cache_open(struct cache *cache, const char *given, struct diag *diag)
     *cache = (struct cache){.folder = -1};
     if (!path_of(&cache->path, given, diag))
         return false;
-    const int error = cache->path != NULL ? folder_make_all(cache->path) : 0;
-    if (error != 0) {
+    const int error = cache->path != NULL ? system_make_folders(cache->path, 0700) : 0;
+    if (error != 0 && error != EEXIST) {
         diag_environment(diag, cache->path, "cannot be made: %s; compiled kernels are kept there, name another folder "
                          "with --cache DIR", strerror(error));
         return false;

@@ -119,7 +119,8 @@ bool call_run(struct call *call, int *isa, const char *in, struct diag *diag)
 
 void call_report_no_isa(const char *spec, struct diag *diag)
 {
-    diag_environment(diag, spec, "this machine has none of the instruction sets asked for");
+    diag_environment(diag, spec, "this machine has none of the instruction sets asked for; --isa scalar runs on every "
+                     "machine");
 }
 
 void call_free(struct call *call)

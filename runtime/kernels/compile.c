@@ -37,6 +37,18 @@ static bool ended_well(const struct process_result *result, const char *program,
     return false;
 }
 
+/* The compiler did not even tell its version: it is none, or not here. */
+static void blame_compiler(struct diag *diag)
+{
+    const char *compiler = compile_command();
+    if (compiler == getenv("CC"))
+        diag_environment(diag, "CC", "is set to '%s', which compiles no kernel; set it to a C compiler, gcc or clang",
+                         compiler);
+    else
+        diag_environment(diag, "CC", "is not set, and %s compiles no kernel; install gcc or clang, or set CC to a "
+                         "C compiler", compiler);
+}
+
 /* ---- generating ------------------------------------------------------------------------------------------------ */
 
 /* --attngen, $ATTNGEN, or "attngen" in the folder of this program. */
@@ -166,9 +178,9 @@ char *compile_version(struct diag *diag)
     if (words.failed)
         diag_environment(diag, NULL, "out of memory");
     const bool started = !words.failed && process_run(&result, words.word, NULL, diag);
-    if (!words.failed && !started)
-        diag_environment(diag, NULL, "kernels are compiled with it: install gcc or clang, or name a C compiler in CC");
     const bool good = started && ended_well(&result, words.word[0], "told its version", diag);
+    if (!words.failed && !good && !result.interrupted)
+        blame_compiler(diag);
     words_free(&words);
     if (good)
         return result.output;

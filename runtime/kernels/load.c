@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../../gen/isa.h"
+#include "apart.h"
 #include "system/process.h"
 
 #define LOADING 60 /* seconds that it may take */
@@ -88,7 +89,7 @@ char *kernel_shim(const char *name)
 /* In a process of its own: what a library does when it is loaded can end it, as AddressSanitizer does. */
 static void try_library(void *path, FILE *answer)
 {
-    process_limit(LOADING);
+    process_limit(apart_seconds(LOADING));
     if (dlopen(path, RTLD_NOW | RTLD_LOCAL) == NULL)
         fputs(dlerror(), answer);
     else

@@ -4,7 +4,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "../../gen/isa.h"
 #include "fenced.h"
 #include "guarded.h"
+#include "promises.h"
 
 #define MOST_ISAS 32      /* ids are below */
 #define SMALL_BLOCK 1e6   /* bytes; larger ones are packed less often */
@@ -28,16 +28,6 @@ struct packing {
     char *why;
     struct diag *diag;
 };
-
-static bool broken(struct packing *p, const char *format, ...) DIAG_PRINTF(2, 3);
-static bool broken(struct packing *p, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(p->why, 300, format, args);
-    va_end(args);
-    return false;
-}
 
 static bool no_memory(struct packing *p)
 {

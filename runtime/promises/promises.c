@@ -32,12 +32,11 @@ struct trial {
     struct diag *diag;
 };
 
-static bool broken(struct trial *t, const char *format, ...) DIAG_PRINTF(2, 3);
-static bool broken(struct trial *t, const char *format, ...)
+bool promise_broken(char why[300], const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(t->why, 300, format, args);
+    vsnprintf(why, 300, format, args);
     va_end(args);
     return false;
 }
@@ -443,7 +442,8 @@ static void choose_poison(struct poison *p, const struct trial *t)
 {
     const struct inputs *in = t->in;
     struct random random = {t->seed ^ 0x706F69736F6E};
-    for (size_t b = 0; b < in->batch; b++) {
+    const size_t batch = in->n + in->m > 0 ? in->batch : 0; /* sequences that have a row, of which memory holds few */
+    for (size_t b = 0; b < batch; b++) {
         for (size_t j = 0; j < in->m; j++) {
             const double chance = j >= inputs_keys(in, b) ? 0.7 : j >= in->m / 2 ? 0.15 : j + 1 == in->m ? 0.5 : 0.02;
             p->key[b * in->m + j] = random_uniform(&random) < chance;
@@ -456,8 +456,8 @@ static void choose_poison(struct poison *p, const struct trial *t)
 static void spread_taint(struct poison *p, const struct trial *t)
 {
     const struct inputs *in = t->in;
-    const size_t h = (size_t)t->layer->h;
-    for (size_t b = 0; b < in->batch; b++)
+    const size_t h = (size_t)t->layer->h, batch = in->n > 0 ? in->batch : 0;
+    for (size_t b = 0; b < batch; b++)
         for (size_t i = 0; i < h; i++)
             for (size_t q = 0; q < in->n; q++) {
                 bool tainted = false;

@@ -441,23 +441,6 @@ char *folder_make(struct diag *diag)
     return folder;
 }
 
-int folder_make_all(const char *path)
-{
-    char *copy = strdup(path);
-    int error = copy == NULL ? ENOMEM : 0;
-    for (char *at = copy; error == 0 && at != NULL;) {
-        at = strchr(at + 1, '/');
-        if (at != NULL)
-            *at = '\0';
-        if (mkdir(copy, at != NULL ? 0777 : 0700) != 0 && errno != EEXIST)
-            error = errno;
-        if (at != NULL)
-            *at = '/';
-    }
-    free(copy);
-    return error;
-}
-
 void folder_remove(const char *folder)
 {
     DIR *dir = opendir(folder);

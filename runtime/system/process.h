@@ -60,8 +60,6 @@ void words_free(struct words *words);
 
 /* "…/attnrun-XXXXXX" under $TMPDIR or /tmp, malloc'd. */
 char *folder_make(struct diag *diag);
-/* mkdir -p; the last one for this user alone. 0 or the errno. */
-int folder_make_all(const char *path);
 void folder_remove(const char *folder);
 /* "a/b" malloc'd, or NULL. */
 char *path_join(const char *folder, const char *name);

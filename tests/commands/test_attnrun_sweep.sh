@@ -6,21 +6,10 @@
 # Layers are tiny, scalar and compiled with -O0; what they measure is of no interest here.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-build=$(realpath "${BUILD:-build}") || exit 3
-attnrun=$(realpath "${ATTNRUN:-$build/attnrun}") || exit 3
-ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") || exit 3
-export ATTNGEN CFLAGS=-O0 XDG_CACHE_HOME="$build/cache"
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-. tests/checks.sh
-shown=(err out) excerpt=(head -n 30)
-cd "$work" || exit 3
+. tests/commands/sweeps.sh
+shown=(err out)
 
 printf 'd_model = 8\nh = 2\nseq_len = 20\n' >small.layer
-quick=(--isa scalar --seconds 0.001 --rounds 3)
-
-# run STATUS ARGUMENT…: attnrun must end with that status; its output goes to out and err
-run() { ends "$1" "$attnrun" "${@:2}"; }
 
 says() { check "says '$1'" grep -qF -- "$1" err; }
 prints() { check "prints '$1'" grep -Eq -- "$1" out; }
@@ -36,6 +25,8 @@ run 2 sweep small.layer;                                      says "needs --vary
 run 2 sweep --vary h=1,2;                                     says "needs one spec"
 run 2 sweep small.layer small.layer --vary h=1;               says "needs one spec"
 run 2 sweep small.layer --vary hh=1;                          says "no key that can be varied"
+run 2 sweep small.layer --vary seq_ln=1;                      says "did you mean 'seq_len'?"
+run 2 sweep small.layer --vary h=1 --rounds 0;                says "write a whole number from 1 to 1000000"
 run 2 sweep small.layer --vary h=1:2;                         says "first:last:step"
 run 2 sweep small.layer --vary h=1 --vary h=2;                says "varied twice"
 run 2 sweep small.layer --vary h=1 --set h=2;                 says "--set h=2 fixes it"
@@ -138,7 +129,8 @@ prints '^illegal: plan.unroll=no: '
 run 0 sweep small.layer --vary isa=scalar,avx2,avx512 --seconds 0.001 --rounds 3
 check "every set is done or lacking" test "$(grep -Ec '^ +[0-9] +(scalar|avx2|avx512) +(ok|skipped)' out)" -eq 3
 case $(uname -m) in aarch64) foreign=avx2 ;; *) foreign=neon ;; esac
-run 0 sweep --vary h=1 --isa $foreign small.layer
+run 3 sweep --vary h=1 --isa $foreign small.layer
+says "none of the instruction sets asked for"
 check "a set of another architecture is lacking, not failed" grep -q "^skipped: h=1: this machine lacks $foreign" out
 run 0 sweep small.layer --vary h=2 --isa scalar,avx2 --seconds 0.001 --rounds 3
 prints '^point +h +isa '
@@ -166,7 +158,7 @@ CC=$work/cc run 1 sweep small.layer --vary h=1,2,4,8 "${quick[@]}" --json f.json
 prints '^ +1 +1 +failed'
 prints '^ +2 +2 +ok'
 prints '^ +3 +4 +failed'
-prints '^ +4 +8 +failed'
+prints '^ +4 +8 +failed +256 +64 +64 +64 +64 +11\.5k '
 prints 'failed: h=1: failed \(exit code 1\) while it compiled'
 prints 'failed: h=4: y\[[0-9]*\].* the reference has '
 prints 'failed: h=8: .*the kernel was killed by signal '
@@ -290,6 +282,23 @@ interrupt() {
     wait $child 2>/dev/null
     ended=$?
 }
+
+# before its first point, while the compiler is asked: what is there is left as it was
+cat >cc <<'CC'
+#!/bin/sh
+: >"$STRANGE"
+sleep 60
+CC
+rm -f strange k.jsonl
+echo '{"half": "a li' >k.jsonl && cp k.jsonl before.jsonl
+CC=$work/cc "$attnrun" "${many[@]}" --json k.jsonl >out 2>err </dev/null &
+until [ -e strange ] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+kill -TERM $!
+wait $! 2>/dev/null
+check "it dies of the signal" test $? -gt 128
+says "attnrun sweep: interrupted before its first point; the files are as they were"
+check "and of its own words alone" test "$(wc -l <err)" -eq 1
+check "they are" cmp -s k.jsonl before.jsonl
 
 for signal in INT TERM KILL; do
     rm -f k.jsonl

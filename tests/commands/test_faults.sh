@@ -92,9 +92,10 @@ for command in check "sweep --vary n=2"; do
 done
 if env --ignore-signal=CHLD true 2>/dev/null; then
     CC=false ends 3 env --ignore-signal=CHLD "$attnrun" check tiny.layer
+    says "CC: error: is set to 'false', which compiles no kernel; set it to a C compiler"
     ends 0 env --ignore-signal=CHLD "$attnrun" check tiny.layer --isa scalar
 else
-    skip "SIGCHLD ignored: this env cannot" 2
+    skip "SIGCHLD ignored: this env cannot" 3
 fi
 
 # ---- kernels that crash, never end, or end the process ----
@@ -136,8 +137,16 @@ XDG_CACHE_HOME=$work/crashing faulty '*(volatile int *)0 = 0;' "$crashed"
 XDG_CACHE_HOME=$work/ending faulty '{ extern void _exit(int); _exit(0); }' "the process of the kernel ended with code 0"
 XDG_CACHE_HOME=$work/looping ATTNRUN_LIMIT=3 faulty 'for (;;) ;' "the kernel did not end within its time limit (ATTNRUN_LIMIT)"
 ends 1 env XDG_CACHE_HOME="$work/looping" ATTNRUN_LIMIT=3 "$attnrun" sweep tiny.layer --vary n=4 "${quick[@]}" --json -
-prints "did not end within its time limit"
+prints "did not end within its time limit"; prints '"parameters":256,'; prints '"multiply_adds":1280,'
 export CC=$REAL_CC
+script stuck-cc <<'END'
+#!/bin/sh
+for last; do :; done
+case $last in *.c) echo '__attribute__((constructor)) static void stay(void) { for (volatile int i = 0; ; ) i = 1; }' >>"$last" ;; esac
+exec $REAL_CC "$@"
+END
+ATTNRUN_LIMIT=1 CC=$work/stuck-cc ends 3 timeout 30 "$attnrun" check tiny.layer --isa scalar
+says "cannot be loaded: the kernel did not end within its time limit (ATTNRUN_LIMIT)"
 ATTNRUN_LIMIT=soon ends 2 "$attnrun" check tiny.layer;   says '"soon" is no time'
 
 # ---- compilers ----
@@ -206,10 +215,23 @@ ln -s ../nowhere/table links/table
 ends 3 "$attnrun" sweep tiny.layer --vary n=2 "${quick[@]}" --csv links/table; says "links/table: error: cannot be written"
 check "nothing else is left" test "$(ls far | tr '\n' ' ')" = "h h.too result tiny.c "
 
+# ---- what can be asked, and not here ----
+
+case $(uname -m) in aarch64) foreign=avx2 ;; *) foreign=neon ;; esac
+ends 3 "$attnrun" check tiny.layer --isa $foreign;     says "none of the instruction sets asked for"
+prints "0 passed, 0 failed, 1 skipped"
+ends 3 "$attnrun" bench tiny.layer --isa $foreign;     says "none of the instruction sets asked for"
+ends 0 "$attnrun" check tiny.layer --isa $foreign,scalar
+ends 0 "$attnrun" bench tiny.layer "${quick[@]}" --isa $foreign,scalar
+ends 2 "$attnrun" chek tiny.layer;                     says "did you mean 'check'?"
+ends 2 "$attnrun" check --bacth 2 tiny.layer;          says "did you mean '--batch'?"
+ends 2 "$attnrun" bench --rounds 0 tiny.layer;         says '--rounds cannot be "0"; write a whole number from 1 to 1000000'
+
 # ---- sequences without positions ----
 
 zeros empty.safetensors $((1 << 33)) 0
 ends 0 timeout 60 "$attnrun" run tiny.layer --in empty.safetensors --isa scalar
 ends 0 timeout 60 "$attnrun" run tiny.layer --in empty.safetensors --reference
+ends 0 timeout 30 "$attnrun" check tiny.layer --isa scalar --batch 2000000000 --n 0
 
 tally

@@ -262,7 +262,7 @@ refused 3 "cannot be written" "$spec" $w --isa scalar -o nowhere/at/all.c
 refused 3 "cannot be read" "$spec" --isa scalar --weights nothing.safetensors
 refused 3 "is a directory; the path of a safetensors file is needed" "$spec" --isa scalar --weights "$work"
 mkfifo pipe
-refused 3 "is no file that can be read at any place" "$spec" --isa scalar --weights "$work/pipe"
+refused 3 "is a device, a pipe or a socket, not a file on disk; the path of a safetensors file is needed" "$spec" --isa scalar --weights "$work/pipe"
 
 # files of another kind: named for what they are
 other() { # NAME WHAT: as weights, as the input of a call, as a spec for both programs

@@ -5,18 +5,9 @@
 # Most pages are of made-up results, so that every number is known; one is of a sweep of a tiny layer.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-root=$PWD
-build=$(realpath "${BUILD:-build}") || exit 3
-attnrun=$(realpath "${ATTNRUN:-$build/attnrun}") || exit 3
-ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") || exit 3
-export ATTNGEN CFLAGS=-O0 XDG_CACHE_HOME="$build/cache"
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-. tests/checks.sh
-shown=(err) excerpt=(head -n 30)
-cd "$work" || exit 3
+. tests/commands/sweeps.sh
+shown=(err)
 
-run() { ends "$1" "$attnrun" "${@:2}"; }
 has() { check "$1 has $2" grep -qF -- "$2" "$1"; }
 lacks() { check "$1 lacks $2" test "$(grep -cF -- "$2" "$1")" -eq 0; }
 count() { check "$1 has $3 times $2, not $(grep -oE -- "$2" "$1" | wc -l)" test "$(grep -oE -- "$2" "$1" | wc -l)" -eq "$3"; }
@@ -152,7 +143,7 @@ lacks none.html 'id="plots"'
 mkdir tools
 for tool in cc gcc as ld; do ln -s "$(command -v $tool)" tools/$tool; done
 printf 'd_model = 8\nh = 2\nseq_len = 20\n' >small.layer
-PATH=$work/tools run 0 sweep small.layer --vary n=4,20 --isa scalar --seconds 0.001 --rounds 3 --html sweep.html
+PATH=$work/tools run 0 sweep small.layer --vary n=4,20 "${quick[@]}" --html sweep.html
 wellformed sweep.html
 count sweep.html '<th scope="row" data-value="[12]">' 2
 

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+#include "../../gen/isa.h"
+
 void fuzz_fail(const char *file, int line, const char *condition, const char *format, ...)
 {
     va_list args;
@@ -117,6 +119,34 @@ void fuzz_diag(struct diag *diag, bool good)
 }
 
 /* ---- layers ---------------------------------------------------------------------------------------------------- */
+
+static bool same_sections(const struct plan_file *a, const struct plan_file *b)
+{
+    bool same = memcmp(&a->common, &b->common, sizeof a->common) == 0;
+    for (size_t i = 0; i < isa_count; i++)
+        same = same && (a->isa[i].line != 0) == (b->isa[i].line != 0) && strcmp(a->isa[i].cpu, b->isa[i].cpu) == 0 &&
+               strcmp(a->isa[i].compiler, b->isa[i].compiler) == 0 &&
+               memcmp(&a->isa[i].request, &b->isa[i].request, sizeof a->isa[i].request) == 0;
+    return same;
+}
+
+struct plan_file fuzz_reread(const struct plan_file *file, const struct layer *layer)
+{
+    struct plan_file again;
+    struct diag diag = {0};
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    REQUIRE(out != NULL);
+    plan_file_print(file, layer, out);
+    REQUIRE(fclose(out) == 0);
+    const bool good = plan_file_read(&again, fuzz_file("fuzz.plan", text, length), layer, &diag);
+    REQUIRE(good, "%s%s", text, diag.messages[0]);
+    fuzz_diag(&diag, good);
+    REQUIRE(same_sections(file, &again), "%s", text);
+    free(text);
+    return again;
+}
 
 struct layer *fuzz_layer(const char *spec)
 {

@@ -16,6 +16,7 @@
 
 #include "../../gen/diag.h"
 #include "../../gen/layer.h"
+#include "../../gen/planfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -44,6 +45,8 @@ char *fuzz_text(const uint8_t *data, size_t size);
  * terminal. Frees the messages. */
 void fuzz_diag(struct diag *diag, bool good);
 
+/* A plan file that is good, printed and read again: it must say the same. */
+struct plan_file fuzz_reread(const struct plan_file *file, const struct layer *layer);
 /* A layer of a spec that must be good. */
 struct layer *fuzz_layer(const char *spec);
 /* Whether both are the same but for where they were read. */

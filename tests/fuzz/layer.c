@@ -371,25 +371,8 @@ static struct plan_file draw_file(struct bytes *in)
 static void check_file(struct bytes *in, const struct layer *layer, unsigned isas)
 {
     const struct plan_file file = draw_file(in);
-    struct plan_file read;
-    struct diag diag = {0};
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    REQUIRE(out != NULL);
-    plan_file_print(&file, layer, out);
-    REQUIRE(fclose(out) == 0);
-    const bool good = plan_file_read(&read, fuzz_file("fuzz.plan", text, length), layer, &diag);
-    REQUIRE(good, "%s%s", text, diag.messages[0]);
-    fuzz_diag(&diag, good);
-    REQUIRE(memcmp(&read.common, &file.common, sizeof file.common) == 0, "%s", text);
-    for (size_t i = 0; i < isa_count; i++) {
-        REQUIRE((read.isa[i].line != 0) == (file.isa[i].line != 0), "%s", text);
-        REQUIRE(strcmp(read.isa[i].cpu, file.isa[i].cpu) == 0 && strcmp(read.isa[i].compiler, file.isa[i].compiler) == 0);
-        REQUIRE(memcmp(&read.isa[i].request, &file.isa[i].request, sizeof file.isa[i].request) == 0, "%s", text);
-    }
+    const struct plan_file read = fuzz_reread(&file, layer);
     plan_free(make_plan(layer, isas, &read));
-    free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

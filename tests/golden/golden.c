@@ -24,7 +24,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x1c32ef6b7ac3cc06u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x2e87a185c479122eu
 #error "golden.h is not of the run of attngen that made golden.c; copy both files of one run, or make both anew"
 #endif
 
@@ -1676,7 +1676,7 @@ const char *golden_strerror(int error)
     case GOLDEN_ERROR_SIZE:
         return "n, m or batch is outside the limits: n <= 8, m = n or 0, no tensor above PTRDIFF_MAX bytes";
     case GOLDEN_ERROR_LENGTH:
-        return "a length is outside 0 ... m";
+        return "a length is outside 0 ... n";
     case GOLDEN_ERROR_BROADCAST:
         return "a mask's batch or head extent is neither 1 nor the full one";
     case GOLDEN_ERROR_ALIGNMENT:

@@ -19,7 +19,7 @@
  *   b_o       [8]
  *   y         [batch][n][8]
  * y and attn must not overlap each other, the inputs, the packed block or the scratch. Inputs are only read, and
- * never past their end. n, m and batch may differ from call to call; n and m within the limits below, a batch as
+ * never past their end. n and batch may differ from call to call; n within the limit below, a batch as
  * large as its tensors can be (PTRDIFF_MAX bytes each); zeros are legal.
  *
  * Query t sees key j only if j <= t.
@@ -29,7 +29,7 @@
  * input gives the same bits for one ISA, compiler and set of flags. No allocation, no locks, no I/O, no mutable state.
  * Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept or, within a wider
  * bound, flushed to zero; in another rounding mode they are larger, and nothing is promised of their size.
- * Positions count from 0 for queries and for keys alike (in cross-attention too: top-left).
+ * Positions count from 0 for queries and for keys alike.
  *
  * Use:
  *     static _Alignas(64) float packed[GOLDEN_PACKED_BYTES / 4], scratch[GOLDEN_SCRATCH_BYTES / 4];
@@ -54,7 +54,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 1
-#define GOLDEN_PAIR 0x1c32ef6b7ac3cc06u /* tells this pair from every other: golden.c compiles with this header alone */
+#define GOLDEN_PAIR 0x2e87a185c479122eu /* tells this pair from every other: golden.c compiles with this header alone */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -93,8 +93,8 @@ typedef enum golden_error {
     GOLDEN_OK = 0,
     GOLDEN_ERROR_NULL = 1,      /* a pointer that is needed is NULL */
     GOLDEN_ERROR_UNUSED = 2,    /* a tensor is given that this layer neither reads nor writes */
-    GOLDEN_ERROR_SIZE = 3,      /* n, m or batch outside the limits */
-    GOLDEN_ERROR_LENGTH = 4,    /* a length outside 0 ... m */
+    GOLDEN_ERROR_SIZE = 3,      /* n or batch outside the limits, or m neither n nor 0 */
+    GOLDEN_ERROR_LENGTH = 4,    /* a length outside 0 ... n */
     GOLDEN_ERROR_BROADCAST = 5, /* a mask's batch or head extent is neither 1 nor the full one */
     GOLDEN_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
     GOLDEN_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
@@ -114,13 +114,13 @@ typedef struct golden_args {
     const float *x;
     const float *source;
     const int32_t *lengths;
-    const unsigned char *mask_bool; /* [mask_bool_batch][mask_bool_h][n][m], nonzero: visible */
+    const unsigned char *mask_bool; /* [mask_bool_batch][mask_bool_h][n][n], nonzero: visible */
     size_t mask_bool_batch, mask_bool_h; /* 1 or batch, 1 or h */
-    const float *mask_add; /* [mask_add_batch][mask_add_h][n][m], added after the scale; -inf hides */
+    const float *mask_add; /* [mask_add_batch][mask_add_h][n][n], added after the scale; -inf hides */
     size_t mask_add_batch, mask_add_h;
     float *y;
     float *attn;
-    size_t batch, n, m; /* self-attention: m is n or 0 */
+    size_t batch, n, m; /* m: n or 0 */
 } golden_args;
 
 /* Repacks the weights, once, into `packed` (GOLDEN_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of

@@ -24,6 +24,7 @@
 
 #include "../../gen/diag.h"
 #include "../../gen/layer.h"
+#include "../../gen/system.h"
 #include "../../runtime/system/process.h"
 
 extern char **environ;
@@ -484,7 +485,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         write_spec(&text, &dice, &job->draft);
         snprintf(path, sizeof path, "%s/layer_%zu.layer", job->folder, index);
         struct layer *layer = NULL;
-        if (folder_make_all(job->folder) == 0 && file_write(path, job->spec, &diag))
+        if (system_make_folders(job->folder, 0700) == 0 && file_write(path, job->spec, &diag))
             layer = layer_read(path, NULL, 0, &diag);
         if (layer == NULL) {
             diag_report(&diag, stderr);
@@ -617,7 +618,7 @@ static void print_failure(const struct sweep *sweep, const struct job *job, int 
     char path[400] = "";
     snprintf(path, sizeof path, "%s/seed_%llu_layer_%zu.layer", options->keep, (unsigned long long)options->seed,
              job->index);
-    if (folder_make_all(options->keep) != 0 || !file_write(path, job->spec, &diag))
+    if (system_make_folders(options->keep, 0700) != 0 || !file_write(path, job->spec, &diag))
         diag_report(&diag, stderr);
     diag_free(&diag);
     printf("FAILED layer %zu of seed %llu: attnrun %s %d\n%s", job->index, (unsigned long long)options->seed,

@@ -92,7 +92,9 @@ if [ "${1-}" = --one ]; then
     mkdir "$folder" && cp -R templates "$folder/templates" && apply "$mutant" || exit 0
     read -ra call < <(sed -n 's/^call //p' "$mutant")
     set -- "$ATTNRUN" check "$folder/mutant.layer" ${call[@]+"${call[@]}"} --isa "$(isas_of "$mutant")" --cache "$work/cache"
-    if ! "$@" >"$folder/sane" 2>&1; then
+    "$@" >"$folder/sane" 2>&1
+    status=$?
+    if [ $status -ne 0 ] && ! { [ $status -eq 3 ] && grep -q '^0 passed, 0 failed' "$folder/sane"; }; then
         echo "FAILED: $name: without the change this should pass: $*"
         sed 's/^/    /' "$folder/sane"
         exit 0

@@ -49,7 +49,7 @@ strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 few="every_mask conv_padding nonfinite_seen narrow_none"
 wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Iruntime -Itests/targets/wasi"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
-wasi_sources=$(printf '%s\n' runtime/*.c runtime/*/*.c gen/layer.c gen/score.c gen/tensor.c gen/visible.c gen/filekind.c gen/diag.c gen/isa.c gen/system.c | grep -Ev '/(attnrun|compile|process)\.c$')
+wasi_sources=$(printf '%s\n' runtime/*.c runtime/*/*.c gen/layer.c gen/score.c gen/tensor.c gen/visible.c gen/filekind.c gen/diag.c gen/nearest.c gen/isa.c gen/system.c | grep -Ev '/(attnrun|compile|process)\.c$')
 
 asan="-fsanitize=address,undefined -fno-sanitize-recover=all"
 ubsan="-fsanitize=undefined -fsanitize-undefined-trap-on-error" # needs no library

@@ -90,6 +90,8 @@ static void others_are_said_to_be_unknown(void **state)
         assert_int_equal(strstr(text, line) != NULL, known);
         assert_int_equal(strstr(text, said) != NULL, !known);
     }
+    const char *scalar = strstr(text, "    a bound and no expectation: scalar is as fast");
+    assert_true(scalar != NULL && strstr(scalar, "\n  avx2 ") != NULL && strstr(scalar + 9, "a bound and") == NULL);
     free(text);
     plan_free(plan);
     layer_free(layer);

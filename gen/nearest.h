@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* The known word that an unknown one was perhaps meant to be: of keys, values, options, commands, instruction sets.
+ *
+ * Left out on purpose: which words are known. Who knows them offers them one by one.
+ */
+#ifndef ATTNGEN_NEAREST_H
+#define ATTNGEN_NEAREST_H
+
+#include <stddef.h>
+
+#define NEAREST_TEXT 100
+
+struct nearest {
+    const char *typed, *word; /* NULL: none is near */
+    size_t length, below;     /* of `typed`; the distance that the next word must be below */
+    const char *before;       /* a message has it before the word: "--" of an option, else "" */
+};
+
+/* `before` is "". `typed` need not end behind its `length` bytes. */
+struct nearest nearest_to(const char *typed, size_t length);
+void nearest_offer(struct nearest *nearest, const char *word);
+/* "did you mean 'WORD'?"; `otherwise` where no word is near. */
+const char *nearest_ask(const struct nearest *nearest, char text[NEAREST_TEXT], const char *otherwise);
+/* For the end of a message that lists the words: " (did you mean 'WORD'?)", or nothing. */
+const char *nearest_add(const struct nearest *nearest, char text[NEAREST_TEXT]);
+
+#endif
