@@ -40,12 +40,13 @@ link      = $(CC) $(CFLAGS) $(sanitize) $(LDFLAGS)
 # Where packages are to be installed as well, everything waits for that, also with -j.
 installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
-# What both programs share (attnrun tune plans as attngen does, without templates), and what each is made of.
+# What each program is made of, and what both share (attnrun tune plans as attngen does, without templates).
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
+own_sources := $(addprefix gen/,arguments.c context.c emit.c explain.c output.c)
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
-shared      := $(addprefix $(BUILD)/gen/,system.o layer.o score.o tensor.o visible.o filekind.o diag.o nearest.o isa.o request.o planfile.o plan.o plan_tiles.o plan_places.o plan_reasons.o tiles.o expect.o)
+shared      := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(own_sources),$(gen_sources)))
 embedded    := $(wildcard templates/*.in gen/*.lua)
 carried     := runtime/commands/selftest.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread
@@ -273,7 +274,7 @@ test-compilers: all
 demo: all
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' BUILD='$(BUILD)' CC='$(CC)' examples/demo.sh
 
-# ---- what goes along with the programs: pages and completions made of their own help, packages for build systems ----
+# ---- what goes along with the programs: pages and completions made of their tables, packages for build systems ----
 
 pages       := attngen.1 attnrun.1 attngen-layer.5
 packages    := attngen-config.cmake attngen-config-version.cmake attngen.pc
@@ -284,26 +285,26 @@ version      = $(shell sed -n 's/.*ATTNGEN_VERSION "\(.*\)".*/\1/p' gen/version.
 .PHONY: shared-files uninstall
 shared-files: $(addprefix $(share)/,$(pages) $(packages) $(completions))
 
-$(share)/listing: $(BUILD)/attngen $(BUILD)/attnrun packaging/listing.sh
-	@mkdir -p $(@D)
-	packaging/listing.sh $(BUILD)/attngen $(BUILD)/attnrun > $@
+tables := gen/arguments.c gen/options.c gen/number.c gen/isa.c gen/diag.c gen/nearest.c runtime/commands/options.c
+$(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h runtime/*/*.h)
+	@mkdir -p $(share)
+	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -o $@ packaging/pages.c $(tables)
 
 $(share)/section: docs/spec.md packaging/section.awk
 	@mkdir -p $(@D)
 	awk -f packaging/section.awk docs/spec.md > $@
 
-$(addprefix $(share)/,$(pages)): $(share)/%: packaging/%.in packaging/man.awk $(share)/listing $(share)/section \
-                                  gen/version.h
-	awk -f packaging/man.awk -v version='$(version)' -v section=$(share)/section $(share)/listing $< > $@
+$(addprefix $(share)/,$(pages)): $(share)/%: packaging/%.in $(BUILD)/pages $(share)/section
+	$(BUILD)/pages man $< $(share)/section > $@
 
-$(share)/attngen.bash: packaging/bash.awk $(share)/listing
-	awk -f $< $(share)/listing > $@
+$(share)/attngen.bash: $(BUILD)/pages
+	$< bash > $@
 
-$(share)/%.fish: packaging/fish.awk $(share)/listing
-	awk -f $< -v program=$* $(share)/listing > $@
+$(share)/%.fish: $(BUILD)/pages
+	$< fish $* > $@
 
-$(share)/_attngen: packaging/zsh.awk $(share)/listing
-	awk -f $< $(share)/listing $(share)/listing > $@
+$(share)/_attngen: $(BUILD)/pages
+	$< zsh > $@
 
 # They hold the folders of the installation, so they are made anew each time.
 $(addprefix $(share)/,$(packages)): $(share)/%: packaging/%.in packaging/fill.awk always

@@ -5,12 +5,9 @@
 #include "emit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -18,7 +15,7 @@
 
 #include "diag.h"
 #include "embedded.h"
-#include "system.h"
+#include "file.h"
 
 enum { AT_HANDLER = 1, AT_EXPAND = 2, AT_CONTEXT = 3 };
 
@@ -34,57 +31,6 @@ struct emit {
     char *failure;    /* of the first setter that failed */
     bool environment; /* the machine failed, not the template */
 };
-
-/* ---- files ---- */
-
-static char *join(const char *a, const char *b, const char *c)
-{
-    char *text = malloc(strlen(a) + strlen(b) + strlen(c) + 1);
-
-    if (text)
-        strcpy(stpcpy(stpcpy(text, a), b), c);
-    return text;
-}
-
-static char *read_stream(FILE *in, size_t *length)
-{
-    size_t room = 1 << 14, used = 0;
-    char *text = malloc(room);
-
-    while (text) {
-        used += fread(text + used, 1, room - used, in);
-        if (used < room)
-            break;
-        room *= 2;
-        char *more = realloc(text, room);
-        if (!more)
-            free(text);
-        text = more;
-    }
-    if (text && ferror(in)) {
-        free(text);
-        text = NULL;
-    }
-    *length = used;
-    return text;
-}
-
-/* The bytes of a file; NULL with errno. */
-static char *read_file(const char *path, size_t *length)
-{
-    FILE *in = fopen(path, "rb");
-    char *text;
-    int error;
-
-    if (!in)
-        return NULL;
-    errno = 0;
-    text = read_stream(in, length);
-    error = text ? 0 : errno ? errno : ENOMEM;
-    fclose(in);
-    errno = error;
-    return text;
-}
 
 /* ---- the Lua state ---- */
 
@@ -138,7 +84,7 @@ static int read_from_folder(lua_State *lua)
 
     path = lua_pushfstring(lua, "%s/%s", emit->folder, name);
     free(emit->text); /* held by emit, so that a lack of memory in Lua does not lose it */
-    emit->text = read_file(path, &length);
+    emit->text = file_bytes(path, SIZE_MAX, &length);
     if (!emit->text || !note_path(emit, path)) {
         emit->environment = true;
         lua_pushnil(lua);
@@ -416,143 +362,4 @@ const char *const *emit_files_read(const struct emit *emit, size_t *count)
 {
     *count = emit->paths_count;
     return (const char *const *)emit->paths;
-}
-
-/* ---- writing ---- */
-
-struct pending {
-    char *temporary; /* the complete new file beside its place; NULL: nothing to do */
-    char *old;       /* what was there; NULL: nothing */
-    size_t old_length;
-    bool replaced;
-};
-
-/* Opens a new file beside `path`, with the mode that an ordinary new file gets. */
-static FILE *open_temporary(const char *path, char **temporary)
-{
-    for (int attempt = 0; attempt < 100; attempt++) {
-        char suffix[64];
-        snprintf(suffix, sizeof suffix, ".%ld-%d.tmp", (long)getpid(), attempt);
-        *temporary = join(path, suffix, "");
-        const int file = *temporary ? open(*temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
-        if (file >= 0)
-            return fdopen(file, "wb");
-        const int error = *temporary ? errno : ENOMEM;
-        free(*temporary);
-        *temporary = NULL;
-        errno = error;
-        if (error != EEXIST)
-            break;
-    }
-    return NULL;
-}
-
-/* The path of a new, complete file with that text; NULL with errno and nothing left behind. */
-static char *write_temporary(const char *path, const char *text, size_t length)
-{
-    char *temporary = NULL;
-    FILE *out = open_temporary(path, &temporary);
-    int error = out ? 0 : errno;
-
-    if (out && fwrite(text, 1, length, out) != length)
-        error = errno ? errno : EIO;
-    if (out && fclose(out) != 0 && !error)
-        error = errno;
-    if (error && temporary) {
-        unlink(temporary);
-        free(temporary);
-        temporary = NULL;
-    }
-    errno = error;
-    return temporary;
-}
-
-/* Looks at what is there and, where it differs, writes the new file beside it. */
-static bool prepare(const struct emit_file *file, struct pending *pending, struct diag *diag)
-{
-    struct stat status;
-
-    if (stat(file->path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        diag_environment(diag, file->path, "cannot be written: it is not an ordinary file");
-        return false;
-    }
-    pending->old = read_file(file->path, &pending->old_length);
-    if (pending->old && pending->old_length == file->length && memcmp(pending->old, file->text, file->length) == 0)
-        return true;
-    pending->temporary = write_temporary(file->path, file->text, file->length);
-    if (!pending->temporary)
-        diag_environment(diag, file->path, "cannot be written: %s", strerror(errno));
-    return pending->temporary != NULL;
-}
-
-/* Puts back what was there before, as far as the machine lets us. */
-static void put_back(const struct emit_file *file, const struct pending *pending)
-{
-    char *temporary;
-
-    if (!pending->old) {
-        unlink(file->path);
-        return;
-    }
-    temporary = write_temporary(file->path, pending->old, pending->old_length);
-    if (temporary && rename(temporary, file->path) != 0)
-        unlink(temporary);
-    free(temporary);
-}
-
-static bool replace_all(const struct emit_file *files, struct pending *pending, size_t count, struct diag *diag)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!pending[i].temporary)
-            continue;
-        if (rename(pending[i].temporary, files[i].path) != 0) {
-            diag_environment(diag, files[i].path, "cannot be written: %s", strerror(errno));
-            for (size_t j = 0; j < i; j++)
-                if (pending[j].replaced)
-                    put_back(&files[j], &pending[j]);
-            return false;
-        }
-        pending[i].replaced = true;
-    }
-    return true;
-}
-
-/* Where links lead is written, not in place of them. The caller frees the paths. */
-static bool resolve(struct emit_file *targets, const struct emit_file *files, size_t count, struct diag *diag)
-{
-    for (size_t i = 0; i < count; i++) {
-        targets[i] = files[i];
-        targets[i].path = system_target(files[i].path);
-        if (!targets[i].path) {
-            diag_environment(diag, files[i].path, "cannot be written: %s", strerror(errno));
-            return false;
-        }
-    }
-    return true;
-}
-
-bool emit_write(const struct emit_file *given, size_t count, struct diag *diag)
-{
-    struct pending *pending = calloc(count ? count : 1, sizeof *pending);
-    struct emit_file *files = calloc(count ? count : 1, sizeof *files);
-    bool good = pending != NULL && files != NULL;
-
-    if (!good)
-        diag_environment(diag, NULL, "no memory to write the files");
-    good = good && resolve(files, given, count, diag);
-    for (size_t i = 0; good && i < count; i++)
-        good = prepare(&files[i], &pending[i], diag);
-    if (good)
-        good = replace_all(files, pending, count, diag);
-    for (size_t i = 0; pending && i < count; i++) {
-        if (pending[i].temporary && !pending[i].replaced)
-            unlink(pending[i].temporary);
-        free(pending[i].temporary);
-        free(pending[i].old);
-    }
-    for (size_t i = 0; files && i < count; i++)
-        free((char *)files[i].path);
-    free(files);
-    free(pending);
-    return good;
 }

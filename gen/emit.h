@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* From context and templates to files: the Lua state, the context that templates read, and writing.
+/* From context and templates to text: the Lua state and the context that templates read.
  *
- * Left out on purpose: what the context holds (plan.c fills it) and how a template is read (expand.lua does it).
+ * Left out on purpose: what the context holds (plan.c fills it), how a template is read (expand.lua does it), and writing
+ * (replace.h).
  * No Lua error and no lack of memory leaves this file: both become diagnostics.
  */
 #ifndef ATTNGEN_EMIT_H
@@ -38,15 +39,5 @@ char *emit_expand(struct emit *emit, const char *template_name, size_t *length, 
 
 /* The template files read from a folder so far, in the order of their names; none when they are embedded. */
 const char *const *emit_files_read(const struct emit *emit, size_t *count);
-
-struct emit_file {
-    const char *path;
-    const char *text;
-    size_t length;
-};
-
-/* Writes the files that differ from what is on disk, all of them or, with an error in diag, none: each goes to a new
- * file beside its place, and these are renamed when all are complete. */
-bool emit_write(const struct emit_file *files, size_t count, struct diag *diag);
 
 #endif

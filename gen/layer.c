@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads a spec: bytes → lines → values by key → rules → struct layer; then what follows from a layer.
  *
- *   read_file    the bytes, whole
  *   read_lines   "key = value" lines and --set texts, duplicates found, --set over the file
  *   read_values  each value by its key's kind (size, word, mask, …)
  *   rules        what the keys may not say together; each rule runs only if the keys that it needs are good,
@@ -17,10 +16,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "diag.h"
+#include "file.h"
 #include "filekind.h"
+#include "number.h"
 #include "reserved.h"
 #include "score.h"
 #include "visible.h"
@@ -222,32 +222,6 @@ static struct nearest nearest_word(const char *const *words, const char *text, s
 
 /* ---- lines ----------------------------------------------------------------------------------------------- */
 
-/* The whole file and its length; NULL once it is reported that it cannot be had. */
-static char *read_file(struct spec *spec, size_t *length)
-{
-    char *bytes = NULL;
-    struct stat status;
-    FILE *file = fopen(spec->path, "rb");
-    if (file == NULL || fstat(fileno(file), &status) != 0) {
-        diag_environment(spec->diag, spec->path, "cannot be read: %s; give the path of a spec file", strerror(errno));
-    } else if (S_ISDIR(status.st_mode)) {
-        diag_environment(spec->diag, spec->path, "is a directory; give the path of a spec file");
-    } else if ((bytes = malloc(SPEC_BYTES_MOST + 1)) == NULL) {
-        out_of_memory(spec);
-    } else {
-        *length = fread(bytes, 1, SPEC_BYTES_MOST + 1, file);
-        if (ferror(file)) {
-            diag_environment(spec->diag, spec->path, "cannot be read: %s; give the path of a spec file",
-                             strerror(errno));
-            free(bytes);
-            bytes = NULL;
-        }
-    }
-    if (file != NULL)
-        fclose(file);
-    return bytes;
-}
-
 static void free_entry(struct entry *entry)
 {
     free(entry->key);
@@ -435,14 +409,20 @@ static void read_lines(struct spec *spec, const char *bytes, size_t length)
 static void read_spec_file(struct spec *spec)
 {
     size_t length = 0;
-    char *bytes = read_file(spec, &length);
-    if (bytes == NULL || file_is_other(spec->path, bytes, length, FILE_SPEC, spec->diag))
-        spec->failed = true; /* what --set says alone would only be half of it */
-    else if (length > SPEC_BYTES_MOST) {
+    char *bytes = file_bytes(spec->path, SPEC_BYTES_MOST + 1, &length);
+    const int error = errno;
+    const bool other = bytes != NULL && file_is_other(spec->path, bytes, length, FILE_SPEC, spec->diag);
+    spec->failed = true; /* what --set says alone would only be half of it */
+    if (bytes == NULL && error == EISDIR) {
+        diag_environment(spec->diag, spec->path, "is a directory; give the path of a spec file");
+    } else if (bytes == NULL) {
+        diag_environment(spec->diag, spec->path, "cannot be read: %s; give the path of a spec file", strerror(error));
+    } else if (!other && length > SPEC_BYTES_MOST) {
         diag_error(spec->diag, spec->path, "longer than 1 MiB; a spec has some twenty lines");
-        spec->failed = true;
-    } else
+    } else if (!other) {
+        spec->failed = false;
         read_lines(spec, bytes, length);
+    }
     free(bytes);
 }
 
@@ -569,19 +549,10 @@ static void check_name(struct spec *spec)
 /* ---- values ---------------------------------------------------------------------------------------------- */
 
 /* A whole number in decimal, least … SIZE_MOST; -1 if it is not one. */
-static int64_t whole_number(const char *text, int64_t least)
+static int64_t whole_number(const char *text, uint64_t least)
 {
-    int64_t number = 0;
-    if (*text == '\0')
-        return -1;
-    for (; *text != '\0'; text++) {
-        if (!is_digit(*text))
-            return -1;
-        number = number * 10 + (*text - '0');
-        if (number > SIZE_MOST)
-            return -1;
-    }
-    return number >= least ? number : -1;
+    uint64_t number;
+    return number_whole(text, strlen(text), least, SIZE_MOST, &number) ? (int64_t)number : -1;
 }
 
 static bool read_size(struct spec *spec, enum key key, const char *text)
@@ -688,15 +659,12 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
     return true;
 }
 
-/* strtod() in the C locale, which both programs keep. Kernels compute powers of 2 in f32: what they multiply by is
+/* Kernels compute powers of 2 in f32: what they multiply by is
  * scale log2(e), and that must be finite there, and 0 or normal, for a subnormal number has fewer bits. */
 static bool read_factor(struct spec *spec, enum key key, const char *text)
 {
-    char *end = NULL;
-    errno = 0;
     double *number = &spec->number[key - KEY_TERMS];
-    *number = strtod(text, &end);
-    if (end == text || *end != '\0') {
+    if (!number_real(text, number)) {
         diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a number; write for example 0.125",
                    name_of(key), show(text).text);
         return false;

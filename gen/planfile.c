@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "diag.h"
+#include "file.h"
 #include "isa.h"
 #include "layer.h"
 
 #define FORMAT "1"
 #define LINE_MOST 2048
+#define BYTES_MOST ((size_t)1 << 20)
 #define BLANKS " \t\r"
 
 _Static_assert(PLAN_SPEC < LINE_MOST && PLAN_TEXT < LINE_MOST, "what is written can be read");
@@ -231,20 +233,21 @@ static void read_line(struct reader *r, char *line)
     }
 }
 
-static void read_lines(struct reader *r, FILE *in)
+static void read_lines(struct reader *r, char *text, size_t length)
 {
-    char line[LINE_MOST];
-    for (r->line = 1; fgets(line, sizeof line, in) != NULL; r->line++) {
-        const size_t length = strlen(line);
-        if (length == 0 || (line[length - 1] != '\n' && !feof(in))) {
+    const char *end = text + length;
+    for (r->line = 1; text < end; r->line++) {
+        char *newline = memchr(text, '\n', (size_t)(end - text));
+        const size_t count = (size_t)((newline != NULL ? newline : end) - text);
+        if (count >= LINE_MOST - 1 || memchr(text, '\0', count) != NULL) {
             diag_error(r->diag, place_at(r, r->line), "a zero byte, or a line of %d bytes and more; this is no plan "
                        "file", LINE_MOST - 1);
             return;
         }
-        read_line(r, line);
+        text[count] = '\0';
+        read_line(r, text);
+        text += count + 1;
     }
-    if (ferror(in))
-        diag_environment(r->diag, r->file->path, "cannot be read: %s; give the path of a plan file", strerror(errno));
     end_section(r);
 }
 
@@ -296,22 +299,24 @@ bool plan_file_read(struct plan_file *file, const char *path, const struct layer
 {
     const size_t before = diag->errors;
     struct reader *r = calloc(1, sizeof *r);
-    FILE *in = fopen(path, "rbe");
+    size_t length;
+    char *text = r != NULL ? file_bytes(path, BYTES_MOST + 1, &length) : NULL;
     *file = plan_file_empty();
     file->path = path;
     if (r == NULL) {
         diag_environment(diag, path, "out of memory");
-    } else if (in == NULL) {
+    } else if (text == NULL) {
         diag_environment(diag, path, "cannot be read: %s; give the path of a plan file", strerror(errno));
     } else {
         r->file = file;
         r->diag = diag;
-        read_lines(r, in);
+        read_lines(r, text, length);
+        if (length > BYTES_MOST)
+            diag_error(diag, path, "longer than 1 MiB; this is no plan file");
         if (diag->errors == before)
             check_head(r, layer);
     }
-    if (in != NULL)
-        fclose(in);
+    free(text);
     free(r);
     return diag->errors == before;
 }

@@ -3,16 +3,16 @@
 #include "request.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "arith.h"
 #include "diag.h"
 #include "nearest.h"
+#include "number.h"
 
 static const struct {
     const char *name;
-    int64_t low, high; /* numbers that are legal; none when high is below low */
+    uint64_t low, high; /* numbers that are legal; none when high is below low */
     const char *legal;
 } keys[PLAN_KEYS] = {
     [PLAN_UNROLL] = {"plan.unroll", 1, 4096, "auto, full or 1 ... 4096 steps"},
@@ -98,9 +98,8 @@ bool plan_value_read(struct plan_request *request, enum plan_key key, const char
             request->value[key] = words[i].value;
             return true;
         }
-    char *end;
-    const long long number = strtoll(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number < keys[key].low || number > keys[key].high) {
+    uint64_t number;
+    if (!number_whole(text, strlen(text), keys[key].low, keys[key].high, &number)) {
         char meant[NEAREST_TEXT];
         struct nearest nearest = nearest_to(text, strlen(text));
         for (size_t i = 0; i < WORDS; i++)
@@ -110,7 +109,7 @@ bool plan_value_read(struct plan_request *request, enum plan_key key, const char
                    nearest_add(&nearest, meant));
         return false;
     }
-    request->value[key] = number;
+    request->value[key] = (int64_t)number;
     return true;
 }
 

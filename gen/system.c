@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,8 +13,6 @@
 #include <unistd.h>
 
 #include "diag.h"
-
-#define LINKS_LIMIT 40 /* one more is taken for a circle, as the kernel does */
 
 void system_begin(void)
 {
@@ -55,40 +52,4 @@ int system_make_folders(const char *path, mode_t mode)
     }
     free(copy);
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode) ? 0 : error;
-}
-
-/* Where the link `path` leads, seen from where `path` is seen; malloc'd, NULL with errno. */
-static char *follow_link(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char leads[PATH_MAX], *next = NULL;
-    const ssize_t length = readlink(path, leads, sizeof leads);
-    if (length < 0)
-        return NULL;
-    if (length == sizeof leads) {
-        errno = ENAMETOOLONG;
-        return NULL;
-    }
-    leads[length] = '\0';
-    const int folder = leads[0] == '/' || slash == NULL ? 0 : (int)(slash - path) + 1;
-    if (asprintf(&next, "%.*s%s", folder, path, leads) < 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return next;
-}
-
-char *system_target(const char *path)
-{
-    char *at = strdup(path);
-    for (int links = 0; at != NULL; links++) {
-        char *next = links < LINKS_LIMIT ? follow_link(at) : (errno = ELOOP, NULL);
-        const int error = errno;
-        if (next == NULL && (error == EINVAL || error == ENOENT || error == ENOTDIR))
-            return at; /* no link; what else is wrong is seen when it is written */
-        free(at);
-        at = next;
-        errno = error;
-    }
-    return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What both programs settle with the system around them: standard streams, output that must arrive, folders, links.
+/* What both programs settle with the system around them: standard streams, output that must arrive, folders.
  *
- * Left out on purpose: child processes and the writing of files (process.h of attnrun, emit.h of attngen).
+ * Left out on purpose: child processes (runtime/system/process.h) and files (file.h, replace.h).
  */
 #ifndef ATTNGEN_SYSTEM_H
 #define ATTNGEN_SYSTEM_H
@@ -14,11 +14,8 @@ void system_begin(void);
 /* Last of all: the exit code `code`, or where the standard output did not take everything, EXIT_ENVIRONMENT after
  * saying so. */
 int system_end(int code);
-/* Makes `path` and the folders above it, where they are missing; `mode` is for itself, of those above all may be read and
- * written. 0 once it is there, EEXIST where something else stands there, else the errno. */
+/* Makes `path` and the folders above it, where they are missing; `mode` is for itself, of those above all may be read
+ * and written. 0 once it is there, EEXIST where something else stands there, else the errno. */
 int system_make_folders(const char *path, mode_t mode);
-/* The path that is written when `path` is: where a symbolic link leads, to a file that need not be there; else the path
- * itself. malloc'd; NULL with errno. */
-char *system_target(const char *path);
 
 #endif

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/file.h"
 #include "../../gen/isa.h"
+#include "../../gen/replace.h"
 #include "kernels/call.h"
 #include "commands.h"
 #include "reports/gnuplot.h"
@@ -116,14 +118,11 @@ static bool read_call(struct heatmap *map, struct compile_options *compile, cons
     return call_read(&map->call, o->specs[0], compile, o->in, &o->weights, &map->diag);
 }
 
-static bool find_scale(struct heatmap *map)
+static void find_scale(struct heatmap *map)
 {
     const char *name = map->options->scale != NULL ? map->options->scale : scale_names[SQRT];
-    while (map->scale < SCALES && strcmp(scale_names[map->scale], name) != 0)
+    while (strcmp(scale_names[map->scale], name) != 0)
         map->scale++;
-    if (map->scale == SCALES)
-        diag_error(&map->diag, "command line", "--scale cannot be \"%s\"; linear, sqrt or log is needed", name);
-    return map->scale < SCALES;
 }
 
 static bool choose(struct heatmap *map)
@@ -682,7 +681,8 @@ int command_heatmap(const struct options *options)
     bool good = set != NULL;
     if (!good)
         diag_environment(&map.diag, NULL, "out of memory");
-    good = good && is_svg(&map) && find_scale(&map) && gnuplot_find("heatmap", &map.diag) && read_call(&map, &compile, set) &&
+    find_scale(&map);
+    good = good && is_svg(&map) && gnuplot_find("heatmap", &map.diag) && read_call(&map, &compile, set) &&
            choose(&map) && read_all_labels(&map) &&
            compile_kernel(&map.call.kernel, options->specs[0], map.call.layer->name, &compile, &map.diag) &&
            run_kernel(&map) && gather_weights(&map) && draw(&map, &map.diag);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "../../gen/file.h"
 #include "system/process.h"
 #include "reports/report.h"
 #include "vary.h"

@@ -3,6 +3,7 @@
 #ifndef ATTNRUN_OPTIONS_H
 #define ATTNRUN_OPTIONS_H
 
+#include "../../gen/options.h"
 #include "kernels/compile.h"
 #include "inputs/inputs.h"
 #include "inputs/weights.h"
@@ -12,23 +13,22 @@
 struct options {
     const char *const *specs; /* what stands behind the options: specs, or what the command takes instead */
     size_t spec_count;
-    struct compile_options compile; /* .set points to `set` */
-    const char **set;
+    struct compile_options compile; /* .set is that of `set` */
+    struct option_texts set, vary;
     const char *isa; /* "a,b"; NULL: all that the kernel has */
     uint64_t seed;
     enum inputs_init init;
+    const char *init_name;
     const char *lengths;            /* numbers joined by commas, or NULL */
     size_t batch, n, m, rounds;     /* UNSET: the command's default */
     double seconds, budget;
     const char *in, *out;
     size_t head, sequence;
     const char *labels, *source_labels, *scale;
-    const char **vary;
-    size_t vary_count;
     const char *csv, *json_lines, *html, *shard;
     const char *format, *symbol;
     struct weights_choice weights;
-    bool quiet, json, reference, resume;
+    bool quiet, json, reference, resume, help;
     bool each_isa; /* --isa was given: each of the list, not the best one */
 };
 
@@ -45,11 +45,13 @@ enum command_bit {
     COMMAND_HEATMAP = 256
 };
 
-/* argv[0] is the name of `command`, a bit. False with the reason in `diag`. options_free() in any case. */
-bool options_parse(struct options *options, int argc, char **argv, unsigned command, struct diag *diag);
+extern const struct option_program attnrun_program;
+
+/* argv[0] is the name of `command`. False with the reason in `diag`; true as well where help is asked for.
+ * options_free() in any case. */
+bool options_parse(struct options *options, int argc, char **argv, const struct option_command *command,
+                   struct diag *diag);
 void options_free(struct options *options);
-/* The options that this command knows, one a line. */
-void options_help(FILE *out, unsigned command);
 /* Whether `name` stands in the list given with --isa, or there is none. */
 bool options_want_isa(const struct options *options, const char *name);
 /* Whether it stands there by its own name: that it is left out has to be said. */

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "../../gen/isa.h"
+#include "../../gen/replace.h"
 #include "../../gen/version.h"
 #include "commands.h"
 #include "system/process.h"
@@ -118,10 +119,6 @@ static bool choose_files(struct job *job)
     const char *path = job->options->out, *format = job->options->format;
     const bool blob = format != NULL && strcmp(format, "blob") == 0;
     job->format = blob ? FORMAT_BLOB : FORMAT_C;
-    if (format != NULL && !blob && strcmp(format, "c") != 0) {
-        diag_error(&job->diag, "--format", "there is no format \"%s\"; c or blob is needed", format);
-        return false;
-    }
     if (path == NULL) {
         job->stem = joined(job, job->layer->name, strlen(job->layer->name), "_packed");
         return job->stem != NULL;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../../gen/embedded.h"
+#include "../../gen/replace.h"
 #include "../../gen/version.h"
 #include "commands.h"
 #include "reference/compare.h"

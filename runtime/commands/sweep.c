@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include "../../gen/isa.h"
+#include "../../gen/number.h"
+#include "../../gen/replace.h"
 #include "kernels/apart.h"
 #include "kernels/call.h"
 #include "kernels/code.h"
@@ -131,16 +133,16 @@ static char *isa_axis(const struct options *o)
 static bool read_request(struct sweep *s, struct diag *diag)
 {
     const struct options *o = s->options;
-    const char **vary = calloc(o->vary_count + 1, sizeof *vary);
+    const char **vary = calloc(o->vary.count + 1, sizeof *vary);
     char *isa = isa_axis(o);
     const bool several = o->each_isa && (o->isa == NULL || strchr(o->isa, ',') != NULL);
     if (vary == NULL || isa == NULL) {
         diag_environment(diag, NULL, "out of memory");
     } else {
-        memcpy(vary, o->vary, o->vary_count * sizeof *vary);
-        vary[o->vary_count] = isa;
-        if (axes_parse(&s->axes, vary, o->vary_count + several, diag))
-            for (size_t i = 0; i < o->vary_count; i++)
+        memcpy(vary, o->vary.text, o->vary.count * sizeof *vary);
+        vary[o->vary.count] = isa;
+        if (axes_parse(&s->axes, vary, o->vary.count + several, diag))
+            for (size_t i = 0; i < o->vary.count; i++)
                 check_axis(o, &s->axes.axis[i], diag);
     }
     free(vary);
@@ -159,9 +161,10 @@ static bool read_request(struct sweep *s, struct diag *diag)
 /* A layer that compiles in no time, in a folder of its own; its path, malloc'd. */
 static char *make_probe(char **folder, struct diag *diag)
 {
+    static const char text[] = "d_model = 33\nh = 11\nseq_len = 3\n";
     *folder = folder_make(diag);
     char *spec = *folder != NULL ? path_join(*folder, "probe.layer") : NULL;
-    if (spec != NULL && file_write(spec, "d_model = 33\nh = 11\nseq_len = 3\n", diag))
+    if (spec != NULL && file_replace(spec, &(struct piece){text, strlen(text)}, 1, diag))
         return spec;
     free(spec);
     return NULL;
@@ -250,11 +253,10 @@ static size_t call_size(const struct sweep *s, size_t number, const char *key, s
 {
     for (size_t i = 0; i < s->axes.count; i++) {
         const char *text = axes_value(&s->axes, number - 1, i);
-        char *end;
+        uint64_t value = 0;
         if (strcmp(s->axes.axis[i].key, key) != 0)
             continue;
-        const unsigned long long value = strtoull(text, &end, 10);
-        if (*text < '0' || *text > '9' || *end != '\0' || value < 1 || value > INT32_MAX)
+        if (!number_whole(text, strlen(text), 1, INT32_MAX, &value))
             diag_error(diag, key, "%s = %s is no size; write a whole number from 1 on", key, text);
         return (size_t)value;
     }

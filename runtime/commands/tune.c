@@ -18,6 +18,7 @@
 
 #include "../../gen/isa.h"
 #include "../../gen/planfile.h"
+#include "../../gen/replace.h"
 #include "kernels/apart.h"
 #include "timing/budget.h"
 #include "kernels/cache.h"

@@ -2,11 +2,11 @@
 /* See vary.h. */
 #include "vary.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/number.h"
 #include "inputs/inputs.h"
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
@@ -54,23 +54,15 @@ static bool all_differ(const struct axis *axis, const char *place, struct diag *
     return diag->errors == errors;
 }
 
-/* Reads a whole number up to `end`, where it must end. */
-static bool read_number(const char *text, const char *end, int64_t *value)
-{
-    char *stop;
-    errno = 0;
-    *value = strtoll(text, &stop, 10);
-    return text < end && *text >= '0' && *text <= '9' && stop == end && errno == 0;
-}
-
 /* first:last:step */
 static bool add_range(struct axis *axis, const char *text, size_t length, const char *place, struct diag *diag)
 {
     const char *end = text + length, *second = memchr(text, ':', length);
     const char *third = memchr(second + 1, ':', (size_t)(end - second - 1));
-    int64_t first, last, step;
-    if (third == NULL || !read_number(text, second, &first) || !read_number(second + 1, third, &last) ||
-        !read_number(third + 1, end, &step)) {
+    uint64_t first, last, step;
+    if (third == NULL || !number_whole(text, (size_t)(second - text), 0, INT64_MAX, &first) ||
+        !number_whole(second + 1, (size_t)(third - second - 1), 0, INT64_MAX, &last) ||
+        !number_whole(third + 1, (size_t)(end - third - 1), 0, INT64_MAX, &step)) {
         diag_error(diag, place, "'%.*s' is no range; write first:last:step in whole numbers, 256:1024:64 say",
                    (int)length, text);
         return false;
@@ -84,9 +76,9 @@ static bool add_range(struct axis *axis, const char *text, size_t length, const 
         diag_error(diag, place, "'%.*s' has more than %d values; take a larger step", (int)length, text, POINTS_MOST);
         return false;
     }
-    for (int64_t i = 0; i <= (last - first) / step; i++) {
+    for (uint64_t i = 0; i <= (last - first) / step; i++) {
         char number[24];
-        snprintf(number, sizeof number, "%" PRId64, first + i * step);
+        snprintf(number, sizeof number, "%" PRIu64, first + i * step);
         if (!add_value(axis, number, strlen(number), place, diag))
             return false;
     }
@@ -180,9 +172,9 @@ void axes_free(struct axes *axes)
 bool shard_parse(const char *text, size_t *shard, size_t *shards, struct diag *diag)
 {
     const char *slash = strchr(text, '/');
-    int64_t i, n;
-    if (slash == NULL || !read_number(text, slash, &i) || !read_number(slash + 1, slash + strlen(slash), &n) || i < 1 ||
-        i > n || n > POINTS_MOST) {
+    uint64_t i, n;
+    if (slash == NULL || !number_whole(slash + 1, strlen(slash + 1), 1, POINTS_MOST, &n) ||
+        !number_whole(text, (size_t)(slash - text), 1, n, &i)) {
         diag_error(diag, "command line", "--shard cannot be \"%s\"; write I/N, 1/4 to 4/4 say", text);
         return false;
     }

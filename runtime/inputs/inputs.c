@@ -2,11 +2,13 @@
 /* The inputs of one call: shapes, drawing by seed, taking from a file. */
 #include "inputs.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/number.h"
 #include "draw.h"
 
 static enum tensor_kind kind_of(enum layer_tensor tensor)
@@ -93,19 +95,22 @@ bool inputs_allocate(struct inputs *in, const struct layer *layer, struct diag *
 bool inputs_set_lengths(struct inputs *in, const struct layer *layer, const char *list, struct diag *diag)
 {
     int32_t *lengths = in->tensor[TENSOR_LENGTHS];
-    unsigned long long length = 0;
+    uint64_t length = 0;
     if (lengths == NULL) {
         diag_error(diag, layer->name, "--lengths is for a mask with padding; this layer has none");
         return false;
     }
     for (size_t b = 0; b < in->batch; b++) {
         if (*list != '\0') {
-            char *end;
-            length = strtoull(list, &end, 10);
-            list = *end == ',' ? end + 1 : end;
+            const size_t digits = strcspn(list, ",");
+            if (!number_whole(list, digits, 0, UINT64_MAX, &length)) {
+                diag_error(diag, layer->name, "--lengths = %s is no list of numbers; write one for each sequence", list);
+                return false;
+            }
+            list += digits + (list[digits] == ',');
         }
         if (length > in->m) {
-            diag_error(diag, layer->name, "--lengths = %llu is past the %zu keys; ask for less", length, in->m);
+            diag_error(diag, layer->name, "--lengths = %" PRIu64 " is past the %zu keys; ask for less", length, in->m);
             return false;
         }
         lengths[b] = (int32_t)length;
@@ -232,7 +237,7 @@ static size_t rows_of(const struct inputs *in, enum layer_tensor tensor)
 static void draw_mask_bool(struct random *random, const struct layer *layer, struct inputs *in,
                            enum layer_tensor tensor, const struct inputs_draw *draw)
 {
-    static const unsigned char visible[] = {1, 1, 2, 255};
+    static const unsigned char visible[] = {1, 2, 4, 8, 16, 32, 64, 128, 255};
     const size_t m = in->m;
     const bool full = draw->full_lengths;
     unsigned char *mask = in->tensor[tensor];
@@ -240,7 +245,7 @@ static void draw_mask_bool(struct random *random, const struct layer *layer, str
     for (size_t r = 0; r < rows_of(in, tensor); r++) {
         double p = full ? 1 : chance(random, 0.1) ? 0 : chance(random, 0.2) ? 1 : random_uniform(random);
         for (size_t j = 0; j < m; j++)
-            mask[r * m + j] = chance(random, p) ? visible[random_bits(random) % 4] : 0;
+            mask[r * m + j] = chance(random, p) ? visible[random_bits(random) % sizeof visible] : 0;
     }
 }
 

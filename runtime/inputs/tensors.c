@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "../../gen/filekind.h"
+#include "../../gen/replace.h"
 #include "system/process.h"
 
 #define HEADER_LIMIT ((uint64_t)100 << 20) /* the format's own limit: 100 MB */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/number.h"
 #include "system/process.h"
 
 #define LEAST 60       /* seconds */
@@ -15,11 +16,7 @@
 static bool given_limit(double *seconds)
 {
     const char *text = getenv("ATTNRUN_LIMIT");
-    char *end = NULL;
-    if (text == NULL)
-        return false;
-    *seconds = strtod(text, &end);
-    return end != text && *end == '\0' && *seconds >= 0 && isfinite(*seconds);
+    return text != NULL && number_real(text, seconds) && *seconds >= 0 && isfinite(*seconds);
 }
 
 bool apart_limit_good(struct diag *diag)

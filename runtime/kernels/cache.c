@@ -16,6 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../gen/file.h"
+#include "../../gen/number.h"
+#include "../../gen/replace.h"
 #include "../../gen/system.h"
 #include "system/process.h"
 #include "system/sha256.h"
@@ -185,24 +188,6 @@ char *cache_name(const struct cache *cache, const char *key)
     return asprintf(&path, "/proc/self/fd/%d/%s", cache->folder, name) >= 0 ? path : NULL;
 }
 
-/* The whole file, malloc'd; NULL if it cannot be read. */
-static char *read_open(int file, size_t size)
-{
-    char *bytes = malloc(size + 1);
-    size_t done = 0;
-    while (bytes != NULL && done < size) {
-        const ssize_t got = pread(file, bytes + done, size - done, (off_t)done);
-        if (got > 0)
-            done += (size_t)got;
-        else if (got == 0 || errno != EINTR)
-            break;
-    }
-    if (done == size)
-        return bytes;
-    free(bytes);
-    return NULL;
-}
-
 /* Whether an open file is a library of ours under its key, whole. */
 static bool is_intact(int file, const char *key, double *us)
 {
@@ -212,16 +197,21 @@ static bool is_intact(int file, const char *key, double *us)
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || not_ours(&status, why) != NULL ||
         status.st_size <= TIME + SEAL)
         return false;
-    const size_t size = (size_t)status.st_size - TIME - SEAL;
-    char *bytes = read_open(file, (size_t)status.st_size);
-    if (bytes == NULL)
+    size_t size;
+    uint64_t time;
+    char *bytes = file_bytes_open(file, SIZE_MAX, &size);
+    if (bytes == NULL || size != (size_t)status.st_size) {
+        free(bytes);
         return false;
+    }
+    size -= TIME + SEAL;
     memcpy(ending.time, bytes + size, TIME);
     make_seal(&ending, key, bytes, size);
     const bool intact = memcmp(ending.seal, bytes + size + TIME, SEAL) == 0 &&
-                        strspn(ending.time, "0123456789") == TIME;
+                        number_whole(ending.time, TIME, 0, UINT64_MAX, &time);
     free(bytes);
-    *us = strtod(ending.time, NULL);
+    if (intact)
+        *us = (double)time;
     return intact;
 }
 

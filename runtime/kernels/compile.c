@@ -14,7 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../gen/file.h"
 #include "../../gen/isa.h"
+#include "../../gen/replace.h"
 #include "cache.h"
 #include "system/process.h"
 #include "system/sha256.h"
@@ -260,7 +262,7 @@ static bool compile(const struct files *files, const char *compiler, const char 
 static bool write_shim(const struct files *files, const char *name, struct diag *diag)
 {
     char *text = kernel_shim(name);
-    bool good = text != NULL && file_write(files->shim, text, diag);
+    bool good = text != NULL && file_replace(files->shim, &(struct piece){text, strlen(text)}, 1, diag);
     if (text == NULL)
         diag_environment(diag, NULL, "out of memory");
     free(text);

@@ -170,35 +170,18 @@ static const struct { size_t at, batch, h; } fields[TENSOR_COUNT] = {
     [TENSOR_W_V] = WEIGHTS(w_v), [TENSOR_B_V] = WEIGHTS(b_v), [TENSOR_W_O] = WEIGHTS(w_o), [TENSOR_B_O] = WEIGHTS(b_o),
 };
 
-bool kernel_takes(enum layer_tensor tensor)
+/* Whether a call takes the tensor, rather than packing. */
+static bool is_of_call(enum layer_tensor tensor)
 {
     const enum tensor_kind kind = layer_tensor_row(tensor)->kind;
     return kind != TENSOR_WEIGHT && kind != TENSOR_BIAS;
-}
-
-const void *kernel_arg(const struct kernel_args *args, enum layer_tensor tensor)
-{
-    const void *data;
-    memcpy(&data, (const char *)args + fields[tensor].at, sizeof data);
-    return data;
-}
-
-void kernel_set_arg(struct kernel_args *args, enum layer_tensor tensor, const void *data)
-{
-    memcpy((char *)args + fields[tensor].at, &data, sizeof data);
-}
-
-void kernel_set_extents(struct kernel_args *args, enum layer_tensor tensor, size_t batch, size_t heads)
-{
-    memcpy((char *)args + fields[tensor].batch, &batch, sizeof batch);
-    memcpy((char *)args + fields[tensor].h, &heads, sizeof heads);
 }
 
 struct kernel_weights kernel_weights_of(const struct inputs *in)
 {
     struct kernel_weights weights = {0};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        if (!kernel_takes(t))
+        if (!is_of_call(t))
             memcpy((char *)&weights + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
     return weights;
 }
@@ -207,10 +190,12 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
 {
     struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        if (kernel_takes(t))
-            kernel_set_arg(&args, t, in->tensor[t]);
-        if (layer_tensor_row(t)->kind == TENSOR_OF_PAIRS)
-            kernel_set_extents(&args, t, in->mask_batch[t], in->mask_h[t]);
+        if (is_of_call(t))
+            memcpy((char *)&args + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
+        if (layer_tensor_row(t)->kind == TENSOR_OF_PAIRS) {
+            memcpy((char *)&args + fields[t].batch, &in->mask_batch[t], sizeof in->mask_batch[t]);
+            memcpy((char *)&args + fields[t].h, &in->mask_h[t], sizeof in->mask_h[t]);
+        }
     }
     args.y = y;
     args.attn = layer->scores ? attn : NULL;

@@ -47,6 +47,7 @@ struct kernel_header {
     uint64_t layer, next, zero;
 };
 #define KERNEL_HEADERS 2
+#define KERNEL_ELSEWHERE 0x65747461u /* magic of the first, where the second is a header too */
 
 /* What the shim exports. */
 struct kernel_table {
@@ -87,11 +88,6 @@ int kernel_isa(const struct kernel_table *call, const char *name);
 /* None without a kernel. */
 struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
-/* Whether a call takes the tensor, rather than packing; its field then, and the extents that may be 1. */
-bool kernel_takes(enum layer_tensor tensor);
-const void *kernel_arg(const struct kernel_args *args, enum layer_tensor tensor);
-void kernel_set_arg(struct kernel_args *args, enum layer_tensor tensor, const void *data);
-void kernel_set_extents(struct kernel_args *args, enum layer_tensor tensor, size_t batch, size_t heads);
 /* y and attn are the caller's. */
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs, float *y, float *attn);
 

@@ -415,11 +415,12 @@ static float mask_number(size_t story, size_t j, size_t own, size_t m, struct ra
     case 14: return (float)(40 * natural * (double)j + noise);
     case 15: return j == own ? -FLT_MAX : j == 0 ? -1e9f : (float)noise;
     case 16: return j == own ? -1e9f : -1e30f;
+    case 17: return j == own ? -1.1e38f : -2.2e38f;
     default: return j == own ? 1e9f : 1e4f;
     }
 }
 
-#define STORIES 18
+#define STORIES 19
 
 static void draw_mask(struct inputs *in, const struct layer *layer, enum extremes extremes, uint64_t seed)
 {

@@ -11,18 +11,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-bool fenced_make(struct fenced *memory, const void *from, size_t bytes)
+bool fenced_make(struct fenced *memory, const void *from, size_t bytes, enum fence fence)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
-    *memory = (struct fenced){.page_bytes = whole + page};
-    memory->pages = mmap(NULL, memory->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory->pages == MAP_FAILED || mprotect((char *)memory->pages + whole, page, PROT_NONE) != 0) {
-        fenced_free(memory);
-        return false;
+    *memory = (struct fenced){.page_bytes = whole + 2 * page};
+    memory->pages = mmap(NULL, memory->page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *inside = (char *)memory->pages + page;
+    bool good = memory->pages != MAP_FAILED && mprotect(inside, whole, PROT_READ | PROT_WRITE) == 0;
+    if (good) {
+        memory->data = inside + (fence == FENCE_BEHIND ? whole - bytes : 0);
+        if (from != NULL)
+            memcpy(memory->data, from, bytes);
+        good = from == NULL || mprotect(inside, whole, PROT_READ) == 0;
     }
-    memory->data = (char *)memory->pages + whole - bytes;
-    memcpy(memory->data, from, bytes);
-    return true;
+    if (!good)
+        fenced_free(memory);
+    return good;
 }
 
 void fenced_free(struct fenced *memory)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory behind which lies a page that nobody may touch, and a process of its own to find out who does.
+/* Memory between two pages that nobody may touch, and a process of its own to find out who does.
  *
- * Left out on purpose: memory in front of it (guarded.h sees what is written there).
+ * Left out on purpose: one that ends and begins at a fence, unless its bytes fill pages.
  */
 #ifndef ATTNRUN_FENCED_H
 #define ATTNRUN_FENCED_H
@@ -12,13 +12,18 @@
 #include "../../gen/diag.h"
 
 struct fenced {
-    void *data; /* its last byte is the last before the fence */
+    void *data;
     void *pages;
     size_t page_bytes;
 };
 
-/* A copy of so many bytes. */
-bool fenced_make(struct fenced *memory, const void *from, size_t bytes);
+enum fence {
+    FENCE_BEHIND,  /* the last byte is the last before it */
+    FENCE_IN_FRONT /* the first byte is the first behind it */
+};
+
+/* A copy of so many bytes, which may only be read; of NULL: zeros, which may be written to. */
+bool fenced_make(struct fenced *memory, const void *from, size_t bytes, enum fence fence);
 void fenced_free(struct fenced *memory);
 
 /* Runs `work` in a child, which may die of it, silently. False, with the reason in `diag`, where there is no child. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define ZONE ((size_t)256)
+#define BOUNDARY ((size_t)128) /* of which kernels need half */
 #define OUTSIDE 0xA5
 
 static const unsigned char inside[4] = {0xA5, 0xA5, 0xA5, 0x7F};
@@ -16,8 +17,8 @@ bool guarded_make(struct guarded *memory, size_t bytes, size_t offset)
     *memory = (struct guarded){.bytes = bytes};
     if (bytes > SIZE_MAX - 4 * ZONE)
         return false;
-    memory->block_bytes = (bytes + offset + 2 * ZONE + 63) / 64 * 64;
-    memory->block = aligned_alloc(64, memory->block_bytes);
+    memory->block_bytes = (bytes + offset + 2 * ZONE + BOUNDARY - 1) / BOUNDARY * BOUNDARY;
+    memory->block = aligned_alloc(BOUNDARY, memory->block_bytes);
     if (memory->block == NULL)
         return false;
     memory->data = memory->block + ZONE + offset;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 struct guarded {
-    void *data; /* `offset` bytes behind a 64-byte boundary */
+    void *data; /* `offset` bytes behind a 128-byte boundary */
     size_t bytes;
     unsigned char *block;
     size_t block_bytes;

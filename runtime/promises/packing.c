@@ -80,6 +80,20 @@ static bool foreign_blocks(struct packing *p)
     return not_taken(p, header, KERNEL_PACKED, "a packed block with another magic number");
 }
 
+/* A whole block that was copied to where it may not lie */
+static bool misplaced_block(struct packing *p)
+{
+    struct guarded place;
+    bool good = guarded_make(&place, p->packed.bytes + KERNEL_ALIGNMENT, 0) || no_memory(p);
+    for (size_t offset = 4; good && offset < KERNEL_ALIGNMENT; offset += 12) {
+        char *block = (char *)place.data + offset;
+        memcpy(block, p->good, p->packed.bytes);
+        good = not_taken(p, block, KERNEL_ALIGN, "a packed block off its boundary");
+    }
+    guarded_free(&place);
+    return good;
+}
+
 /* ---- wrong weights ---------------------------------------------------------------------------------------------- */
 
 static bool pack_refuses(struct packing *p, const struct kernel_weights *weights, size_t offset, int isa, int expected,
@@ -108,7 +122,7 @@ static const float **member_of(struct kernel_weights *w, size_t i)
     return members[i];
 }
 
-/* A weight that is not finite, the first of its tensor or the last: what was a good block is none any more. */
+/* A weight that is not finite: what was a good block is none any more. */
 static bool nonfinite_weight(struct packing *p, size_t i, size_t at, float value)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
@@ -122,6 +136,17 @@ static bool nonfinite_weight(struct packing *p, size_t i, size_t at, float value
     values[at] = kept;
     snprintf(what, sizeof what, "a block that pack refused for its %s", layer_tensor_name(tensors[i]));
     return good && not_taken(p, p->packed.data, KERNEL_PACKED, what);
+}
+
+/* The last of a tensor of so many; the first, and drawn ones too where packing takes little time. */
+static bool nonfinite_weights(struct packing *p, size_t i, size_t count)
+{
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    struct random random = {count + i};
+    bool good = nonfinite_weight(p, i, count - 1, values[2 * (i % 2)]);
+    for (size_t more = 0; good && more < 4 && (double)p->packed.bytes < SMALL_BLOCK; more++)
+        good = nonfinite_weight(p, i, more > 0 ? random_bits(&random) % count : 0, values[(more + i + 1) % 3]);
+    return good;
 }
 
 /* Each weight in turn NULL (given, if the layer has none), off its boundary, and not finite. */
@@ -141,10 +166,7 @@ static bool wrong_weights(struct packing *p)
             continue;
         snprintf(what, sizeof what, "%s off its boundary", layer_tensor_name(tensors[i]));
         *member = off(values);
-        if (!pack_refuses(p, &weights, 0, p->isa, KERNEL_ALIGN, what) ||
-            !nonfinite_weight(p, i, count - 1, i % 2 == 0 ? NAN : -INFINITY))
-            return false;
-        if ((double)p->packed.bytes < SMALL_BLOCK && !nonfinite_weight(p, i, 0, i % 2 == 0 ? INFINITY : NAN))
+        if (!pack_refuses(p, &weights, 0, p->isa, KERNEL_ALIGN, what) || !nonfinite_weights(p, i, count))
             return false;
     }
     return true;
@@ -169,18 +191,22 @@ static bool refuses_product(struct packing *p, enum layer_tensor a, enum layer_t
 
 static bool overflowing_products(struct packing *p)
 {
+    static const double products[] = {1e60, -1e60, 0x1.1p104, -0x1.1p104}; /* past f32, and past 2^104 */
     const struct layer *layer = p->layer;
     const double scale = fabs(layer->scale) * 1.4426950408889634;
     const bool scales_keys = layer->tied && !layer->cross; /* in each call: the queries are the keys */
-    for (int sign = 1; sign >= -1; sign -= 2) {
-        const float large = (float)sign * 1e30f;
-        if (p->call->folds_scores && scale > 1e-20 &&
-            !refuses_product(p, TENSOR_W_Q, layer->tied ? TENSOR_W_Q : TENSOR_W_K, 1e30f, large))
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        const float sign = products[i] < 0 ? -1.0f : 1.0f;
+        const double of_scores = sqrt(fabs(products[i]) / scale), of_values = sqrt(fabs(products[i]));
+        if (p->call->folds_scores && of_scores < FLT_MAX &&
+            !refuses_product(p, TENSOR_W_Q, layer->tied ? TENSOR_W_Q : TENSOR_W_K, (float)of_scores,
+                             sign * (float)of_scores))
             return false;
-        if (p->call->folds_values && !refuses_product(p, TENSOR_W_V, TENSOR_W_O, 1e30f, large))
+        if (p->call->folds_values &&
+            !refuses_product(p, TENSOR_W_V, TENSOR_W_O, (float)of_values, sign * (float)of_values))
             return false;
         if (!p->call->folds_scores && !scales_keys && scale > 1.001 &&
-            !refuses_product(p, TENSOR_W_Q, TENSOR_W_Q, 0, copysignf(FLT_MAX, large)))
+            !refuses_product(p, TENSOR_W_Q, TENSOR_W_Q, 0, sign * FLT_MAX))
             return false;
     }
     return true;
@@ -232,8 +258,8 @@ static bool cut_off(struct packing *p, void *packed, const float *unreadable)
            not_taken(p, packed, KERNEL_PACKED, "a block whose packing was cut off");
 }
 
-/* Each weight ends where readable memory does. */
-static bool weights_read_within(struct packing *p)
+/* Each weight ends, or begins, where readable memory does. */
+static bool weights_read_within(struct packing *p, enum fence fence)
 {
     struct packing_call call = {p, p->packed.data, kernel_weights_of(p->in)};
     struct fenced fences[WEIGHTS] = {{0}};
@@ -242,14 +268,14 @@ static bool weights_read_within(struct packing *p)
         const float **member = member_of(&call.weights, i);
         if (*member == NULL)
             continue;
-        good = fenced_make(&fences[i], *member, inputs_count(p->layer, p->in, tensors[i]) * sizeof(float)) ||
+        good = fenced_make(&fences[i], *member, inputs_count(p->layer, p->in, tensors[i]) * sizeof(float), fence) ||
                no_memory(p);
         *member = fences[i].data;
     }
     good = good && fenced_call(pack_weights, &call, &lived, p->diag);
     for (size_t i = 0; i < WEIGHTS; i++)
         fenced_free(&fences[i]);
-    return good && (lived || broken(p, "pack reads past the end of a weight, or crashes"));
+    return good && (lived || broken(p, "pack reads outside a weight, writes to one, or crashes"));
 }
 
 static bool packing_cut_off(struct packing *p)
@@ -265,6 +291,32 @@ static bool packing_cut_off(struct packing *p)
         munmap(packed, p->packed.bytes);
     if (unreadable != NULL)
         munmap(unreadable, most);
+    return good;
+}
+
+/* Weights that are no more aligned than they must be make the same block, but for the gaps between its arrays. */
+static bool packs_again(struct packing *p)
+{
+    struct kernel_weights weights = kernel_weights_of(p->in);
+    struct guarded moved[WEIGHTS] = {{0}};
+    bool good = true;
+    for (size_t i = 0; good && i < WEIGHTS; i++) {
+        const float **member = member_of(&weights, i);
+        const size_t bytes = inputs_count(p->layer, p->in, tensors[i]) * sizeof(float);
+        if (*member == NULL)
+            continue;
+        good = guarded_make(&moved[i], bytes, sizeof(float)) || no_memory(p);
+        if (good)
+            *member = memcpy(moved[i].data, *member, bytes);
+    }
+    guarded_fill(&p->packed); /* as the good one was */
+    const int error = good ? p->call->pack(p->packed.data, &weights, p->isa) : KERNEL_OK;
+    if (error != KERNEL_OK)
+        good = broken(p, "pack from other addresses returns %d (%s)", error, p->call->strerror(error));
+    good = good && (memcmp(p->packed.data, p->good, p->packed.bytes) == 0 ||
+                    broken(p, "packed again, a block has other bytes"));
+    for (size_t i = 0; i < WEIGHTS; i++)
+        guarded_free(&moved[i]);
     return good;
 }
 
@@ -339,6 +391,108 @@ static void copy_block(void *to, const void *from, size_t bytes, uint64_t next)
     ((struct kernel_header *)to)->next = next;
 }
 
+/* What open must give for memory of which not a byte more may be read. */
+static bool opens_within(struct packing *p, const void *blocks, size_t bytes, int expected, size_t block,
+                         const char *what)
+{
+    struct fenced fence;
+    const size_t shift = (KERNEL_ALIGNMENT - bytes % KERNEL_ALIGNMENT) % KERNEL_ALIGNMENT;
+    if (!fenced_make(&fence, blocks, bytes, shift > 0 ? FENCE_IN_FRONT : FENCE_BEHIND))
+        return no_memory(p);
+    const void *opened = expected == KERNEL_OK ? (char *)fence.data + block : NULL;
+    const bool good = opens(p, fence.data, bytes, expected, opened, what);
+    fenced_free(&fence);
+    return good;
+}
+
+/* Bytes of the good block up to the last that was written: other sets may need more. */
+static size_t bytes_of_block(struct packing *p)
+{
+    size_t bytes = p->packed.bytes;
+    guarded_fill(&p->packed); /* as it was before */
+    while (memcmp((char *)p->packed.data + bytes - KERNEL_ALIGNMENT, (const char *)p->good + bytes - KERNEL_ALIGNMENT,
+                  KERNEL_ALIGNMENT) == 0)
+        bytes -= KERNEL_ALIGNMENT;
+    return bytes;
+}
+
+/* A block that is cut off, at any place. */
+static bool opens_no_cut_block(struct packing *p)
+{
+    const size_t bytes = bytes_of_block(p);
+    const size_t cuts[] = {0, 1, 32, 63, 64, 128, bytes / 2, bytes - 64, bytes - 1};
+    for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++)
+        if (cuts[c] < bytes && !opens_within(p, p->good, cuts[c], KERNEL_PACKED, 0, "a block that is cut off"))
+            return false;
+    return opens_within(p, p->good, bytes, KERNEL_OK, 0, "a block with nothing behind it");
+}
+
+/* Of two blocks the second, where the first is for nobody here and says where the second is, not where it is wrong. */
+static bool opens_the_second(struct packing *p, char *two)
+{
+    const size_t bytes = p->packed.bytes;
+    struct kernel_header *first = (struct kernel_header *)two;
+    const struct { uint64_t next; int with; } chains[] = {
+        {bytes, KERNEL_OK}, {bytes + 32, KERNEL_PACKED}, {bytes + 4, KERNEL_PACKED}, {32, KERNEL_PACKED},
+        {2 * bytes + 128, KERNEL_PACKED}, {UINT64_MAX / 64 * 64, KERNEL_PACKED}, {0, KERNEL_PACKED},
+    };
+    for (size_t c = 0; c < sizeof chains / sizeof *chains; c++) {
+        const size_t next = chains[c].next, at = next < bytes || next > bytes + 32 ? bytes : next;
+        memset(two, 0, 2 * bytes + 64);
+        copy_block(two, p->good, bytes, next);
+        memcpy(two + at, p->good, bytes);
+        if (!opens_within(p, two, 2 * bytes + 64, KERNEL_OK, 0, "a good block and another one"))
+            return false;
+        first->layer ^= 1;
+        if (!opens_within(p, two, 2 * bytes + 64, chains[c].with, bytes, "a block of another layer and a good one"))
+            return false;
+        first->isa = MOST_ISAS;
+        if (!opens_within(p, two, 2 * bytes + 64, chains[c].with == KERNEL_OK ? KERNEL_OK : KERNEL_ISA, bytes,
+                          "a block of an unknown set and a good one"))
+            return false;
+    }
+    return true;
+}
+
+/* The same bits as by the good block */
+static bool computes_alike(struct packing *p, const void *block, const char *what)
+{
+    const struct kernel_args args = kernel_args_of(p->layer, p->in, p->y.data, p->attn.data);
+    const struct guarded *outputs[] = {&p->y, &p->attn};
+    void *kept[2] = {malloc(p->y.bytes + 1), malloc(p->attn.bytes + 1)};
+    bool good = (kept[0] != NULL && kept[1] != NULL) || no_memory(p);
+    if (good && p->call->forward(p->good, &args, p->scratch.data) != KERNEL_OK)
+        good = broken(p, "a good call fails");
+    for (size_t i = 0; good && i < 2; i++)
+        memcpy(kept[i], outputs[i]->data, outputs[i]->bytes);
+    guarded_fill(&p->y);
+    guarded_fill(&p->attn);
+    const int error = good ? p->call->forward(block, &args, p->scratch.data) : KERNEL_OK;
+    if (error != KERNEL_OK || (good && p->call->isa(block) != p->isa))
+        good = broken(p, "%s: isa returns %d, forward %d (%s)", what, p->call->isa(block), error,
+                      p->call->strerror(error));
+    for (size_t i = 0; good && i < 2; i++)
+        good = memcmp(kept[i], outputs[i]->data, outputs[i]->bytes) == 0 || broken(p, "%s: other bits", what);
+    free(kept[0]);
+    free(kept[1]);
+    guarded_fill(&p->y);
+    guarded_fill(&p->attn);
+    guarded_fill(&p->scratch);
+    return good;
+}
+
+/* A block as NAME_PACK_ONLY packs it: calls take it as it is, and what open gives of it, its second header. */
+static bool packed_elsewhere(struct packing *p)
+{
+    struct kernel_header *header = p->packed.data;
+    memcpy(header, p->good, p->packed.bytes);
+    header[1] = header[0];
+    header[0].magic = KERNEL_ELSEWHERE;
+    return opens(p, header, p->packed.bytes, KERNEL_OK, &header[1], "a block that was packed elsewhere") &&
+           computes_alike(p, header, "a block that was packed elsewhere") &&
+           computes_alike(p, &header[1], "a block that was packed elsewhere and opened");
+}
+
 /* Two blocks behind each other, each order: the better is opened, the other where that is cut. */
 static bool opens_the_best(struct packing *p, const struct isa *other, char *two)
 {
@@ -376,11 +530,15 @@ static bool opening(struct packing *p)
     ((struct kernel_header *)p->packed.data)->layer ^= 1;
     if (!opens(p, block, bytes, KERNEL_PACKED, NULL, "a block of another layer"))
         return false;
+    if (!opens_no_cut_block(p) || !packed_elsewhere(p))
+        return false;
     const struct isa *other = another_set(p);
     struct guarded two;
-    if (other == NULL || (double)bytes >= SMALL_BLOCK)
+    if ((double)bytes >= SMALL_BLOCK)
         return true;
-    const bool good = guarded_make(&two, 2 * bytes, 0) ? opens_the_best(p, other, two.data) : no_memory(p);
+    const bool good = guarded_make(&two, 2 * bytes + 64, 0)
+                          ? opens_the_second(p, two.data) && (other == NULL || opens_the_best(p, other, two.data))
+                          : no_memory(p);
     guarded_free(&two);
     return good;
 }
@@ -392,12 +550,13 @@ bool packing_holds(const struct kernel *kernel, const struct layer *layer, const
 {
     struct packing p = {.call = kernel->call, .layer = layer, .in = inputs, .good = packed,
                         .isa = kernel->call->isa(packed), .why = why, .diag = diag};
-    const bool room = guarded_make(&p.packed, p.call->packed_bytes, 0) &&
+    const bool room = guarded_make(&p.packed, p.call->packed_bytes, KERNEL_ALIGNMENT) &&
                       guarded_make(&p.y, inputs_count(layer, inputs, TENSOR_Y) * sizeof(float), 0) &&
                       guarded_make(&p.attn, inputs_count(layer, inputs, TENSOR_ATTN) * sizeof(float), 0) &&
                       guarded_make(&p.scratch, p.call->scratch_bytes, 0);
-    const bool good = room ? wrong_packing(&p) && foreign_blocks(&p) && packing_cut_off(&p) &&
-                                 weights_read_within(&p) && automatic_choice(&p) && names_of_sets(&p) && opening(&p) &&
+    const bool good = room ? wrong_packing(&p) && foreign_blocks(&p) && misplaced_block(&p) && packing_cut_off(&p) &&
+                                 weights_read_within(&p, FENCE_BEHIND) && weights_read_within(&p, FENCE_IN_FRONT) &&
+                                 packs_again(&p) && automatic_choice(&p) && names_of_sets(&p) && opening(&p) &&
                                  untouched(&p)
                            : no_memory(&p);
     guarded_free(&p.packed);

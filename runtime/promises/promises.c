@@ -17,7 +17,7 @@
 
 #define WORKERS 5
 #define PAGE 4096
-#define WATCHED_SCRATCH ((size_t)4 << 20) /* bytes of shared scratch, at most, that are looked at part by part */
+#define WATCHED ((size_t)4 << 20) /* bytes, at most, of scratch, y or attn that are looked at part by part */
 
 struct trial {
     const struct kernel *kernel;
@@ -58,13 +58,13 @@ static void release(struct trial *t)
     guarded_free(&t->scratch);
 }
 
-/* Fresh outputs `offset` bytes off a boundary, and scratch for so many workers. */
+/* Fresh outputs `offset` bytes off a boundary, and scratch for so many workers; no more aligned than it must be, then. */
 static bool prepare(struct trial *t, size_t offset, size_t workers)
 {
     release(t);
     bool good = guarded_make(&t->y, y_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->attn, attn_count(t) * sizeof(float), offset) &&
-                guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), 0);
+                guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
     return good;
@@ -134,13 +134,38 @@ static bool first_run(struct trial *t)
     return true;
 }
 
-/* In self-attention m may be 0 for n. */
+/* Of a block or a tensor, no more aligned than it must be. */
+static bool move(struct guarded *to, const void *from, size_t bytes, size_t alignment)
+{
+    if (!guarded_make(to, bytes, alignment))
+        return false;
+    memcpy(to->data, from, bytes);
+    return true;
+}
+
+/* All that a call reads elsewhere, and no more aligned than it must be. In self-attention m may be 0 for n. */
 static bool second_run(struct trial *t)
 {
     static const char what[] = "second run, other alignment, and m = 0 for n in self-attention";
+    const void *packed = t->packed;
+    struct guarded moved[TENSOR_W_Q + 1] = {{0}};
     struct inputs in = *t->in;
     in.m = t->layer->cross ? in.m : 0;
-    return prepare(t, 20, 1) && forward(t, &in, what) && same_bits(t, what);
+    bool good = move(&moved[TENSOR_W_Q], packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
+    for (int tensor = 0; good && tensor < TENSOR_W_Q; tensor++)
+        if (in.tensor[tensor] != NULL) {
+            const size_t each = layer_tensor_size(tensor);
+            good = move(&moved[tensor], in.tensor[tensor], inputs_count(t->layer, t->in, tensor) * each, each);
+            in.tensor[tensor] = moved[tensor].data;
+        }
+    if (!good)
+        diag_environment(t->diag, NULL, "out of memory");
+    t->packed = moved[TENSOR_W_Q].data;
+    good = good && prepare(t, 20, 1) && forward(t, &in, what) && same_bits(t, what);
+    t->packed = packed;
+    for (int tensor = 0; tensor <= TENSOR_W_Q; tensor++)
+        guarded_free(&moved[tensor]);
+    return good;
 }
 
 static bool last_run(struct trial *t)
@@ -174,82 +199,115 @@ static bool parts_in_reverse(struct trial *t)
 
 /* ---- whose memory is whose -------------------------------------------------------------------------------------- */
 
-/* Writes of one phase to what workers share: `before` is that memory as it was, `by` the part that changed a byte. */
+/* Memory that the workers of one phase share: `before` is what the phase found, `after` what its parts leave, `by` the part
+ * that wrote a byte. */
 struct shared {
-    unsigned char *before;
+    const char *name;
+    unsigned char *now, *before, *after;
     unsigned *by; /* 0: none; else its number + 1 */
     size_t bytes;
 };
 
-static bool page_overlaps(struct trial *t, struct shared *shared, size_t from, size_t end, size_t phase, size_t part)
+enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED };
+
+static bool page_overlaps(struct trial *t, struct shared *s, size_t from, size_t end, size_t phase, size_t part)
 {
-    const unsigned char *now = t->scratch.data;
     for (size_t i = from; i < end; i++) {
-        if (now[i] == shared->before[i])
+        if (s->now[i] == s->before[i])
             continue;
-        if (shared->by[i] != 0)
-            return !broken(t, "phase %zu: parts %u and %zu write to the same byte of scratch", phase,
-                           shared->by[i] - 1, part);
-        shared->by[i] = (unsigned)part + 1;
-        shared->before[i] = now[i];
+        if (s->by[i] != 0)
+            return !broken(t, "phase %zu: parts %u and %zu write to the same byte of %s", phase, s->by[i] - 1, part,
+                           s->name);
+        s->by[i] = (unsigned)part + 1;
+        s->after[i] = s->now[i];
+        s->now[i] = s->before[i]; /* so that the next part shows it if it writes the same */
     }
     return false;
 }
 
 /* Page by page: most of them a part leaves alone. */
-static bool part_overlaps(struct trial *t, struct shared *shared, size_t phase, size_t part)
+static bool part_overlaps(struct trial *t, struct shared *s, size_t phase, size_t part)
 {
-    const unsigned char *now = t->scratch.data;
-    for (size_t page = 0; page < shared->bytes; page += PAGE) {
-        const size_t end = shared->bytes - page < PAGE ? shared->bytes : page + PAGE;
-        if (memcmp(now + page, shared->before + page, end - page) != 0 &&
-            page_overlaps(t, shared, page, end, phase, part))
+    for (size_t page = 0; page < s->bytes; page += PAGE) {
+        const size_t end = s->bytes - page < PAGE ? s->bytes : page + PAGE;
+        if (memcmp(s->now + page, s->before + page, end - page) != 0 && page_overlaps(t, s, page, end, phase, part))
             return true;
     }
     return false;
 }
 
-/* All parts by the last of the workers, each followed by a look at what it changed. */
-static bool run_watched(struct trial *t, struct shared *shared, const struct kernel_args *args)
+static void begin_phase(struct shared shared[SHARED])
+{
+    for (struct shared *s = shared; s < shared + SHARED; s++) {
+        memcpy(s->before, s->now, s->bytes);
+        memset(s->by, 0, s->bytes * sizeof *s->by);
+    }
+}
+
+static void end_phase(struct shared shared[SHARED])
+{
+    for (struct shared *s = shared; s < shared + SHARED; s++)
+        for (size_t i = 0; i < s->bytes; i++)
+            if (s->by[i] != 0)
+                s->now[i] = s->after[i];
+}
+
+/* All parts by the last of the workers, each followed by a look at what it wrote, which the next ones do not see. */
+static bool run_watched(struct trial *t, struct shared shared[SHARED], const struct kernel_args *args)
 {
     const size_t phases = t->call->phases(t->packed, args);
-    memcpy(shared->before, t->scratch.data, shared->bytes);
     for (size_t phase = 0; phase < phases; phase++) {
-        memset(shared->by, 0, shared->bytes * sizeof *shared->by);
+        begin_phase(shared);
         for (size_t part = 0; part < t->call->parts(t->packed, args, phase); part++) {
             const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, WORKERS - 1);
             if (error != KERNEL_OK)
                 return broken(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
-            if (part_overlaps(t, shared, phase, part))
-                return false;
+            for (size_t s = 0; s < SHARED; s++)
+                if (part_overlaps(t, &shared[s], phase, part))
+                    return false;
         }
+        end_phase(shared);
     }
     return true;
 }
 
+/* What is too large to be looked at part by part is not looked at. */
+static bool make_shared(struct shared *s, const char *name, void *now, size_t bytes)
+{
+    *s = (struct shared){.name = name, .now = now, .bytes = bytes <= WATCHED ? bytes : 0};
+    s->before = malloc(s->bytes + 1);
+    s->after = malloc(s->bytes + 1);
+    s->by = malloc((s->bytes + 1) * sizeof *s->by);
+    return s->before != NULL && s->after != NULL && s->by != NULL;
+}
+
 /* Parts that run at the same time do not meet: a worker writes to what all share, where no other part of the phase
  * does, and to its own part of scratch, which lies behind that of the worker before it. */
-static bool scratch_is_own(struct trial *t)
+static bool memory_is_own(struct trial *t)
 {
     static const char what[] = "parts by the last of several workers";
     if (!prepare(t, 0, WORKERS))
         return false;
     const struct kernel_args args = args_of(t, t->in);
     const size_t own = t->call->scratch_bytes_for(2) - t->call->scratch_bytes_for(1);
-    const size_t bytes = t->call->scratch_bytes_for(1) - own, watched = bytes <= WATCHED_SCRATCH ? bytes : 0;
-    struct shared shared = {malloc(watched + 1), malloc((watched + 1) * sizeof(unsigned)), watched};
-    bool good = shared.before != NULL && shared.by != NULL;
+    const size_t bytes = t->call->scratch_bytes_for(1) - own;
+    struct shared shared[SHARED] = {{0}};
+    struct guarded fresh = {0};
+    bool good = make_shared(&shared[SHARED_SCRATCH], "scratch", t->scratch.data, bytes) &&
+                make_shared(&shared[SHARED_Y], "y", t->y.data, t->y.bytes) &&
+                make_shared(&shared[SHARED_ATTN], "attn", t->attn.data, t->attn.bytes) &&
+                guarded_make(&fresh, (WORKERS - 1) * own, 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
-    good = good && run_watched(t, &shared, &args) && zones_intact(t, what) && same_bits(t, what);
-    struct guarded fresh = {0};
-    if (good && !(good = guarded_make(&fresh, (WORKERS - 1) * own, 0)))
-        diag_environment(t->diag, NULL, "out of memory");
+    good = good && run_watched(t, shared, &args) && zones_intact(t, what) && same_bits(t, what);
     if (good && own > 0 && memcmp((char *)t->scratch.data + bytes, fresh.data, fresh.bytes) != 0)
         good = broken(t, "%s: it wrote to the scratch of another worker", what);
     guarded_free(&fresh);
-    free(shared.before);
-    free(shared.by);
+    for (struct shared *s = shared; s < shared + SHARED; s++) {
+        free(s->before);
+        free(s->after);
+        free(s->by);
+    }
     return good;
 }
 
@@ -287,6 +345,28 @@ static int see_image(struct dl_phdr_info *info, size_t size, void *context)
     return here;
 }
 
+/* Of the first query alone, in other groups and parts than all; without a key where there are lengths */
+static struct kernel_args args_of_query(const struct trial *t, const int32_t *zeros)
+{
+    struct kernel_args args = args_of(t, t->in);
+    args.n = args.n > 0;
+    args.m = t->layer->cross ? args.m : args.n;
+    args.lengths = args.lengths != NULL ? zeros : NULL;
+    return args;
+}
+
+static bool run_single(struct trial *t)
+{
+    int32_t *zeros = calloc(t->in->batch + 1, sizeof *zeros);
+    const struct kernel_args args = args_of_query(t, zeros);
+    const bool good = zeros != NULL && run_parts(t, &args);
+    const int error = good ? t->call->forward(t->packed, &args, t->scratch.data) : KERNEL_OK;
+    if (zeros == NULL)
+        diag_environment(t->diag, NULL, "out of memory");
+    free(zeros);
+    return good && (error == KERNEL_OK || broken(t, "n = 1: forward returns \"%s\"", t->call->strerror(error)));
+}
+
 /* No state: a call leaves the library's own memory as it was. AddressSanitizer lets nobody read the gaps between variables. */
 static bool nothing_remembered(struct trial *t)
 {
@@ -303,7 +383,7 @@ static bool nothing_remembered(struct trial *t)
     image.compare = true;
     bool good = prepare(t, 0, WORKERS) && forward(t, t->in, "another run");
     const struct kernel_args args = args_of(t, t->in);
-    good = good && run_parts(t, &args);
+    good = good && run_parts(t, &args) && run_single(t);
     dl_iterate_phdr(see_image, &image);
     free(image.copy);
     return good && (!image.changed || broken(t, "a call changed memory of the kernel's own: a variable that is not in "
@@ -318,62 +398,6 @@ static size_t readable(const struct layer *layer, const struct inputs *in, enum 
         count -= (in->m - inputs_keys(in, in->batch - 1)) * (size_t)layer->d_source;
     return count * layer_tensor_size(tensor);
 }
-
-/* One call whose inputs end where readable memory does; in a process of its own, which does not free. */
-static bool forward_fenced(struct trial *t, const struct inputs *from)
-{
-    struct inputs in = *from;
-    struct fenced fence;
-    t->in = from;
-    if (!prepare(t, 0, 1))
-        return false;
-    for (int tensor = 0; tensor < TENSOR_W_Q; tensor++)
-        if (in.tensor[tensor] != NULL) {
-            if (!fenced_make(&fence, in.tensor[tensor], readable(t->layer, from, tensor)))
-                return false;
-            in.tensor[tensor] = fence.data;
-        }
-    const struct kernel_args args = args_of(t, &in);
-    return t->call->forward(t->packed, &args, t->scratch.data) == KERNEL_OK;
-}
-
-/* Several calls, run one after the other in that process */
-struct fenced_calls {
-    struct trial *trial;
-    const struct inputs *const *calls;
-    size_t count;
-};
-
-static void forward_all_fenced(void *context)
-{
-    const struct fenced_calls *c = context;
-    for (size_t i = 0; i < c->count; i++)
-        if (!forward_fenced(c->trial, c->calls[i]))
-            return; /* lack of memory is not the kernel's, and codes are looked at elsewhere */
-}
-
-static bool fenced_calls_live(struct trial *t, const struct inputs *const *calls, size_t count)
-{
-    struct fenced_calls fenced = {t, calls, count};
-    bool lived;
-    return fenced_call(forward_all_fenced, &fenced, &lived, t->diag) &&
-           (lived || broken(t, "forward reads past the end of an input, or crashes"));
-}
-
-static bool reads_within(struct trial *t)
-{
-    return fenced_calls_live(t, &t->in, 1);
-}
-
-bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
-                          size_t count, const void *packed, char why[300], struct diag *diag)
-{
-    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .packed = packed, .why = why,
-                      .diag = diag};
-    return fenced_calls_live(&t, calls, count);
-}
-
-/* ---- the batch around a sequence -------------------------------------------------------------------------------- */
 
 /* The arguments of sequence b alone */
 static struct kernel_args args_of_sequence(const struct trial *t, size_t b)
@@ -400,6 +424,83 @@ static struct kernel_args args_of_sequence(const struct trial *t, size_t b)
     }
     return args;
 }
+
+/* In a process of its own, which does not free: what a call may touch; of NULL, to write to. */
+static void *fenced_copy(const void *from, size_t bytes, enum fence fence)
+{
+    struct fenced memory;
+    return fenced_make(&memory, from, bytes, fence) ? memory.data : NULL;
+}
+
+static void forward_between(const struct trial *t, struct kernel_args args, enum fence fence)
+{
+    const struct kernel_args *own = fenced_copy(&args, sizeof args, fence);
+    if (own != NULL)
+        t->call->forward(t->packed, own, t->scratch.data);
+}
+
+/* One call between fences; of cross-attention with padding each sequence alone, too, whose source ends with its keys. */
+static void forward_fenced(struct trial *t, const struct inputs *from, enum fence fence)
+{
+    struct inputs in = *from;
+    t->in = &in;
+    for (int tensor = 0; tensor < TENSOR_W_Q; tensor++)
+        if (in.tensor[tensor] != NULL)
+            in.tensor[tensor] = fenced_copy(from->tensor[tensor], readable(t->layer, from, tensor), fence);
+    t->y.data = fenced_copy(NULL, y_count(t) * sizeof(float), fence);
+    t->attn.data = fenced_copy(NULL, attn_count(t) * sizeof(float), fence);
+    forward_between(t, args_of(t, &in), fence);
+    in.tensor[TENSOR_SOURCE] = from->tensor[TENSOR_SOURCE];
+    for (size_t b = 0; t->layer->cross && layer_has_tensor(t->layer, TENSOR_LENGTHS) && b < in.batch; b++) {
+        struct kernel_args args = args_of_sequence(t, b);
+        const size_t bytes = inputs_keys(from, b) * (size_t)t->layer->d_source * sizeof(float);
+        args.source = fenced_copy(args.source, bytes, fence);
+        forward_between(t, args, fence);
+    }
+}
+
+/* Several calls, run one after the other in that process */
+struct fenced_calls {
+    struct trial *trial;
+    const struct inputs *const *calls;
+    size_t count;
+    enum fence fence;
+};
+
+/* Lack of memory is not the kernel's, and codes are looked at elsewhere. */
+static void forward_all_fenced(void *context)
+{
+    const struct fenced_calls *c = context;
+    struct trial *t = c->trial;
+    t->packed = fenced_copy(t->packed, t->call->packed_bytes, c->fence);
+    t->scratch.data = fenced_copy(NULL, t->call->scratch_bytes, c->fence);
+    for (size_t i = 0; t->packed != NULL && t->scratch.data != NULL && i < c->count; i++)
+        forward_fenced(t, c->calls[i], c->fence);
+}
+
+static bool fenced_calls_live(struct trial *t, const struct inputs *const *calls, size_t count, enum fence fence)
+{
+    struct fenced_calls fenced = {t, calls, count, fence};
+    bool lived;
+    return fenced_call(forward_all_fenced, &fenced, &lived, t->diag) &&
+           (lived || broken(t, "forward reads %s, writes to what is only read, or crashes",
+                            fence == FENCE_BEHIND ? "past the end of a tensor" : "what lies in front of a tensor"));
+}
+
+static bool reads_within(struct trial *t)
+{
+    return fenced_calls_live(t, &t->in, 1, FENCE_BEHIND) && fenced_calls_live(t, &t->in, 1, FENCE_IN_FRONT);
+}
+
+bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
+                          size_t count, const void *packed, char why[300], struct diag *diag)
+{
+    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .packed = packed, .why = why,
+                      .diag = diag};
+    return fenced_calls_live(&t, calls, count, FENCE_BEHIND);
+}
+
+/* ---- the batch around a sequence -------------------------------------------------------------------------------- */
 
 static bool each_sequence_alone(struct trial *t)
 {
@@ -637,14 +738,17 @@ static bool with_huge_values(struct trial *t)
 
 /* ---- wrong calls ----------------------------------------------------------------------------------------------- */
 
+#define SEVERAL 7 /* sequences, of calls that are refused before one of them is read */
+
 /* A call about to be spoiled. */
 struct attempt {
     const struct trial *trial;
     struct kernel_args args;
     const void *packed;
     char *scratch;
-    int32_t *lengths; /* a copy that may be changed; NULL without padding */
+    int32_t *lengths; /* SEVERAL numbers that may be changed, those of the call first; NULL without padding */
     const void *zeroed;
+    size_t off; /* 1 to 3: of what lies off its boundary */
 };
 
 static bool has(const struct attempt *a, enum layer_tensor tensor)
@@ -653,8 +757,15 @@ static bool has(const struct attempt *a, enum layer_tensor tensor)
 }
 
 /* Each returns false where it does not apply. */
+static bool null_x(struct attempt *a) { a->args.x = NULL; return true; }
+static bool null_y(struct attempt *a) { a->args.y = NULL; return true; }
 static bool null_packed(struct attempt *a) { a->packed = NULL; return true; }
 static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial->call->scratch_bytes > 0; }
+static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
+static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
+static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
+static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
+static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
 static void single_query(struct attempt *a)
 {
     a->args.n = 1;
@@ -662,14 +773,27 @@ static void single_query(struct attempt *a)
     if (a->lengths != NULL && !a->trial->layer->cross)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
 }
-static bool null_attn_single(struct attempt *a) { single_query(a); a->args.attn = NULL; return has(a, TENSOR_ATTN); }
 static bool null_y_no_keys(struct attempt *a)
 {
     a->args.m = 0;
     if (a->lengths != NULL)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
-    a->args.y = NULL;
-    return a->trial->layer->cross;
+    return a->trial->layer->cross && null_y(a);
+}
+static bool unused_source(struct attempt *a) { a->args.source = a->args.x; return !has(a, TENSOR_SOURCE); }
+static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
+static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
+static bool unused_mask_bool(struct attempt *a)
+{
+    a->args.mask_bool = a->zeroed;
+    a->args.mask_bool_batch = a->args.mask_bool_h = 1;
+    return !has(a, TENSOR_MASK_BOOL);
+}
+static bool unused_mask_add(struct attempt *a)
+{
+    a->args.mask_add = a->zeroed;
+    a->args.mask_add_batch = a->args.mask_add_h = 1;
+    return !has(a, TENSOR_MASK_ADD);
 }
 static bool too_many_queries(struct attempt *a)
 {
@@ -693,6 +817,22 @@ static bool smaller_m(struct attempt *a)
     return !a->trial->layer->cross && a->args.n > 1;
 }
 static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return true; }
+/* Cut to fewer bits, or taken for a signed number, these are in order. */
+#define TOP_BIT (SIZE_MAX / 2 + 1)
+static bool wrapping_n(struct attempt *a)
+{
+    a->args.n += TOP_BIT;
+    a->args.m += a->trial->layer->cross ? 0 : TOP_BIT;
+    return true;
+}
+static bool n_past_32_bits(struct attempt *a)
+{
+    const size_t more = SIZE_MAX > UINT32_MAX ? (size_t)UINT32_MAX + 1 : TOP_BIT;
+    a->args.n += more;
+    a->args.m += a->trial->layer->cross ? 0 : more;
+    return true;
+}
+static bool wrapping_m(struct attempt *a) { a->args.m += TOP_BIT; return true; }
 static void set_batch(struct attempt *a, size_t batch)
 {
     a->args.batch = batch;
@@ -700,31 +840,68 @@ static void set_batch(struct attempt *a, size_t batch)
     a->args.mask_add_batch = has(a, TENSOR_MASK_ADD);
 }
 static bool huge_batch(struct attempt *a) { set_batch(a, SIZE_MAX); return true; }
+static bool top_batch(struct attempt *a) { set_batch(a, a->args.batch + TOP_BIT); return true; }
 /* The bytes of x, modulo 2^64, are few. */
 static bool wrapping_batch(struct attempt *a)
 {
     set_batch(a, SIZE_MAX / sizeof(float) / a->args.n / (size_t)a->trial->layer->d_model + 1);
     return true;
 }
-/* The largest tensor is a little too large, the others are not. */
-static bool large_batch(struct attempt *a)
+/* That tensor is a little too large; the others need not be. */
+static bool large_batch(struct attempt *a, enum layer_tensor tensor)
 {
-    const struct trial *t = a->trial;
-    const size_t y = y_count(t) / t->in->batch, attn = attn_count(t) / t->in->batch;
-    set_batch(a, PTRDIFF_MAX / sizeof(float) / (attn > y ? attn : y) + 1);
+    const struct inputs *in = a->trial->in;
+    struct inputs one = *in;
+    one.n = a->args.n;
+    one.m = a->args.m;
+    one.batch = one.mask_batch[tensor] = 1;
+    one.mask_h[tensor] = (size_t)a->trial->layer->h;
+    if (!has(a, tensor))
+        return false;
+    set_batch(a, PTRDIFF_MAX / sizeof(float) / inputs_count(a->trial->layer, &one, tensor) + 1);
+    if (tensor == TENSOR_MASK_ADD) {
+        a->args.mask_add_batch = a->args.batch;
+        a->args.mask_add_h = one.mask_h[tensor];
+    }
     return true;
 }
-static bool first_length_above_m(struct attempt *a)
+static bool large_x(struct attempt *a) { return large_batch(a, TENSOR_X); }
+static bool large_source(struct attempt *a) { return large_batch(a, TENSOR_SOURCE); }
+static bool large_mask_add(struct attempt *a) { return large_batch(a, TENSOR_MASK_ADD); }
+static bool large_y(struct attempt *a) { return large_batch(a, TENSOR_Y); }
+static bool large_attn(struct attempt *a) { return large_batch(a, TENSOR_ATTN); }
+
+static bool set_length(struct attempt *a, size_t b, int32_t length)
 {
     if (a->lengths != NULL)
-        a->lengths[0] = (int32_t)a->args.m + 1;
+        a->lengths[b] = length;
     return a->lengths != NULL;
 }
-static bool length_above_m(struct attempt *a)
+static bool first_length_above_m(struct attempt *a) { return set_length(a, 0, (int32_t)a->args.m + 1); }
+static bool length_above_m(struct attempt *a) { return set_length(a, a->args.batch - 1, (int32_t)a->args.m + 1); }
+static bool inner_length_above_m(struct attempt *a)
 {
+    set_batch(a, SEVERAL);
+    return set_length(a, SEVERAL / 2, (int32_t)a->args.m + 1);
+}
+static bool least_length(struct attempt *a) { return set_length(a, 0, INT32_MIN); }
+static bool length_of_no_queries(struct attempt *a)
+{
+    a->args.n = 0;
+    a->args.m = a->trial->layer->cross ? a->args.m : 0;
+    return set_length(a, 0, (int32_t)a->args.m + 1);
+}
+static bool length_of_no_keys(struct attempt *a)
+{
+    a->args.m = 0;
     if (a->lengths != NULL)
-        a->lengths[a->args.batch - 1] = (int32_t)a->args.m + 1;
-    return a->lengths != NULL;
+        memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
+    return a->trial->layer->cross && set_length(a, 0, 1);
+}
+static bool null_lengths_no_queries(struct attempt *a)
+{
+    length_of_no_queries(a);
+    return null_lengths(a);
 }
 /* Past the keys of this call, but not past those that the layer is made for */
 static bool length_above_shorter_m(struct attempt *a)
@@ -737,14 +914,92 @@ static bool length_above_shorter_m(struct attempt *a)
     a->args.m--;
     return true;
 }
-static bool length_below_zero(struct attempt *a)
+static bool length_below_zero(struct attempt *a) { return set_length(a, a->args.batch - 1, -1); }
+/* Extents of a mask that are neither 1 nor the full one; the others are good. */
+static bool bool_extents(struct attempt *a, size_t batch, size_t heads)
 {
-    if (a->lengths != NULL)
-        a->lengths[a->args.batch - 1] = -1;
-    return a->lengths != NULL;
+    a->args.mask_bool_batch = batch;
+    a->args.mask_bool_h = heads;
+    return has(a, TENSOR_MASK_BOOL);
 }
-static bool scratch_off(struct attempt *a) { a->scratch += 32; return a->trial->call->scratch_bytes > 0; }
-static bool packed_off(struct attempt *a) { a->packed = (const char *)a->packed + 32; return true; }
+static bool add_extents(struct attempt *a, size_t batch, size_t heads)
+{
+    a->args.mask_add_batch = batch;
+    a->args.mask_add_h = heads;
+    return has(a, TENSOR_MASK_ADD);
+}
+static size_t heads_of(const struct attempt *a)
+{
+    return (size_t)a->trial->layer->h;
+}
+static bool some_heads(const struct attempt *a)
+{
+    return heads_of(a) > 2;
+}
+static bool bool_some_heads(struct attempt *a) { return some_heads(a) && bool_extents(a, 1, heads_of(a) - 1); }
+static bool add_some_heads(struct attempt *a) { return some_heads(a) && add_extents(a, 1, heads_of(a) - 1); }
+static bool bool_two_heads(struct attempt *a) { return some_heads(a) && bool_extents(a, 1, 2); }
+static bool add_two_heads(struct attempt *a) { return some_heads(a) && add_extents(a, 1, 2); }
+static bool bool_no_batch(struct attempt *a) { return bool_extents(a, 0, 1); }
+static bool add_no_heads(struct attempt *a) { return add_extents(a, 1, 0); }
+static bool bool_some_batch(struct attempt *a)
+{
+    set_batch(a, SEVERAL);
+    return bool_extents(a, 2, heads_of(a));
+}
+static bool add_some_batch(struct attempt *a)
+{
+    set_batch(a, SEVERAL);
+    return add_extents(a, SEVERAL - 1, heads_of(a));
+}
+static bool bool_batch(struct attempt *a)
+{
+    a->args.mask_bool_batch = a->args.batch + 2;
+    return has(a, TENSOR_MASK_BOOL);
+}
+static bool bool_heads_batch_1(struct attempt *a)
+{
+    a->args.mask_bool_batch = 1;
+    a->args.mask_bool_h = (size_t)a->trial->layer->h + 1;
+    return has(a, TENSOR_MASK_BOOL);
+}
+static bool add_no_batch(struct attempt *a) { a->args.mask_add_batch = 0; return has(a, TENSOR_MASK_ADD); }
+static bool bool_heads(struct attempt *a) { a->args.mask_bool_h = 0; return has(a, TENSOR_MASK_BOOL); }
+static bool add_batch(struct attempt *a)
+{
+    a->args.mask_add_batch = a->args.batch + 2;
+    return has(a, TENSOR_MASK_ADD);
+}
+static bool add_heads(struct attempt *a)
+{
+    a->args.mask_add_h = (size_t)a->trial->layer->h + 1;
+    return has(a, TENSOR_MASK_ADD);
+}
+static bool scratch_off(struct attempt *a)
+{
+    a->scratch += a->off * KERNEL_ALIGNMENT / 4;
+    return a->trial->call->scratch_bytes > 0;
+}
+static bool packed_off(struct attempt *a)
+{
+    a->packed = (const char *)a->packed + a->off * KERNEL_ALIGNMENT / 4;
+    return true;
+}
+/* NULL stays NULL. */
+static void *off(const struct attempt *a, const void *tensor)
+{
+    return (char *)(uintptr_t)tensor + (tensor != NULL ? a->off : 0);
+}
+static bool x_off(struct attempt *a) { a->args.x = off(a, a->args.x); return true; }
+static bool y_off(struct attempt *a) { a->args.y = off(a, a->args.y); return true; }
+static bool source_off(struct attempt *a) { a->args.source = off(a, a->args.source); return has(a, TENSOR_SOURCE); }
+static bool mask_add_off(struct attempt *a)
+{
+    a->args.mask_add = off(a, a->args.mask_add);
+    return has(a, TENSOR_MASK_ADD);
+}
+static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
+static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
@@ -752,74 +1007,69 @@ static const struct wrong {
     int expected;
     bool (*spoil)(struct attempt *attempt);
 } wrongs[] = {
+    {"x = NULL", KERNEL_NULL, null_x},
+    {"y = NULL", KERNEL_NULL, null_y},
     {"packed = NULL", KERNEL_NULL, null_packed},
     {"scratch = NULL", KERNEL_NULL, null_scratch},
-    {"attn = NULL, n = 1", KERNEL_NULL, null_attn_single},
+    {"source = NULL", KERNEL_NULL, null_source},
+    {"lengths = NULL", KERNEL_NULL, null_lengths},
+    {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
+    {"mask_add = NULL", KERNEL_NULL, null_mask_add},
+    {"attn = NULL", KERNEL_NULL, null_attn},
     {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
+    {"source without cross-attention", KERNEL_UNUSED, unused_source},
+    {"lengths without padding", KERNEL_UNUSED, unused_lengths},
+    {"attn without scores", KERNEL_UNUSED, unused_attn},
+    {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
+    {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
     {"n = seq_len + 1", KERNEL_SIZE, too_many_queries},
     {"m = source_len + 1", KERNEL_SIZE, too_many_keys},
     {"m = n + 1 in self-attention", KERNEL_SIZE, other_m},
     {"m = n - 1 in self-attention", KERNEL_SIZE, smaller_m},
     {"n = m = SIZE_MAX", KERNEL_SIZE, huge_n},
+    {"n with its top bit set", KERNEL_SIZE, wrapping_n},
+    {"n past 32 bits", KERNEL_SIZE, n_past_32_bits},
+    {"m with its top bit set", KERNEL_SIZE, wrapping_m},
     {"batch = SIZE_MAX", KERNEL_SIZE, huge_batch},
+    {"batch with its top bit set", KERNEL_SIZE, top_batch},
     {"a batch whose bytes wrap around", KERNEL_SIZE, wrapping_batch},
-    {"a batch whose largest tensor has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_batch},
+    {"a batch whose x has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_x},
+    {"a batch whose source has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_source},
+    {"a batch whose mask_add has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_mask_add},
+    {"a batch whose y has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_y},
+    {"a batch whose attn has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_attn},
     {"a first length of m + 1", KERNEL_LENGTH, first_length_above_m},
     {"a length of m + 1", KERNEL_LENGTH, length_above_m},
     {"a length of m + 1, of fewer keys", KERNEL_LENGTH, length_above_shorter_m},
+    {"a length of m + 1 among good ones", KERNEL_LENGTH, inner_length_above_m},
     {"a length of -1", KERNEL_LENGTH, length_below_zero},
+    {"a length of INT32_MIN", KERNEL_LENGTH, least_length},
+    {"a length of m + 1, n = 0", KERNEL_LENGTH, length_of_no_queries},
+    {"a length of 1, m = 0", KERNEL_LENGTH, length_of_no_keys},
+    {"lengths = NULL, n = 0", KERNEL_NULL, null_lengths_no_queries},
+    {"mask_bool_batch = batch + 2", KERNEL_BROADCAST, bool_batch},
+    {"mask_bool_batch = 0", KERNEL_BROADCAST, bool_no_batch},
+    {"mask_bool_batch = 2 of several", KERNEL_BROADCAST, bool_some_batch},
+    {"mask_add_batch = batch - 1", KERNEL_BROADCAST, add_some_batch},
+    {"mask_bool_h = h - 1", KERNEL_BROADCAST, bool_some_heads},
+    {"mask_add_h = h - 1", KERNEL_BROADCAST, add_some_heads},
+    {"mask_bool_h = 2 of several", KERNEL_BROADCAST, bool_two_heads},
+    {"mask_add_h = 2 of several", KERNEL_BROADCAST, add_two_heads},
+    {"mask_add_h = 0", KERNEL_BROADCAST, add_no_heads},
+    {"mask_bool_h = h + 1, mask_bool_batch = 1", KERNEL_BROADCAST, bool_heads_batch_1},
+    {"mask_add_batch = 0", KERNEL_BROADCAST, add_no_batch},
+    {"mask_bool_h = 0", KERNEL_BROADCAST, bool_heads},
+    {"mask_add_batch = batch + 2", KERNEL_BROADCAST, add_batch},
+    {"mask_add_h = h + 1", KERNEL_BROADCAST, add_heads},
     {"scratch off its boundary", KERNEL_ALIGN, scratch_off},
     {"packed off its boundary", KERNEL_ALIGN, packed_off},
+    {"x off its boundary", KERNEL_ALIGN, x_off},
+    {"y off its boundary", KERNEL_ALIGN, y_off},
+    {"source off its boundary", KERNEL_ALIGN, source_off},
+    {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
+    {"attn off its boundary", KERNEL_ALIGN, attn_off},
+    {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
-};
-
-/* Of each tensor, the layer's own and those that it has no use for. */
-static bool null_tensor(struct attempt *a, enum layer_tensor tensor)
-{
-    kernel_set_arg(&a->args, tensor, NULL);
-    return has(a, tensor);
-}
-static bool unused_tensor(struct attempt *a, enum layer_tensor tensor)
-{
-    kernel_set_arg(&a->args, tensor, a->zeroed);
-    return !has(a, tensor);
-}
-static bool tensor_off(struct attempt *a, enum layer_tensor tensor)
-{
-    const char *data = kernel_arg(&a->args, tensor);
-    kernel_set_arg(&a->args, tensor, data != NULL ? data + 2 : NULL);
-    return has(a, tensor) && layer_tensor_size(tensor) > 2;
-}
-static bool wrong_extents(struct attempt *a, enum layer_tensor tensor, size_t batch, size_t heads)
-{
-    const bool pairs = layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
-    if (pairs)
-        kernel_set_extents(&a->args, tensor, batch, heads);
-    return pairs && has(a, tensor);
-}
-static bool more_batch(struct attempt *a, enum layer_tensor tensor)
-{
-    return wrong_extents(a, tensor, a->args.batch + 2, 1);
-}
-static bool no_batch(struct attempt *a, enum layer_tensor tensor) { return wrong_extents(a, tensor, 0, 1); }
-static bool more_heads(struct attempt *a, enum layer_tensor tensor)
-{
-    return wrong_extents(a, tensor, 1, (size_t)a->trial->layer->h + 1);
-}
-static bool no_heads(struct attempt *a, enum layer_tensor tensor) { return wrong_extents(a, tensor, 1, 0); }
-
-static const struct wrong_tensor {
-    const char *what; /* behind the tensor's name */
-    int expected;
-    bool (*spoil)(struct attempt *attempt, enum layer_tensor tensor);
-} wrong_tensors[] = {
-    {"= NULL", KERNEL_NULL, null_tensor},
-    {"in a layer that has none", KERNEL_UNUSED, unused_tensor},
-    {"off its boundary", KERNEL_ALIGN, tensor_off},
-    {"of batch + 2 sequences", KERNEL_BROADCAST, more_batch},
-    {"of no sequence", KERNEL_BROADCAST, no_batch},
-    {"of one sequence and h + 1 heads", KERNEL_BROADCAST, more_heads},
-    {"of one sequence and no head", KERNEL_BROADCAST, no_heads},
 };
 
 static bool untouched(struct trial *t, const char *what)
@@ -850,54 +1100,46 @@ static bool refused(struct trial *t, const void *packed, const struct kernel_arg
     return untouched(t, what);
 }
 
-static struct attempt attempt_of(struct trial *t, int32_t *lengths, const void *zeroed)
+static size_t lengths_bytes(const struct trial *t)
 {
-    struct attempt a = {t, args_of(t, t->in), t->packed, t->scratch.data, NULL, zeroed};
+    return (t->in->batch > SEVERAL ? t->in->batch : SEVERAL) * sizeof(int32_t);
+}
+
+/* Of the call's queries, or of one. */
+static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed, size_t off,
+                           bool single)
+{
+    struct attempt a = {t, args_of(t, t->in), t->packed, t->scratch.data, NULL, zeroed, off};
     if (t->in->tensor[TENSOR_LENGTHS] != NULL) {
+        memset(lengths, 0, lengths_bytes(t));
         memcpy(lengths, t->in->tensor[TENSOR_LENGTHS], t->in->batch * sizeof *lengths);
         a.lengths = lengths;
         a.args.lengths = lengths;
     }
-    return a;
-}
-
-static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed)
-{
-    struct attempt a = attempt_of(t, lengths, zeroed);
+    if (single)
+        single_query(&a);
     return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
 }
 
-static bool one_wrong_tensor(struct trial *t, const struct wrong_tensor *wrong, enum layer_tensor tensor,
-                             int32_t *lengths, const void *zeroed)
+static bool wrong_part(struct trial *t, const struct kernel_args *args, size_t phase, size_t part)
 {
-    struct attempt a = attempt_of(t, lengths, zeroed);
-    char what[80];
-    snprintf(what, sizeof what, "%s %s", layer_tensor_name(tensor), wrong->what);
-    return !wrong->spoil(&a, tensor) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, what);
+    const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, 0);
+    return error == KERNEL_PART || broken(t, "phase %zu part %zu is past the last, but run returns %d (%s), not %d",
+                                          phase, part, error, error_text(t, error), KERNEL_PART);
 }
 
-/* Every way in which a tensor of a call may be wrong. */
-static bool wrong_tensor_calls(struct trial *t, int32_t *lengths, const void *zeroed)
+static bool wrong_parts(struct trial *t, struct kernel_args args)
 {
-    bool good = true;
-    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
-        for (size_t i = 0; i < sizeof wrong_tensors / sizeof *wrong_tensors && kernel_takes(tensor); i++)
-            good = good && one_wrong_tensor(t, &wrong_tensors[i], tensor, lengths, zeroed);
-    return good;
-}
-
-static bool wrong_parts(struct trial *t)
-{
-    const struct kernel_args args = args_of(t, t->in);
-    const size_t phases = t->call->phases(t->packed, &args), parts = t->call->parts(t->packed, &args, 0);
-    const size_t wrong[][2] = {{phases, 0}, {phases + 1, 0}, {phases + 2, 0}, {2 * phases + 1, 0}, {2 * phases + 2, 0},
-                               {SIZE_MAX / 2, 0}, {SIZE_MAX, 0}, {0, parts}, {0, SIZE_MAX}};
-    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
-        int error = t->call->run(t->packed, &args, t->scratch.data, wrong[w][0], wrong[w][1], 0);
-        if (error != KERNEL_PART)
-            return broken(t, "phase %zu part %zu of a call that has %zu phases, %zu parts in the first: run returns %d "
-                             "(%s), not %d", wrong[w][0], wrong[w][1], phases, parts, error, error_text(t, error),
-                          KERNEL_PART);
+    const size_t phases = t->call->phases(t->packed, &args);
+    const size_t wrong[] = {phases, phases + 1, phases + 2, 2 * phases + 1, 2 * phases + 2, SIZE_MAX / 2, SIZE_MAX};
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
+        if (!wrong_part(t, &args, wrong[w], 0))
+            return false;
+    for (size_t phase = 0; phase < phases; phase++) {
+        const size_t parts = t->call->parts(t->packed, &args, phase);
+        if (!wrong_part(t, &args, phase, parts) || !wrong_part(t, &args, phase, parts + 1) ||
+            !wrong_part(t, &args, phase, SIZE_MAX))
+            return false;
     }
     return (t->call->parts(t->packed, &args, phases) == 0 && t->call->parts(t->packed, &args, SIZE_MAX) == 0)
                ? untouched(t, "a part past the last")
@@ -991,14 +1233,16 @@ static bool without_keys(struct trial *t)
     return good;
 }
 
-/* Each code has a text of its own, and what is no code has one too; phases have the names that bench knows. */
+/* Each code has a text of its own, and what is no code has one too; the phases of each group have the names that bench
+ * knows. */
 static bool texts_are_right(struct trial *t)
 {
-    static const char *const phases[] = {"transpose", "project", "attend"};
-    for (size_t phase = 0; phase < sizeof phases / sizeof *phases; phase++)
-        if (strcmp(t->call->phase_name(phase), phases[phase]) != 0)
+    static const char *const phases[] = {"transpose", "project", "attend", "output"};
+    const size_t count = t->layer->w_o == W_O_NONE ? 3 : 4;
+    for (size_t phase = 0; phase < 2 * count; phase++)
+        if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
             return broken(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
-                          phases[phase]);
+                          phases[phase % count]);
     for (int error = KERNEL_OK; error <= KERNEL_PART + 1; error++) {
         const char *text = t->call->strerror(error);
         if (text == NULL || *text == '\0')
@@ -1016,7 +1260,7 @@ static bool wrong_calls(struct trial *t)
         return true;
     if (!prepare(t, 0, 1))
         return false;
-    int32_t *lengths = malloc(t->in->batch * sizeof *lengths);
+    int32_t *lengths = malloc(lengths_bytes(t));
     size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
     void *zeroed = aligned_alloc(64, zero_bytes); /* as large as anything it stands for: it is never read past that */
     bool good = lengths != NULL && zeroed != NULL;
@@ -1025,12 +1269,13 @@ static bool wrong_calls(struct trial *t)
     else
         diag_environment(t->diag, NULL, "out of memory");
     for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
-        good = one_wrong_call(t, &wrongs[w], lengths, zeroed);
-    good = good && wrong_tensor_calls(t, lengths, zeroed);
-    good = good && wrong_parts(t) && null_args(t) && texts_are_right(t);
+        for (size_t off = 1; good && off <= (wrongs[w].expected == KERNEL_ALIGN ? 3 : 1); off++)
+            good = one_wrong_call(t, &wrongs[w], lengths, zeroed, off, false) &&
+                   one_wrong_call(t, &wrongs[w], lengths, zeroed, off, true);
+    good = good && wrong_parts(t, args_of(t, t->in)) && null_args(t) && texts_are_right(t);
     if (good)
         memset(lengths, 0, t->in->batch * sizeof *lengths);
-    good = good && empty_calls(t, lengths);
+    good = good && wrong_parts(t, args_of_query(t, lengths)) && empty_calls(t, lengths);
     free(lengths);
     free(zeroed);
     return good;
@@ -1071,7 +1316,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         enum promises of;
     } promises[] = {
         {first_run, PROMISES_OF_VALUES}, {second_run, PROMISES_ALL}, {parts_in_reverse, PROMISES_OF_VALUES},
-        {scratch_is_own, PROMISES_ALL}, {reads_within, PROMISES_OF_VALUES},
+        {memory_is_own, PROMISES_ALL}, {reads_within, PROMISES_OF_VALUES},
         {each_sequence_alone, PROMISES_OF_VALUES}, {with_nan, PROMISES_OF_VALUES}, {with_one_nan, PROMISES_ALL},
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL}, {without_keys, PROMISES_ALL},

@@ -2,6 +2,8 @@
 /* See verify.h. */
 #include "verify.h"
 
+#include <fenv.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +205,15 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
                           PROMISES_OF_VALUES, f->why, diag));
 }
 
+/* How the calling thread rounds, and what becomes of subnormal results and operands: volatile, so that it is found out now. */
+static int float_mode(void)
+{
+    volatile float least = FLT_MIN, half, subnormal = 0x1p-149f;
+    half = least / 2;
+    volatile const int flushed = half == 0, ignored = subnormal * 0x1p100f == 0;
+    return 4 * fegetround() + 2 * flushed + ignored;
+}
+
 /* Accuracy, then promises. */
 static bool verify_packed(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
@@ -222,6 +233,7 @@ struct findings subject_verify(const struct subject *s, int isa, struct diag *di
         free_blocks(&b);
         return f;
     }
+    const int mode = float_mode();
     int error = call->pack(b.packed.data, &weights, isa);
     if (error == KERNEL_ISA) {
         f.verdict = VERDICT_LACKING;
@@ -230,7 +242,11 @@ struct findings subject_verify(const struct subject *s, int isa, struct diag *di
         f.verdict = VERDICT_FAILED;
     } else {
         const size_t errors = diag->errors;
-        const bool good = verify_packed(s, &b, isa, &f, diag);
+        bool good = verify_packed(s, &b, isa, &f, diag);
+        if (good && float_mode() != mode) {
+            snprintf(f.why, sizeof f.why, "a call changed how its thread rounds, or what becomes of subnormal numbers");
+            good = false;
+        }
         f.verdict = good ? VERDICT_GOOD : diag->errors > errors ? VERDICT_NONE : VERDICT_FAILED;
     }
     free_blocks(&b);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/number.h"
+
 /* ---- values by name -------------------------------------------------------------------------------------------- */
 
 static struct field *find(const struct record *record, const char *name)
@@ -97,7 +99,8 @@ const char *record_get_text(const struct record *record, const char *name)
 double record_get_number(const struct record *record, const char *name)
 {
     const struct field *field = find(record, name);
-    return field != NULL && field->number ? strtod(field->value, NULL) : NAN;
+    double number;
+    return field != NULL && field->number && number_real(field->value, &number) ? number : NAN;
 }
 
 void record_free(struct record *record)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/replace.h"
 #include "page.h"
 #include "system/process.h"
 

@@ -63,20 +63,5 @@ char *folder_make(struct diag *diag);
 void folder_remove(const char *folder);
 /* "a/b" malloc'd, or NULL. */
 char *path_join(const char *folder, const char *name);
-char *file_read(const char *path, size_t *size, struct diag *diag);
-bool file_write(const char *path, const char *text, struct diag *diag);
-
-/* Bytes of a file, one behind the other. */
-struct piece {
-    const void *data;
-    size_t bytes;
-};
-/* Into an open file, which is closed. 0 or the errno. */
-int pieces_write(int file, const struct piece *pieces, size_t count);
-/* Writes the whole file or nothing: a temporary file in the same folder, renamed at the end. Where a link
- * leads is written, not the link; a path that is no regular file (a device, a pipe) is written as it is. */
-bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag);
-/* Whether that looks possible; to be asked before long work whose result goes there. */
-bool file_possible(const char *path, struct diag *diag);
 
 #endif

@@ -46,17 +46,17 @@ done
 run 0 --version
 check "version" grep -Eqx 'attngen [0-9]+\.[0-9]+\.[0-9]+' out
 
-run 2;                                says "no spec"
+run 2;                                says "needs a spec"
 run 3 tiny.layer other.layer;         says "other.layer"
 absent tiny.c
-run 2 --no-such tiny.layer;           says "'--no-such'; 'attngen --help' lists"
+run 2 --no-such tiny.layer;           says "'--no-such'; see attngen --help"
 run 2 --bathc 2 tiny.layer;           says "'--bathc'; did you mean '--batch'?"
 run 2 --explian tiny.layer;           says "did you mean '--explain'?"
 run 2 -x tiny.layer;                  says "'-x'"
 run 2 tiny.layer -o;                  says "missing after '-o'"
 run 2 tiny.layer --set;               says "missing after '--set'"
 run 2 -o a -o b tiny.layer;           says "twice"
-run 2 -o '' tiny.layer;               says "without its value"
+run 2 -o '' tiny.layer;               says "write a path"
 run 2 --explain=yes tiny.layer;       says "'--explain=yes'"
 run 2 --isa sse9 tiny.layer;          says "(did you mean 'sse4'?)"
 run 2 --isa '' tiny.layer;            says "--isa"

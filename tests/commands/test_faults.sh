@@ -225,7 +225,7 @@ ends 0 "$attnrun" check tiny.layer --isa $foreign,scalar
 ends 0 "$attnrun" bench tiny.layer "${quick[@]}" --isa $foreign,scalar
 ends 2 "$attnrun" chek tiny.layer;                     says "did you mean 'check'?"
 ends 2 "$attnrun" check --bacth 2 tiny.layer;          says "did you mean '--batch'?"
-ends 2 "$attnrun" bench --rounds 0 tiny.layer;         says '--rounds cannot be "0"; write a whole number from 1 to 1000000'
+ends 2 "$attnrun" bench --rounds 0 tiny.layer;         says "--rounds cannot be '0'; write a whole number from 1 to 1000000"
 
 # ---- sequences without positions ----
 

@@ -44,8 +44,8 @@ run 2;                                              says "needs one spec"
 run 2 "${grouped[@]}";                              says "--out"
 run 2 "${grouped[0]}" -o bad.svg;                   says "--in"
 run 2 "${grouped[@]}" "${grouped[0]}" -o bad.svg;   says "one spec"
-run 2 "${grouped[@]}" -o bad.svg --head x;          says '"x"'
-run 2 "${grouped[@]}" -o bad.svg --head -1;         says '"-1"'
+run 2 "${grouped[@]}" -o bad.svg --head x;          says "'x'"
+run 2 "${grouped[@]}" -o bad.svg --head -1;         says "'-1'"
 run 2 "${grouped[@]}" -o bad.svg --scale cubic;     says "linear, sqrt or log"
 run 2 "${grouped[@]}" -o bad.svg --batch 2;         says "--batch"
 mkdir empty

@@ -55,7 +55,7 @@ check "the list of instruction sets: $isas" test -n "$isas"
 # ---- the block ----
 
 "$attngen" -o . "$spec" >/dev/null || exit 3
-objects="$build/runtime/inputs/tensors.o $build/runtime/system/process.o $build/runtime/timing/clock.o $build/gen/filekind.o $build/gen/diag.o $build/gen/system.o"
+objects="$build/runtime/inputs/tensors.o $build/runtime/system/process.o $build/runtime/timing/clock.o $build/gen/filekind.o $build/gen/diag.o $build/gen/replace.o $build/gen/file.o"
 # objects of a build with SANITIZE need its libraries
 nm $build/gen/diag.o | grep -q __asan && objects="$objects -fsanitize=address,undefined"
 upper=$(echo $name | tr a-z A-Z)
@@ -63,7 +63,7 @@ program() { # OUT BLOCK WHAT…: pack_program with that block
     local out=$1 block=$2
     shift 2
     # shellcheck disable=SC2086
-    $CC -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror -I"$work" -D_GNU_SOURCE -DNAME=$name -DPREFIX=$upper \
+    $CC -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror -I"$work" -I"$root/runtime" -D_GNU_SOURCE -DNAME=$name -DPREFIX=$upper \
         -DHEADER="\"$name.h\"" -DBLOCK="\"$block.h\"" -DSYMBOL=${name}_packed -o "$out" "$root/tests/commands/pack_program.c" \
         "$@" $objects
 }
@@ -135,7 +135,7 @@ if ! command -v $arm >/dev/null || ! $arm -print-file-name=libc.so | grep -q / |
     skip "no $arm with a libc, or no qemu-aarch64"
 else
     check "a program with the array of neon for AArch64" eval \
-        '(CC=$arm objects="-static $root/runtime/inputs/tensors.c $root/runtime/system/process.c $root/runtime/timing/clock.c $root/gen/filekind.c $root/gen/diag.c $root/gen/system.c"
+        '(CC=$arm objects="-static $root/runtime/inputs/tensors.c $root/runtime/system/process.c $root/runtime/timing/clock.c $root/gen/filekind.c $root/gen/diag.c $root/gen/replace.c $root/gen/file.c"
           program arm neon neon.c $name.c)'
     check "the block of neon, packed here, is what NAME_pack makes there" qemu-aarch64 ./arm all.safetensors
     check "neon ran" eval 'qemu-aarch64 ./arm all.safetensors | grep -qx "neon: the same bits"'
@@ -249,7 +249,7 @@ refused 2 "'avx2' is given twice" "$spec" $w --isa avx2,scalar,avx2
 refused 2 "an empty name in the list" "$spec" $w --isa scalar,
 refused 2 "ends in none of" "$spec" $w --isa scalar -o block.o
 refused 2 "is no name for --format c" "$spec" $w --isa scalar -o block.S --format c
-refused 2 "there is no format \"elf\"" "$spec" $w --isa scalar --format elf
+refused 2 "--format cannot be 'elf'; write c or blob" "$spec" $w --isa scalar --format elf
 refused 2 "is no name for a C object" "$spec" $w --isa scalar --symbol 7up
 refused 2 "is a keyword of C or C++" "$spec" $w --isa scalar --symbol int
 refused 2 "is the pair's own" "$spec" $w --isa scalar --symbol "$name"

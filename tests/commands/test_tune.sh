@@ -65,7 +65,7 @@ swept "a budget"
 ends 2 "$attnrun" tune small.layer;                         says "tune needs --out FILE"
 ends 2 "$attnrun" tune -o x.plan;                           says "tune needs one spec"
 ends 2 "$attnrun" tune small.layer -o x.plan --set h=3;     says "h = 3 does not divide"
-ends 2 "$attnrun" tune small.layer -o x.plan --budget many; says '--budget cannot be "many"'
+ends 2 "$attnrun" tune small.layer -o x.plan --budget many; says "--budget cannot be 'many'"
 ends 2 "$attnrun" tune small.layer -o x.plan --plan small.plan
 ends 2 "$attnrun" tune small.layer -o x.plan --n 21;        says "at most n 20"
 ends 3 "$attnrun" tune small.layer -o no/where.plan --budget 0
@@ -167,7 +167,7 @@ ends 3 "$attngen" --plan missing.plan small.layer;          says "missing.plan: 
 ends 3 "$attngen" --plan . small.layer;                     says "cannot be read"
 ends 2 "$attngen" --plan small.layer -o x small.layer;      says "small.layer:1: error: unknown key 'd_model'"
 { cat plain.plan; echo 'plan.speed = 9'; } >bad.plan
-ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'plan.speed'; the plan knows plan.unroll"
+ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'plan.speed'; did you mean 'plan.size'?"
 { cat plain.plan; echo 'plan.unroll = 0'; } >bad.plan
 ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "plan.unroll = 0 is not a legal value"
 { cat plain.plan; echo "[$isa]"; } >bad.plan

@@ -14,6 +14,7 @@
 #include "../../gen/isa.h"
 #include "../../gen/plan.h"
 #include "../../gen/planfile.h"
+#include "../../gen/visible.h"
 
 #define COUNTED_MOST 40   /* positions that are counted one by one */
 #define EMITTED_MOST 200  /* widths whose text is made, */

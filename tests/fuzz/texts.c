@@ -121,30 +121,30 @@ static void try_lengths(const char *text, const struct layer *layer)
 
 static void try_options(char *text)
 {
-    static const struct { char letter; unsigned command; } commands[] = {
-        {'c', COMMAND_CHECK}, {'r', COMMAND_RUN}, {'b', COMMAND_BENCH}, {'s', COMMAND_SWEEP}, {'m', COMMAND_MERGE},
-        {'t', COMMAND_TUNE}, {'p', COMMAND_PACK}, {'f', COMMAND_SELFTEST}, {'h', COMMAND_HEATMAP}};
+    static const struct { char letter; const char *name; } commands[] = {
+        {'c', "check"}, {'r', "run"}, {'b', "bench"}, {'s', "sweep"}, {'m', "merge"},
+        {'t', "tune"}, {'p', "pack"}, {'f', "selftest"}, {'h', "heatmap"}};
     const char *line[WORDS_MOST];
     char *words[WORDS_MOST + 1] = {0};
     struct options options;
     struct diag diag = {0};
     const size_t count = cut_lines(text, line);
-    unsigned command = 0;
+    const struct option_command *command = NULL;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (line[0][0] == commands[i].letter)
-            command = commands[i].command;
-    if (command == 0)
+            command = options_find(&attnrun_program, commands[i].name);
+    if (command == NULL)
         return;
     for (size_t i = 0; i < count; i++)
         words[i] = (char *)line[i];
     const bool good = options_parse(&options, (int)count, words, command, &diag);
     fuzz_diag(&diag, good);
-    if (good) {
+    if (good && !options.help) {
         REQUIRE(options.spec_count > 0 && options.spec_count < count);
         REQUIRE(options.batch <= INT32_MAX || options.batch == UNSET);
         REQUIRE(options.n <= INT32_MAX || options.n == UNSET);
         REQUIRE(options.seconds >= 0 && options.seconds <= 3600 && options.budget >= 0 && options.budget <= 3600);
-        REQUIRE((options.vary_count > 0) == (command == COMMAND_SWEEP));
+        REQUIRE((options.vary.count > 0) == (command->bit == COMMAND_SWEEP));
         REQUIRE(options.isa == NULL || options_want_isa(&options, "scalar") == options_name_isa(&options, "scalar"));
     }
     options_free(&options);

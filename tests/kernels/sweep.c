@@ -23,7 +23,9 @@
 #include <unistd.h>
 
 #include "../../gen/diag.h"
+#include "../../gen/file.h"
 #include "../../gen/layer.h"
+#include "../../gen/replace.h"
 #include "../../gen/system.h"
 #include "../../runtime/system/process.h"
 
@@ -485,7 +487,8 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         write_spec(&text, &dice, &job->draft);
         snprintf(path, sizeof path, "%s/layer_%zu.layer", job->folder, index);
         struct layer *layer = NULL;
-        if (system_make_folders(job->folder, 0700) == 0 && file_write(path, job->spec, &diag))
+        if (system_make_folders(job->folder, 0700) == 0 &&
+            file_replace(path, &(struct piece){job->spec, strlen(job->spec)}, 1, &diag))
             layer = layer_read(path, NULL, 0, &diag);
         if (layer == NULL) {
             diag_report(&diag, stderr);
@@ -618,7 +621,8 @@ static void print_failure(const struct sweep *sweep, const struct job *job, int 
     char path[400] = "";
     snprintf(path, sizeof path, "%s/seed_%llu_layer_%zu.layer", options->keep, (unsigned long long)options->seed,
              job->index);
-    if (system_make_folders(options->keep, 0700) != 0 || !file_write(path, job->spec, &diag))
+    if (system_make_folders(options->keep, 0700) != 0 ||
+        !file_replace(path, &(struct piece){job->spec, strlen(job->spec)}, 1, &diag))
         diag_report(&diag, stderr);
     diag_free(&diag);
     printf("FAILED layer %zu of seed %llu: attnrun %s %d\n%s", job->index, (unsigned long long)options->seed,

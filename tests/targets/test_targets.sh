@@ -47,9 +47,9 @@ macos-x86-zig | scalar avx2         | -                     | $zig cc -target x8
 strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 # every kind of mask and scores, tails of vectors, a convolution, what is not finite
 few="every_mask conv_padding nonfinite_seen narrow_none"
-wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Iruntime -Itests/targets/wasi"
+wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
-wasi_sources=$(printf '%s\n' runtime/*.c runtime/*/*.c gen/layer.c gen/score.c gen/tensor.c gen/visible.c gen/filekind.c gen/diag.c gen/nearest.c gen/isa.c gen/system.c | grep -Ev '/(attnrun|compile|process)\.c$')
+wasi_sources=$(printf '%s\n' gen/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')
 
 asan="-fsanitize=address,undefined -fno-sanitize-recover=all"
 ubsan="-fsanitize=undefined -fsanitize-undefined-trap-on-error" # needs no library
@@ -197,11 +197,12 @@ make_runtime() {
     [ "$host" = - ] && return
     if [[ $emulator = node* ]]; then
         mkdir "$work/wasi"
-        ${CC:-gcc} -D_GNU_SOURCE -Iruntime -o "$work/shim" tests/targets/wasi/shim.c runtime/kernels/load.c runtime/system/process.c runtime/timing/clock.c \
-            gen/diag.c gen/isa.c gen/system.c -ldl || return
+        # of load.c what writes the shim alone; what the rest calls is not linked
+        ${CC:-gcc} -D_GNU_SOURCE -Iruntime -ffunction-sections -Wl,--gc-sections -o "$work/shim" \
+            tests/targets/wasi/shim.c runtime/kernels/load.c -ldl || return
         for source in $wasi_sources; do
             # shellcheck disable=SC2086 # a source that WASI is too small for may be one that is not needed
-            $compiler $wasi_flags -c -o "$work/wasi/$(basename "$source" .c).o" "$source" >>"$work/log" 2>&1
+            $compiler $wasi_flags -c -o "$work/wasi/${source//\//_}.o" "$source" >>"$work/log" 2>&1
         done
         return 0
     else

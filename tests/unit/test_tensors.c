@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "../../gen/file.h"
 #include "../../runtime/system/process.h"
 #include "../../runtime/inputs/tensors.h"
 

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include "../../../gen/diag.h"
+#include "../../../gen/replace.h"
 #include "../../../runtime/commands/commands.h"
 #include "../../../runtime/system/process.h"
 
@@ -14,7 +15,7 @@ int main(int argc, char **argv)
 {
     struct diag diag = {0};
     struct options options;
-    const int code = options_parse(&options, argc, argv, COMMAND_RUN, &diag) ? command_run(&options)
+    const int code = options_parse(&options, argc, argv, options_find(&attnrun_program, "run"), &diag) ? command_run(&options)
                                                                              : diag_report(&diag, stderr);
     options_free(&options);
     diag_free(&diag);

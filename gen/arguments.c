@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* See arguments.h. */
+#include "arguments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "diag.h"
+#include "isa.h"
+
+/* ---- the table ---- */
+
+#define FIELD(name) offsetof(struct arguments, name)
+
+static const struct option_row options[] = {
+    {.name = "output", .letter = 'o', .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(folder), .commands = 1,
+     .help = "write into DIR, made if it is missing; here if not given"},
+    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isas), .commands = 1,
+     .help = "the instruction sets to emit, joined by commas: all, or any of %a; %d if not given; scalar is always in"},
+    {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = 1,
+     .help = "small: less code, slower; the same as --set plan.size=SIZE; fast if not given"},
+    {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = 1,
+     .help = "set a key of each spec, over what the file says; as often as wanted"},
+    {.name = "explain", .kind = OPTION_FLAG, .field = FIELD(explain), .commands = 1,
+     .help = "print the layer step by step and the plan with its reasons; write only if -o is given"},
+    {.name = "batch", .argument = "B", .kind = OPTION_NUMBER, .field = FIELD(batch), .least = 1, .most = INT32_MAX,
+     .commands = 1, .help = "sequences in a call, for the speed that --explain expects; 1 if not given"},
+    {.name = "plan", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(plan), .commands = 1,
+     .help = "build as the plan file says that attnrun tune wrote for this layer"},
+    {.name = "any-cpu", .kind = OPTION_FLAG, .field = FIELD(any_cpu), .commands = 1,
+     .help = "no warning where that was measured on another CPU than this one"},
+    {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = 1,
+     .help = "write a Make rule for each pair that says what it was made from"},
+    {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates), .commands = 1,
+     .help = "read the templates from DIR instead of the built-in ones"},
+    {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = 1, .help = "this text"},
+    {.name = "version", .kind = OPTION_ASK, .field = FIELD(version), .commands = 1, .help = "the version"},
+};
+
+static const struct option_command command = {
+    NULL, 1, "a spec", true, "[-o DIR] [OPTION…] SPEC…",
+    "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. Of several specs each\n"
+    "gives its pair, the same as alone; where one is bad, nothing is written"};
+
+const struct option_program attngen_program = {"attngen", &command, 1, options, sizeof options / sizeof *options, true};
+
+/* ---- reading ---- */
+
+/* --size is a short way to write a --set. */
+static void add_size(struct arguments *a)
+{
+    static const char *const sets[] = {"plan.size=fast", "plan.size=small"};
+    for (size_t i = 0; a->size != NULL && i < sizeof sets / sizeof *sets; i++)
+        if (strcmp(strchr(sets[i], '=') + 1, a->size) == 0)
+            a->set.text[a->set.count++] = sets[i];
+}
+
+bool arguments_read(struct arguments *a, int argc, char **argv, struct diag *diag)
+{
+    *a = (struct arguments){0};
+    if (!options_read(&attngen_program, &command, argc, argv, a, &a->specs, diag) || a->help || a->version)
+        return diag->errors == 0;
+    if (a->explain && a->folder == NULL && a->deps != NULL)
+        diag_error(diag, "attngen", "--deps with --explain needs -o, or nothing is written");
+    if (a->any_cpu && a->plan == NULL)
+        diag_error(diag, "attngen", "--any-cpu is for --plan; without a plan no CPU is asked");
+    if (a->batch != 0 && !a->explain)
+        diag_error(diag, "attngen", "--batch is for --explain; a kernel takes any batch");
+    add_size(a);
+    return diag->errors == 0;
+}
+
+void arguments_free(struct arguments *a)
+{
+    options_forget(&attngen_program, a);
+}
+
+void arguments_help(FILE *out)
+{
+    options_help(&attngen_program, &command, out);
+    fputs("\nexit codes: 0 good; 2 wrong usage, spec or template; 3 the machine failed (no memory, unwritable file)\n",
+          out);
+}
+
+/* ---- the command line that the product names ---- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Writes " WORD", quoted for a shell where it must be; what could end or break a comment becomes '?'. */
+static void print_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+    const bool quote = *word == '\0' || word[strspn(word, plain)] != '\0';
+    fputs(quote ? " '" : " ", out);
+    for (const char *c = word; *c != '\0'; c++) {
+        if (*c == '\'')
+            fputs("'\\''", out);
+        else
+            putc((unsigned char)*c < ' ' || *c == 127 || (*c == '/' && c > word && c[-1] == '*') ? '?' : *c, out);
+    }
+    if (quote)
+        putc('\'', out);
+}
+
+static void print_isas(FILE *out, unsigned isas)
+{
+    const unsigned scalar = 1; /* row 0, which goes without saying beside others */
+    char names[200];
+    if (isas == isa_default())
+        return;
+    isa_list_names(names, sizeof names, isas == scalar ? scalar : isas & ~scalar, ",");
+    fprintf(out, " --isa %s", isas == isa_all() ? "all" : names);
+}
+
+char *arguments_command(const struct arguments *a, const char *spec, unsigned isas)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return NULL;
+    fputs("attngen", out);
+    print_isas(out, isas);
+    for (size_t i = 0; i < a->set.count; i++) {
+        fputs(" --set", out);
+        print_word(out, a->set.text[i]);
+    }
+    if (a->plan != NULL) {
+        fputs(" --plan", out);
+        print_word(out, base_name(a->plan));
+    }
+    print_word(out, base_name(spec));
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of attngen: its options, and how the product names it.
+ *
+ * Left out on purpose: what the options do; main.c.
+ */
+#ifndef ATTNGEN_ARGUMENTS_H
+#define ATTNGEN_ARGUMENTS_H
+
+#include <stdbool.h>
+
+#include "options.h"
+
+struct diag;
+
+struct arguments {
+    struct option_texts specs, set; /* set: KEY=VALUE texts */
+    const char *folder;             /* NULL: not given, as of each of these */
+    const char *isas, *deps, *templates, *plan, *size;
+    uint64_t batch;                 /* 0: not given */
+    bool explain, any_cpu, help, version;
+};
+
+extern const struct option_program attngen_program;
+
+/* False, with errors in diag, for a wrong command line. arguments_free() in any case. */
+bool arguments_read(struct arguments *arguments, int argc, char **argv, struct diag *diag);
+void arguments_free(struct arguments *arguments);
+/* The usage, the options, the exit codes. */
+void arguments_help(FILE *out);
+/* "attngen --isa avx2 tiny.layer": the same for every folder, every order of the instruction sets and in any company:
+ * no -o, no path, no other spec. malloc'd; NULL without memory. */
+char *arguments_command(const struct arguments *arguments, const char *spec, unsigned isas);
+
+#endif

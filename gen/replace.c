@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* See replace.h. */
+#include "replace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "diag.h"
+#include "file.h"
+
+#define LINKS_LIMIT 40 /* one more is taken for a circle, as the kernel does */
+
+/* ---- links ---- */
+
+/* Where the link `path` leads, seen from where `path` is seen; malloc'd, NULL with errno. */
+static char *follow_link(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char leads[PATH_MAX], *next = NULL;
+    const ssize_t length = readlink(path, leads, sizeof leads);
+    if (length < 0)
+        return NULL;
+    if (length == sizeof leads) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    leads[length] = '\0';
+    const int folder = leads[0] == '/' || slash == NULL ? 0 : (int)(slash - path) + 1;
+    if (asprintf(&next, "%.*s%s", folder, path, leads) < 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return next;
+}
+
+/* The path that is written when `path` is: where a symbolic link leads, to a file that need not be there; else the path
+ * itself. malloc'd; NULL with errno. */
+static char *target_of(const char *path)
+{
+    char *at = strdup(path);
+    for (int links = 0; at != NULL; links++) {
+        char *next = links < LINKS_LIMIT ? follow_link(at) : (errno = ELOOP, NULL);
+        const int error = errno;
+        if (next == NULL && (error == EINVAL || error == ENOENT || error == ENOTDIR))
+            return at; /* no link; what else is wrong is seen when it is written */
+        free(at);
+        at = next;
+        errno = error;
+    }
+    return NULL;
+}
+
+/* ---- one file ---- */
+
+static bool write_all(int file, const struct piece *piece)
+{
+    const char *at = piece->data;
+    for (size_t left = piece->bytes; left > 0;) {
+        const ssize_t wrote = write(file, at, left);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return false;
+        at += wrote;
+        left -= (size_t)wrote;
+    }
+    return true;
+}
+
+/* 0 or the errno. */
+static int write_pieces(int file, const struct piece *pieces, size_t count)
+{
+    bool good = true;
+    errno = 0;
+    for (size_t i = 0; good && i < count; i++)
+        good = write_all(file, &pieces[i]);
+    return good ? 0 : errno != 0 ? errno : EIO;
+}
+
+int pieces_write(int file, const struct piece *pieces, size_t count)
+{
+    const int error = write_pieces(file, pieces, count);
+    return close(file) != 0 && error == 0 ? errno : error;
+}
+
+/* The path of a new, complete file beside `path`, with the mode of an ordinary file; `synced`: on the disk. NULL with
+ * errno and nothing left behind. */
+static char *write_beside(const char *path, const struct piece *pieces, size_t count, bool synced)
+{
+    const mode_t mask = umask(0);
+    char *temporary = NULL;
+    umask(mask);
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    const int file = mkostemp(temporary, O_CLOEXEC);
+    int error = file < 0 ? errno : write_pieces(file, pieces, count);
+    if (error == 0 && ((synced && fsync(file) != 0) || fchmod(file, 0666 & ~mask) != 0))
+        error = errno;
+    if (file >= 0 && close(file) != 0 && error == 0)
+        error = errno;
+    if (error == 0)
+        return temporary;
+    if (file >= 0)
+        unlink(temporary);
+    free(temporary);
+    errno = error;
+    return NULL;
+}
+
+/* 0 or the errno. */
+static int put_in_place(char *temporary, const char *path)
+{
+    const int error = temporary == NULL || rename(temporary, path) != 0 ? errno : 0;
+    if (temporary != NULL && error != 0)
+        unlink(temporary);
+    free(temporary);
+    return error;
+}
+
+/* A device, a pipe. */
+static bool is_written_as_it_is(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag)
+{
+    int error;
+    if (is_written_as_it_is(path)) {
+        const int file = open(path, O_WRONLY | O_CLOEXEC);
+        error = file < 0 ? errno : pieces_write(file, pieces, count);
+    } else {
+        char *target = target_of(path);
+        error = target == NULL ? errno : put_in_place(write_beside(target, pieces, count, true), target);
+        free(target);
+    }
+    if (error != 0)
+        diag_environment(diag, path, "cannot be written: %s", strerror(error));
+    return error == 0;
+}
+
+/* 0 or the errno. */
+static int replace_possible(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    const int error = folder == NULL ? ENOMEM : access(folder, W_OK | X_OK) != 0 ? errno : 0;
+    free(folder);
+    return error;
+}
+
+bool file_possible(const char *path, struct diag *diag)
+{
+    struct stat status;
+    int error = stat(path, &status) == 0 && S_ISDIR(status.st_mode) ? EISDIR : 0;
+    if (error == 0 && is_written_as_it_is(path)) {
+        error = access(path, W_OK) != 0 ? errno : 0;
+    } else if (error == 0) {
+        char *target = target_of(path);
+        error = target == NULL ? errno : replace_possible(target);
+        free(target);
+    }
+    if (error != 0)
+        diag_environment(diag, path, "cannot be written: %s", strerror(error));
+    return error == 0;
+}
+
+/* ---- all or none ---- */
+
+struct pending {
+    char *target;     /* what is written */
+    char *temporary;  /* the complete new file beside it; NULL: nothing to do */
+    struct piece old; /* what was there; data NULL: nothing */
+    bool replaced;
+};
+
+static bool refuse(const char *path, const char *why, struct diag *diag)
+{
+    diag_environment(diag, path, "cannot be written: %s", why);
+    return false;
+}
+
+/* Looks at what is there and, where it differs, writes the new file beside it. */
+static bool prepare(const struct file_text *file, struct pending *pending, struct diag *diag)
+{
+    const struct piece piece = {file->text, file->length};
+    pending->target = target_of(file->path);
+    if (pending->target == NULL)
+        return refuse(file->path, strerror(errno), diag);
+    if (is_written_as_it_is(pending->target))
+        return refuse(file->path, "it is not an ordinary file", diag);
+    pending->old.data = file_bytes(pending->target, SIZE_MAX, &pending->old.bytes);
+    if (pending->old.data != NULL && pending->old.bytes == file->length &&
+        memcmp(pending->old.data, file->text, file->length) == 0)
+        return true;
+    pending->temporary = write_beside(pending->target, &piece, 1, false);
+    return pending->temporary != NULL || refuse(file->path, strerror(errno), diag);
+}
+
+/* Puts back what was there before, as far as the machine lets us. */
+static void put_back(const struct pending *pending)
+{
+    if (pending->old.data == NULL)
+        unlink(pending->target);
+    else
+        put_in_place(write_beside(pending->target, &pending->old, 1, false), pending->target);
+}
+
+static bool replace_all(const struct file_text *files, struct pending *pending, size_t count, struct diag *diag)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (pending[i].temporary == NULL)
+            continue;
+        const int error = put_in_place(pending[i].temporary, pending[i].target);
+        pending[i].temporary = NULL;
+        if (error != 0) {
+            for (size_t j = 0; j < i; j++)
+                if (pending[j].replaced)
+                    put_back(&pending[j]);
+            return refuse(files[i].path, strerror(error), diag);
+        }
+        pending[i].replaced = true;
+    }
+    return true;
+}
+
+bool files_replace(const struct file_text *files, size_t count, struct diag *diag)
+{
+    struct pending *pending = calloc(count > 0 ? count : 1, sizeof *pending);
+    bool good = pending != NULL;
+    if (!good)
+        diag_environment(diag, NULL, "no memory to write the files");
+    for (size_t i = 0; good && i < count; i++)
+        good = prepare(&files[i], &pending[i], diag);
+    good = good && replace_all(files, pending, count, diag);
+    for (size_t i = 0; pending != NULL && i < count; i++) {
+        if (pending[i].temporary != NULL)
+            unlink(pending[i].temporary);
+        free(pending[i].temporary);
+        free(pending[i].target);
+        free((void *)pending[i].old.data);
+    }
+    free(pending);
+    return good;
+}

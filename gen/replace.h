@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Files written whole or not at all, by both programs: a new file beside the place of the old one, renamed when it is
+ * complete. Where a link leads is written, not the link.
+ *
+ * Left out on purpose: results that come one by one (runtime/reports/journal.h), and the cache, whose folder is looked
+ * at once and kept open (runtime/kernels/cache.c).
+ */
+#ifndef ATTNGEN_REPLACE_H
+#define ATTNGEN_REPLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct diag;
+
+/* Bytes of a file, one behind the other. */
+struct piece {
+    const void *data;
+    size_t bytes;
+};
+
+/* Into an open file, which is closed. 0 or the errno. */
+int pieces_write(int file, const struct piece *pieces, size_t count);
+
+/* One file, which outlives a loss of power. A path that is no regular file (a device, a pipe) is written as it is. */
+bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag);
+/* Whether that looks possible; to be asked before long work whose result goes there. */
+bool file_possible(const char *path, struct diag *diag);
+
+struct file_text {
+    const char *path, *text;
+    size_t length;
+};
+
+/* Those that differ from what is on disk, all of them or, with an error in diag, none. Not synced: what made them makes
+ * them again. */
+bool files_replace(const struct file_text *files, size_t count, struct diag *diag);
+
+#endif
