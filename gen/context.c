@@ -3,12 +3,16 @@
  *
  * Left out on purpose: every decision (plan.c), so that attnrun can plan without templates and Lua.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "emit.h"
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
+#include "score.h"
+#include "visible.h"
 
 struct field {
     const char *name;
@@ -58,7 +62,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
-    FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, added),
+    FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, operands),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
 };
@@ -173,10 +177,100 @@ static const struct field layer_fields[] = {
     {"H_KV", offsetof(struct layer, h_kv)}, {"D_K", offsetof(struct layer, d_k)},
     {"D_V", offsetof(struct layer, d_v)}, {"D_SOURCE", offsetof(struct layer, d_source)},
     {"SEQ_LEN", offsetof(struct layer, seq_len)}, {"SOURCE_LEN", offsetof(struct layer, source_len)},
-    {"CONV_WIDTH", offsetof(struct layer, conv_width)}, {"WINDOW_LEFT", offsetof(struct layer, window_left)},
-    {"WINDOW_RIGHT", offsetof(struct layer, window_right)}, {"D_IN_Q", offsetof(struct layer, d_in_q)},
+    {"CONV_WIDTH", offsetof(struct layer, conv_width)}, {"D_IN_Q", offsetof(struct layer, d_in_q)},
     {"D_IN_KV", offsetof(struct layer, d_in_kv)}, {"D_OUT", offsetof(struct layer, d_out)},
 };
+
+/* The rules by which kernels test positions. */
+static void push_rules(struct emit *emit, const struct layer *layer)
+{
+    static const char *const kinds[] = {[VISIBLE_TO] = "to", [VISIBLE_FROM] = "from", [VISIBLE_NOT] = "not"};
+    struct visible_rule rules[VISIBLE_RULES];
+    const int count = visible_rules(layer, rules);
+    emit_begin_table(emit, "position_rules");
+    for (int i = 0; i < count; i++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "kind", kinds[rules[i].kind]);
+        emit_set_integer(emit, "offset", rules[i].offset);
+        emit_set_integer(emit, "cut", rules[i].cut);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+static const char *text_or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+/* "window (3 back, 2 ahead)", as the banner says it */
+static void push_words(struct emit *emit, const struct layer *layer, const struct score_term *term)
+{
+    struct visible_rule rules[VISIBLE_RULES];
+    struct layer alone = *layer;
+    char text[100];
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", text_or_empty(term->word));
+    alone.mask = term->mask;
+    const int count = term->reaches ? visible_rules(&alone, rules) : 0;
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld %s", i == 0 ? " (" : ", ",
+                                 llabs((long long)rules[i].offset), rules[i].kind == VISIBLE_FROM ? "back" : "ahead");
+    snprintf(text + used, sizeof text - used, "%s", count > 0 ? ")" : "");
+    emit_set_string(emit, "words", text);
+}
+
+/* The terms that the layer has. */
+static void push_terms(struct emit *emit, const struct layer *layer)
+{
+    static const char *const places[] = {[SCORE_PACKED] = "packed", [SCORE_COUNTED] = "counted",
+                                         [SCORE_EDGES] = "edges", [SCORE_EVERYWHERE] = "everywhere"};
+    int64_t operands = 0;
+    emit_begin_table(emit, "score_terms");
+    for (enum score_name i = 0; i < SCORE_TERMS; i++) {
+        const struct score_term *term = &score_terms[i];
+        if (!score_has(layer, i))
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", term->name);
+        push_words(emit, layer, term);
+        emit_set_string(emit, "kind", places[term->place]);
+        emit_set_string(emit, "sees", text_or_empty(term->sees));
+        emit_set_string(emit, "operand", text_or_empty(term->operand));
+        emit_set_string(emit, "tensor", term->tensor < TENSOR_COUNT ? layer_tensor_name(term->tensor) : "");
+        emit_set_integer(emit, "operand_at", operands);
+        emit_set_number(emit, "number", layer->number[i]);
+        emit_end(emit);
+        operands += term->operand != NULL;
+    }
+    emit_end(emit);
+}
+
+/* All tensors; those that the layer lacks are fields of the interface too. */
+static void push_tensors(struct emit *emit, const struct layer *layer)
+{
+    static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs",
+                                        [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias", [TENSOR_OUTPUT] = "output"};
+    static const char *const types[] = {
+        [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char"};
+    emit_begin_table(emit, "tensors");
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const struct layer_tensor_row *row = layer_tensor_row(t);
+        char shape[LAYER_SHAPE_TEXT];
+        layer_tensor_text(layer, t, shape);
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", row->name);
+        emit_set_string(emit, "kind", kinds[row->kind]);
+        emit_set_string(emit, "type", types[row->type]);
+        emit_set_string(emit, "shape", shape);
+        emit_set_string(emit, "field", text_or_empty(row->field));
+        emit_set_string(emit, "note", text_or_empty(row->note));
+        emit_set_boolean(emit, "has", layer_has_tensor(layer, t));
+        emit_set_boolean(emit, "of_queries", layer_tensor_has_axis(layer, t, "n"));
+        emit_set_boolean(emit, "of_keys", layer_tensor_has_axis(layer, t, "m"));
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
 
 static void push_layer(struct emit *emit, const struct layer *layer)
 {
@@ -186,13 +280,19 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"SPLIT", layer->split}, {"CROSS", layer->cross}, {"TIED", layer->tied}, {"IDENTITY", layer->identity},
         {"BIAS", layer->bias}, {"SCORES", layer->scores}, {"OUT_IN", layer->out_in},
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
-        {"CAUSAL", (layer->mask & MASK_CAUSAL) != 0}, {"PADDING", (layer->mask & MASK_PADDING) != 0},
-        {"NO_SELF", (layer->mask & MASK_NO_SELF) != 0}, {"WINDOW", (layer->mask & MASK_WINDOW) != 0},
-        {"MASK_BOOL", (layer->mask & MASK_BOOL) != 0}, {"MASK_ADD", (layer->mask & MASK_ADDITIVE) != 0},
+        {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
+        {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
     emit_set_number(emit, "SCALE", layer->scale);
+    char equation[SCORE_TEXT];
+    score_equation(layer, "scale Q_i K_i^T", "", equation);
+    emit_set_string(emit, "EQUATION", equation);
+    push_rules(emit, layer);
+    push_terms(emit, layer);
+    push_tensors(emit, layer);
+    emit_set_integer(emit, "CONV_PAD", layer_conv_pad(layer));
     const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);
     emit_set_number(emit, "MULTIPLY_ADDS", cost.total);
     emit_set_integer(emit, "PARAMETERS", layer_parameters(layer).total);

@@ -62,8 +62,20 @@ function helpers.c_comment_wrap(text, width, prefix)
     return table.concat(lines, "\n")
 end
 
+-- The items of `list` whose kind is one of the words of the first text, then those of the second, and so on.
+function helpers.of_kinds(list, ...)
+    local found = {}
+    for _, words in ipairs({ ... }) do
+        for _, item in ipairs(list) do
+            if (" " .. words .. " "):find(" " .. item.kind .. " ", 1, true) then found[#found + 1] = item end
+        end
+    end
+    return found
+end
+
 -- `a + n`, `a * n` and "n things" as a person would write them: without + 0, * 1 and plurals of one.
 function helpers.plus(a, n) return n ~= 0 and a .. " + " .. n or a end
+function helpers.offset(a, n) return n < 0 and a .. " - " .. -n or helpers.plus(a, n) end
 function helpers.times(a, n) return n ~= 1 and a .. " * " .. n or a end
 function helpers.some(n, thing) return n .. " " .. thing .. (n ~= 1 and "s" or "") end
 

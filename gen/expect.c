@@ -19,6 +19,8 @@
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
+#include "score.h"
+#include "visible.h"
 
 /* ---- the cores that the figures are of: Golden Cove (a Xeon, Emerald Rapids) and, for AVX2, Zen 4 (an EPYC) ---- */
 
@@ -311,11 +313,29 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
         w->l2 += times * 8 * width * (double)d_value;
 }
 
+/* Of the terms whose hooks see every tile of scores: tensors with a number for each pair, their bytes, and operations. */
+struct terms {
+    double tensors, bytes, operations;
+};
+
+static struct terms count_terms(const struct layer *l)
+{
+    struct terms terms = {0, 0, 0};
+    for (enum score_name i = 0; i < SCORE_TERMS; i++) {
+        const struct score_term *of = &score_terms[i];
+        if (of->place != SCORE_EVERYWHERE || !score_has(l, i))
+            continue;
+        terms.operations += of->operations;
+        terms.tensors += of->tensor < TENSOR_COUNT;
+        terms.bytes += of->tensor < TENSOR_COUNT ? (double)layer_tensor_size(of->tensor) : 0;
+    }
+    return terms;
+}
+
 /* One block of keys: scores, exponentials, weighted sums. */
 static void count_block(struct model *m, const struct stretch *s, int64_t keys, bool open, double times)
 {
     const struct plan_isa *p = m->plan;
-    const unsigned mask = m->layer->mask;
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     const double vectors = times * (double)keys * (double)s->vecs;
     const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
@@ -340,9 +360,9 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
         w->loads += 3 * vectors;
     }
     if (s->masked) {
-        const double tensors = ((mask & MASK_BOOL) != 0 ? 1 : 0) + ((mask & MASK_ADDITIVE) != 0 ? 1 : 0);
-        w->operations += vectors * m->core->hide;
-        w->operations += vectors * tensors * m->core->ports * m->core->transpose * (double)p->lanes;
+        const struct terms terms = count_terms(m->layer);
+        w->operations += vectors * (m->core->hide + terms.operations);
+        w->operations += vectors * terms.tensors * m->core->ports * m->core->transpose * (double)p->lanes;
     }
     if (m->layer->scores) /* transposed out, and divided by the sum in a second pass */
         w->operations += vectors * (m->core->ports * m->core->transpose * (double)p->lanes + 4);
@@ -381,94 +401,22 @@ static void count_keys(struct model *m, struct stretch *s, int64_t key, int64_t 
     }
 }
 
-struct range {
-    int64_t first, end;
-};
-
-static struct range visible_keys(const struct layer *l, int64_t t, int64_t last)
-{
-    const bool window = (l->mask & MASK_WINDOW) != 0;
-    struct range r = {0, l->source_len};
-    if (window && l->window_left != LAYER_UNBOUNDED)
-        r.first = max(0, t - l->window_left);
-    if ((l->mask & MASK_CAUSAL) != 0)
-        r.end = min(r.end, last + 1);
-    if (window && l->window_right != LAYER_UNBOUNDED)
-        r.end = min(r.end, last + l->window_right + 1);
-    r.end = max(r.end, 0);
-    r.first = min(r.first, r.end);
-    return r;
-}
-
-/* Keys from ... until-1 are hidden from some query: whether `key` is one, and where that changes. */
-static void cut_at(int64_t *end, bool *hidden, int64_t key, int64_t from, int64_t until)
-{
-    if (key < from) {
-        if (from < until)
-            *end = min(*end, from);
-    } else if (key < until) {
-        *hidden = true;
-        *end = min(*end, until);
-    }
-}
-
-static int64_t cut_single(const struct layer *l, int64_t lanes, int64_t t, int64_t key, int64_t end, bool *hidden)
-{
-    const bool window = (l->mask & MASK_WINDOW) != 0;
-    *hidden = (l->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
-    if (*hidden)
-        return end;
-    if ((l->mask & MASK_CAUSAL) != 0)
-        cut_at(&end, hidden, key, t, INT64_MAX);
-    if (window && l->window_right != LAYER_UNBOUNDED)
-        cut_at(&end, hidden, key, t + l->window_right + 1, INT64_MAX);
-    if (window && l->window_left != LAYER_UNBOUNDED)
-        cut_at(&end, hidden, key, 0, max(0, t + lanes - 1 - l->window_left));
-    if ((l->mask & MASK_NO_SELF) != 0)
-        cut_at(&end, hidden, key, t, t + lanes);
-    return end;
-}
-
-/* The keys that `vecs` vectors of queries from t on meet together: up to two runs. */
-static void wide_runs(const struct model *m, int64_t t, struct range run[2])
-{
-    const struct layer *l = m->layer;
-    const bool tensor = (l->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
-    const bool bounded = (l->mask & (MASK_CAUSAL | MASK_WINDOW)) != 0;
-    const int64_t last = t + m->plan->block - 1;
-    run[0] = (struct range){0, l->source_len};
-    run[1] = (struct range){0, 0};
-    if (bounded)
-        run[0] = tensor ? visible_keys(l, t, last) : visible_keys(l, last, t);
-    if (tensor)
-        return;
-    if ((l->mask & MASK_CAUSAL) != 0)
-        run[0].end = min(run[0].end, t);
-    if ((l->mask & MASK_NO_SELF) != 0) {
-        run[1].end = run[0].end;
-        run[1].first = min(run[1].end, max(run[0].first, t + m->plan->block));
-        run[0].end = min(run[0].end, t);
-    }
-    run[0].first = min(run[0].first, run[0].end);
-}
-
 /* One tile of `queries` from t on: wide runs first, then what is left vector by vector. */
 static void count_query_tile(struct model *m, int64_t t, int64_t queries, double times)
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
-    const bool tensor = (l->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
     const int64_t vectors = ceil_div(queries, p->lanes);
-    struct range run[2] = {{0, 0}, {0, 0}};
-    struct stretch wide = {.vecs = p->vecs, .masked = tensor, .open = true};
+    struct visible_range run[2] = {{0, 0}, {0, 0}};
+    struct stretch wide = {.vecs = p->vecs, .masked = score_everywhere(l), .open = true};
     if (p->vecs > 1 && vectors == p->vecs) {
-        wide_runs(m, t, run);
+        visible_runs(l, p->block, t, run);
         for (int i = 0; i < 2; i++)
             count_keys(m, &wide, run[i].first, run[i].end - run[i].first, times);
     }
     for (int64_t i = 0; i < vectors; i++) {
         const int64_t from = t + i * p->lanes;
-        const struct range keys = visible_keys(l, from, from + p->lanes - 1);
+        const struct visible_range keys = visible_keys(l, from, from + p->lanes - 1);
         struct stretch single = {.vecs = 1, .open = wide.open};
         for (int64_t key = keys.first, end; key < keys.end; key = end) {
             end = keys.end;
@@ -480,7 +428,7 @@ static void count_query_tile(struct model *m, int64_t t, int64_t queries, double
             }
             if (key >= keys.end)
                 break;
-            end = cut_single(l, p->lanes, from, key, max(end, key), &single.masked);
+            end = visible_cut(l, p->lanes, from, key, max(end, key), &single.masked);
             count_keys(m, &single, key, end - key, times);
         }
     }
@@ -499,7 +447,8 @@ static void count_attention(struct model *m, int64_t together, double times)
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
-    const bool alike = (l->mask & (MASK_CAUSAL | MASK_WINDOW | MASK_NO_SELF)) == 0;
+    struct visible_rule rules[VISIBLE_RULES];
+    const bool alike = visible_rules(l, rules) == 0;
     const int64_t rest = l->seq_len % p->block, full = l->seq_len / p->block;
     const int64_t counted = alike ? min(full, 1) : min(full, TILES_MOST);
     const double n = (double)l->seq_len, keys = (double)l->source_len, heads = (double)l->h;
@@ -529,10 +478,7 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z; /* written, and fetched before unless it takes the queries' place */
     *(p->ahead > 0 ? &sums->ahead : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
-    if ((l->mask & MASK_BOOL) != 0)
-        w->l3 += m->far * pairs;
-    if ((l->mask & MASK_ADDITIVE) != 0)
-        w->l3 += m->far * 4 * pairs;
+    w->l3 += m->far * count_terms(l).bytes * pairs;
     if (l->scores) /* written, read again and divided, written */
         w->l3 += m->far * 16 * pairs;
 }
@@ -651,8 +597,7 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
     const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = 4 * (double)p->shared_size;
     const double inputs = 4 * (n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
     const double pairs = (double)l->h * n * keys;
-    const double tensors = pairs * (((l->mask & MASK_BOOL) != 0 ? 1 : 0) + ((l->mask & MASK_ADDITIVE) != 0 ? 4 : 0)
-                                    + (l->scores ? 4 : 0));
+    const double tensors = pairs * (count_terms(l).bytes + (l->scores ? 4 : 0));
     const int64_t together = min(batch, p->sequences), rest = batch % together;
     /* of the scratch, one group's part; sequences come one by one */
     const double used = scratch * (double)together / (double)p->sequences;

@@ -11,9 +11,12 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "layer.h"
+#include "score.h"
+#include "visible.h"
 
 #define FLOAT_BYTES 4.0
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -79,13 +82,9 @@ static struct text in_bytes(double bytes)
 /* "[768][768]", the extents of a weight as it lies on disk */
 static struct text weight_extents(const struct layer *layer, enum layer_tensor tensor)
 {
-    struct text text = {""};
-    int64_t shape[4];
-    size_t used = 0;
-    const int count = layer_weight_shape(layer, tensor, shape);
-    for (int i = 0; i < count; i++)
-        used += (size_t)snprintf(text.text + used, sizeof text.text - used, "[%lld]", (long long)shape[i]);
-    return text;
+    char text[LAYER_SHAPE_TEXT];
+    layer_tensor_text(layer, tensor, text);
+    return write_text("%s", text);
 }
 
 /* ---- the steps ------------------------------------------------------------------------------------------- */
@@ -205,39 +204,58 @@ static void explain_values(const struct layer *l, const struct figures *f, FILE 
 
 /* ---- masks ----------------------------------------------------------------------------------------------- */
 
-static struct text window_words(const struct layer *l)
+/* "j <= t + 3" */
+static struct text rule_words(const struct visible_rule *rule)
 {
-    if (l->window_left == LAYER_UNBOUNDED)
-        return write_text("j <= t + %lld", (long long)l->window_right);
-    if (l->window_right == LAYER_UNBOUNDED)
-        return write_text("j >= t - %lld", (long long)l->window_left);
-    return write_text("t - %lld <= j <= t + %lld", (long long)l->window_left, (long long)l->window_right);
+    static const char *const signs[] = {[VISIBLE_TO] = "<=", [VISIBLE_FROM] = ">=", [VISIBLE_NOT] = "!="};
+    if (rule->offset == 0)
+        return write_text("j %s t", signs[rule->kind]);
+    const char sign = rule->offset < 0 ? '-' : '+';
+    return write_text("j %s t %c %lld", signs[rule->kind], sign, llabs((long long)rule->offset));
+}
+
+/* What a mask of position hides, by its rules alone. */
+static void explain_position(const struct layer *l, const struct score_term *term, FILE *out)
+{
+    struct visible_rule rules[VISIBLE_RULES];
+    struct layer alone = *l;
+    alone.mask = term->mask;
+    const int count = visible_rules(&alone, rules);
+    struct text words = rule_words(&rules[0]);
+    for (int i = 1; i < count; i++)
+        words = write_text("%.150s and %.150s", words.text, rule_words(&rules[i]).text);
+    line(out, "mask %s: query t sees key j only if %s", term->word, words.text);
+}
+
+/* A term with a number for each pair, known only at run time. */
+static void explain_pairs(const struct layer *l, const struct score_term *term, FILE *out)
+{
+    const double n = (double)l->seq_len, m = (double)l->source_len, size = (double)layer_tensor_size(term->tensor);
+    line(out, "%s %s: known at run time; reads %s a sequence, or %s if all heads share it",
+         term->word != NULL ? "mask" : "term", term->word != NULL ? term->word : term->name,
+         in_bytes((double)l->h * n * m * size).text, in_bytes(n * m * size).text);
 }
 
 /* What the masks hide by position, exactly; and what can be said of those that are known only at run time. */
 static void explain_masks(const struct layer *l, FILE *out)
 {
-    const double n = (double)l->seq_len, m = (double)l->source_len, h = (double)l->h;
-    const double pairs = (double)layer_visible_pairs(l, l->seq_len, l->source_len);
-    const double half = (double)layer_visible_pairs(l, l->seq_len, l->source_len / 2);
+    const double n = (double)l->seq_len, m = (double)l->source_len;
+    const double pairs = (double)visible_pairs(l, l->seq_len, l->source_len);
+    const double half = (double)visible_pairs(l, l->seq_len, l->source_len / 2);
 
-    if ((l->mask & MASK_CAUSAL) != 0)
-        line(out, "mask causal: query t sees key j only if j <= t");
-    if ((l->mask & MASK_WINDOW) != 0)
-        line(out, "mask window: query t sees key j only if %s", window_words(l).text);
-    if ((l->mask & MASK_NO_SELF) != 0)
-        line(out, "mask no_self: query t sees key j only if j != t");
+    for (enum score_name i = 0; i < SCORE_TERMS; i++)
+        if (score_terms[i].place == SCORE_EDGES && score_has(l, i))
+            explain_position(l, &score_terms[i], out);
     line(out, "%s of %s query-key pairs remain (%.1f %%) in each head", counted(pairs).text, counted(n * m).text,
          100 * pairs / (n * m));
-    if ((l->mask & MASK_PADDING) != 0)
-        line(out, "mask padding: only keys j < lengths[b]; at half length %s pairs remain (%.1f %%)",
-             counted(half).text, 100 * half / (n * m));
-    if ((l->mask & MASK_BOOL) != 0)
-        line(out, "mask bool: known at run time; reads %s a sequence, or %s if all heads share it",
-             in_bytes(h * n * m).text, in_bytes(n * m).text);
-    if ((l->mask & MASK_ADDITIVE) != 0)
-        line(out, "mask additive: known at run time; reads %s a sequence, or %s if all heads share it",
-             in_bytes(h * n * m * FLOAT_BYTES).text, in_bytes(n * m * FLOAT_BYTES).text);
+    for (enum score_name i = 0; i < SCORE_TERMS; i++) {
+        const struct score_term *term = &score_terms[i];
+        if (term->place == SCORE_COUNTED && score_has(l, i))
+            line(out, "mask %s: only keys %s; at half length %s pairs remain (%.1f %%)", term->word, term->sees,
+                 counted(half).text, 100 * half / (n * m));
+        if (term->place == SCORE_EVERYWHERE && term->tensor < TENSOR_COUNT && score_has(l, i))
+            explain_pairs(l, term, out);
+    }
 }
 
 /* ---- attention and output -------------------------------------------------------------------------------- */
@@ -246,10 +264,11 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
 {
     const long long n = (long long)l->seq_len, m = (long long)l->source_len, h = (long long)l->h;
     const char *kv = l->h_kv < l->h ? "g" : "i";
-    const double pairs = (double)layer_visible_pairs(l, l->seq_len, l->source_len);
+    char equation[SCORE_TEXT];
+    const double pairs = (double)visible_pairs(l, l->seq_len, l->source_len);
 
-    head_line(out, STEP_SCORES, write_text("S_i[t][j] = %.9g * sum over d of Q_i[t][d] K_%s[j][d]%s", l->scale, kv,
-                                           (l->mask & MASK_ADDITIVE) != 0 ? " + mask_add[t][j]" : ""));
+    score_equation(l, write_text("%.9g * sum over d of Q_i[t][d] K_%s[j][d]", l->scale, kv).text, "[t][j]", equation);
+    head_line(out, STEP_SCORES, write_text("S_i[t][j] = %s", equation));
     line(out, "Q [%lld heads][%lld][%lld], K [%lld heads][%lld][%lld] -> S [%lld][%lld][%lld]", h, n,
          (long long)l->d_k, (long long)l->h_kv, m, (long long)l->d_k, h, n, m);
     line(out, "S is %s if it is stored whole", in_bytes(f[STEP_SCORES].result_bytes).text);
@@ -441,7 +460,7 @@ static void other_line(const struct layer *other, const char *label, FILE *out)
 {
     const double parameters = (double)layer_parameters(other).total;
     const double total = layer_multiply_adds(other, other->seq_len, other->source_len).total;
-    const double pairs = (double)layer_visible_pairs(other, other->seq_len, other->source_len);
+    const double pairs = (double)visible_pairs(other, other->seq_len, other->source_len);
     fprintf(out, "  %-17s %10lld %10lld %16s %9s %16s %12s\n", label, (long long)other->d_k, (long long)other->d_v,
             counted(parameters).text, in_bytes(parameters * FLOAT_BYTES).text, counted(total).text,
             rounded(pairs * (double)other->h).text);

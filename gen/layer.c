@@ -22,6 +22,8 @@
 #include "filekind.h"
 #include "number.h"
 #include "reserved.h"
+#include "score.h"
+#include "visible.h"
 
 #define SPEC_BYTES_MOST (1u << 20) /* a spec of twenty lines has no business being longer */
 #define PLAN_KEYS_MOST 256
@@ -36,7 +38,9 @@
 enum key {
     KEY_NAME, KEY_D_MODEL, KEY_H, KEY_H_KV, KEY_WIDTH, KEY_D_K, KEY_D_V, KEY_INPUT, KEY_ATTENTION, KEY_D_SOURCE,
     KEY_SEQ_LEN, KEY_SOURCE_LEN, KEY_MASK, KEY_WINDOW_LEFT, KEY_WINDOW_RIGHT, KEY_W_K, KEY_W_V, KEY_W_O,
-    KEY_CONV_WIDTH, KEY_BIAS, KEY_SCALE, KEY_SCORES, KEY_WEIGHT_LAYOUT, KEY_COUNT
+    KEY_CONV_WIDTH, KEY_BIAS,
+    KEY_TERMS, /* and on, by enum score_name: the numbers of score terms */
+    KEY_SCORES = KEY_TERMS + SCORE_TERMS, KEY_WEIGHT_LAYOUT, KEY_COUNT
 };
 
 enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_MASK, KIND_FACTOR, KIND_WORD };
@@ -55,7 +59,6 @@ static const char *const words_w_v[] = {"dense", "identity", NULL};
 static const char *const words_w_o[] = {"dense", "none", "conv", NULL}; /* as enum layer_w_o */
 static const char *const words_switch[] = {"false", "true", NULL};
 static const char *const words_weight_layout[] = {"in_out", "out_in", NULL};
-static const char *const words_mask[] = {"causal", "padding", "no_self", "window", "bool", "additive", NULL};
 
 static const struct key_row keys[KEY_COUNT] = {
     [KEY_NAME] = {"name", KIND_NAME, NULL},
@@ -70,7 +73,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_D_SOURCE] = {"d_source", KIND_SIZE, NULL},
     [KEY_SEQ_LEN] = {"seq_len", KIND_SIZE, NULL},
     [KEY_SOURCE_LEN] = {"source_len", KIND_SIZE, NULL},
-    [KEY_MASK] = {"mask", KIND_MASK, words_mask},
+    [KEY_MASK] = {"mask", KIND_MASK, NULL},
     [KEY_WINDOW_LEFT] = {"window_left", KIND_REACH, NULL},
     [KEY_WINDOW_RIGHT] = {"window_right", KIND_REACH, NULL},
     [KEY_W_K] = {"w_k", KIND_WORD, words_w_k},
@@ -78,12 +81,28 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_W_O] = {"w_o", KIND_WORD, words_w_o},
     [KEY_CONV_WIDTH] = {"conv_width", KIND_SIZE, NULL},
     [KEY_BIAS] = {"bias", KIND_WORD, words_switch},
-    [KEY_SCALE] = {"scale", KIND_FACTOR, NULL},
     [KEY_SCORES] = {"scores", KIND_WORD, words_switch},
     [KEY_WEIGHT_LAYOUT] = {"weight_layout", KIND_WORD, words_weight_layout},
 };
 
-#define BIT(key) (1u << (key))
+#define BIT(key) (UINT64_C(1) << (key))
+_Static_assert(KEY_COUNT <= 64, "a bit for each key");
+
+static bool is_number(enum key key)
+{
+    return key >= KEY_TERMS && key < KEY_TERMS + SCORE_TERMS;
+}
+
+/* NULL: of a score term that has no number. */
+static const char *name_of(enum key key)
+{
+    return is_number(key) ? score_terms[key - KEY_TERMS].key : keys[key].name;
+}
+
+static bool is_key(enum key key, const char *text)
+{
+    return name_of(key) != NULL && strcmp(text, name_of(key)) == 0;
+}
 
 /* One "key = value", wherever it stood. */
 struct entry {
@@ -101,9 +120,9 @@ struct spec {
     struct entry plan[PLAN_KEYS_MOST];
     size_t plan_count;
 
-    unsigned bad;             /* BIT(key): required and missing, or its value is wrong and has been reported */
+    uint64_t bad;             /* BIT(key): required and missing, or its value is wrong and has been reported */
     int64_t value[KEY_COUNT]; /* what was written or, without that, the default; valid unless bad */
-    double scale;
+    double number[SCORE_TERMS];
 };
 
 static bool is_given(const struct spec *spec, enum key key)
@@ -224,7 +243,7 @@ static bool is_plan_key(const char *key)
 bool layer_knows_key(const char *key)
 {
     for (size_t i = 0; i < KEY_COUNT; i++)
-        if (strcmp(key, keys[i].name) == 0)
+        if (is_key(i, key))
             return true;
     return is_plan_key(key);
 }
@@ -233,7 +252,8 @@ struct nearest layer_nearest_key(const char *key)
 {
     struct nearest nearest = nearest_to(key, strlen(key));
     for (size_t i = 0; i < KEY_COUNT; i++)
-        nearest_offer(&nearest, keys[i].name);
+        if (name_of(i) != NULL)
+            nearest_offer(&nearest, name_of(i));
     return nearest;
 }
 
@@ -242,10 +262,12 @@ static void unknown_key(struct spec *spec, const char *place, const char *key)
     const char *names[KEY_COUNT + 2] = {0};
     char known[400] = "write one of ", text[NEAREST_TEXT];
     const size_t used = strlen(known);
+    size_t count = 0;
     for (size_t i = 0; i < KEY_COUNT; i++)
-        names[i] = keys[i].name;
+        if (name_of(i) != NULL)
+            names[count++] = name_of(i);
     const struct nearest nearest = layer_nearest_key(key);
-    names[KEY_COUNT] = "plan.*";
+    names[count] = "plan.*";
     list_words(names, known + used, sizeof known - used);
     diag_error(spec->diag, place, "unknown key '%s'; %s", show(key).text, nearest_ask(&nearest, text, known));
 }
@@ -254,7 +276,7 @@ static void unknown_key(struct spec *spec, const char *place, const char *key)
 static struct entry *slot_of(struct spec *spec, const char *place, const char *key)
 {
     for (size_t i = 0; i < KEY_COUNT; i++)
-        if (strcmp(key, keys[i].name) == 0)
+        if (is_key(i, key))
             return &spec->given[i];
     if (!is_plan_key(key)) {
         unknown_key(spec, place, key);
@@ -538,7 +560,7 @@ static bool read_size(struct spec *spec, enum key key, const char *text)
     spec->value[key] = whole_number(text, 1);
     if (spec->value[key] < 0)
         diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' is not a size; write a whole number from 1 to 2147483647", keys[key].name,
+                   "%s = '%s' is not a size; write a whole number from 1 to 2147483647", name_of(key),
                    show(text).text);
     return spec->value[key] >= 0;
 }
@@ -554,7 +576,7 @@ static bool read_reach(struct spec *spec, enum key key, const char *text)
     if (spec->value[key] < 0)
         diag_error(spec->diag, place_of(spec, key),
                    "%s = '%s' is not a number of positions; write a whole number from 0 to 2147483647, or unbounded",
-                   keys[key].name, show(text).text);
+                   name_of(key), show(text).text);
     return spec->value[key] >= 0;
 }
 
@@ -574,13 +596,23 @@ static bool read_word(struct spec *spec, enum key key, const char *text)
     if (spec->value[key] < 0) {
         const struct nearest nearest = nearest_word(keys[key].words, text, strlen(text));
         list_words(keys[key].words, known, sizeof known);
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not known; write %s%s", keys[key].name,
+        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not known; write %s%s", name_of(key),
                    show(text).text, known, nearest_add(&nearest, meant));
     }
     return spec->value[key] >= 0;
 }
 
-/* "none", or masks joined by '+'. Bit i is word i of words_mask, as in enum layer_mask. */
+/* The words of `mask`, in the order of their bits. */
+static void mask_words(const char *words[SCORE_TERMS + 1])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < SCORE_TERMS; i++)
+        if (score_terms[i].word != NULL)
+            words[count++] = score_terms[i].word;
+    words[count] = NULL;
+}
+
+/* "none", or masks joined by '+'. */
 static bool read_mask(struct spec *spec, enum key key, const char *text)
 {
     const char *place = place_of(spec, key);
@@ -594,11 +626,12 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
         more = text[whole] == '+';
         text += whole + (more ? 1 : 0);
 
-        const int word = find_word(words_mask, part, length);
-        if (word >= 0 && (mask >> word & 1u) == 0) {
-            mask |= 1u << word;
-        } else if (word >= 0) {
-            diag_error(spec->diag, place, "mask names %s twice; write each mask once", words_mask[word]);
+        const enum score_name word = score_of_word(part, length);
+        const unsigned bit = word < SCORE_TERMS ? score_terms[word].mask : 0;
+        if (bit != 0 && (mask & bit) == 0) {
+            mask |= bit;
+        } else if (bit != 0) {
+            diag_error(spec->diag, place, "mask names %s twice; write each mask once", score_terms[word].word);
             return false;
         } else if (length == 0) {
             diag_error(spec->diag, place, "mask has nothing on one side of a '+'; write for example causal+padding");
@@ -608,9 +641,11 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
             return false;
         } else {
             char *unknown = copy_text(part, length);
+            const char *words[SCORE_TERMS + 1];
             char known[100], meant[NEAREST_TEXT];
-            const struct nearest nearest = nearest_word(words_mask, part, length);
-            list_words(words_mask, known, sizeof known);
+            mask_words(words);
+            const struct nearest nearest = nearest_word(words, part, length);
+            list_words(words, known, sizeof known);
             if (unknown == NULL)
                 out_of_memory(spec);
             else
@@ -628,23 +663,24 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
  * scale log2(e), and that must be finite there, and 0 or normal, for a subnormal number has fewer bits. */
 static bool read_factor(struct spec *spec, enum key key, const char *text)
 {
-    if (!number_real(text, &spec->scale)) {
+    double *number = &spec->number[key - KEY_TERMS];
+    if (!number_real(text, number)) {
         diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a number; write for example 0.125",
-                   keys[key].name, show(text).text);
+                   name_of(key), show(text).text);
         return false;
     }
-    const double factor = fabs(spec->scale) * LOG2_E;
+    const double factor = fabs(*number) * LOG2_E;
     const bool zero = factor == 0 && errno != ERANGE; /* 1e-400 is not meant as 0 */
     if (!(factor <= (double)FLT_MAX)) {
         diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' times log2(e) is not finite in f32; write a number within 2.35e38", keys[key].name,
+                   "%s = '%s' times log2(e) is not finite in f32; write a number within 2.35e38", name_of(key),
                    show(text).text);
         return false;
     }
     if (factor < (double)FLT_MIN && !zero) {
         diag_error(spec->diag, place_of(spec, key),
                    "%s = '%s' times log2(e) is subnormal or 0 in f32; write 0, or a number of at least 8.15e-39 in "
-                   "size", keys[key].name, show(text).text);
+                   "size", name_of(key), show(text).text);
         return false;
     }
     return true;
@@ -679,7 +715,7 @@ static void read_values(struct spec *spec)
 
     for (size_t i = 0; i < COUNT_OF(required); i++)
         if (!is_given(spec, required[i].key)) {
-            diag_error(spec->diag, spec->path, "%s is missing; write for example %s", keys[required[i].key].name,
+            diag_error(spec->diag, spec->path, "%s is missing; write for example %s", name_of(required[i].key),
                        required[i].example);
             spec->bad |= BIT(required[i].key);
         }
@@ -689,7 +725,8 @@ static void read_values(struct spec *spec)
         const char *text = spec->given[key].value;
         if (text == NULL)
             continue;
-        if (text[0] == '\0' || !readers[keys[key].kind](spec, key, text)) /* empty: reported with its line */
+        const enum kind kind = is_number(key) ? KIND_FACTOR : keys[key].kind;
+        if (text[0] == '\0' || !readers[kind](spec, key, text)) /* empty: reported with its line */
             spec->bad |= BIT(key);
     }
     size_default(spec, KEY_H_KV, KEY_H);
@@ -753,7 +790,7 @@ static void rule_self(struct spec *spec)
         if (is_given(spec, cross_keys[i]))
             diag_error(spec->diag, place_of(spec, cross_keys[i]),
                        "%s is given, but self-attention has no source; leave it out, or write attention = cross",
-                       keys[cross_keys[i]].name);
+                       name_of(cross_keys[i]));
 }
 
 static void rule_window_side(struct spec *spec)
@@ -763,7 +800,7 @@ static void rule_window_side(struct spec *spec)
         if (is_given(spec, sides[i]))
             diag_error(spec->diag, place_of(spec, sides[i]),
                        "%s is given, but the mask has no window; leave it out, or add window to the mask",
-                       keys[sides[i]].name);
+                       name_of(sides[i]));
 }
 
 static void rule_window(struct spec *spec)
@@ -842,7 +879,7 @@ static void rule_h_divides_d_source(struct spec *spec)
 }
 
 struct rule {
-    unsigned needs; /* BIT(key) of the keys that must not be bad */
+    uint64_t needs; /* BIT(key) of the keys that must not be bad */
     void (*check)(struct spec *spec);
 };
 
@@ -908,7 +945,9 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->width = is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) ? WIDTH_GIVEN
                  : is_wide(spec) ? WIDTH_WIDE : WIDTH_NARROW;
     layer->d_out = layer->w_o == W_O_NONE ? layer->h * layer->d_v : layer->d_model;
-    layer->scale = is_given(spec, KEY_SCALE) ? spec->scale : 1.0 / sqrt((double)layer->d_k);
+    memcpy(layer->number, spec->number, sizeof layer->number);
+    if (!is_given(spec, KEY_TERMS + SCORE_SCALE))
+        layer->scale = 1.0 / sqrt((double)layer->d_k);
 }
 
 static int by_key(const void *a, const void *b)
@@ -928,7 +967,7 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
     fprintf(out, "name = %s\n", layer->name);
     for (size_t i = KEY_NAME + 1; i < KEY_COUNT; i++)
         if (is_given(spec, i))
-            fprintf(out, "%s = %s\n", keys[i].name, spec->given[i].value);
+            fprintf(out, "%s = %s\n", name_of(i), spec->given[i].value);
     for (size_t i = 0; i < spec->plan_count; i++)
         plan[i] = &spec->plan[i];
     qsort(plan, spec->plan_count, sizeof(const struct entry *), by_key);
@@ -966,32 +1005,10 @@ static bool fill_texts(struct layer *layer, const struct spec *spec)
     return true;
 }
 
-/* Shape of a tensor for one sequence at full length; 0 extents for one that the layer lacks. */
-static int tensor_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4])
-{
-    const int64_t n = layer->seq_len, m = layer->source_len;
-    const int64_t maps[3] = {layer->h, n, m}, x[2] = {n, layer->d_model}, source[2] = {m, layer->d_source};
-    const int64_t y[2] = {n, layer->d_out}, lengths[1] = {1};
-    const int64_t *from = NULL;
-    int count = 2;
-    if (!layer_has_tensor(layer, tensor))
-        return 0;
-    switch (tensor) {
-    case TENSOR_X: from = x; break;
-    case TENSOR_SOURCE: from = source; break;
-    case TENSOR_LENGTHS: from = lengths; count = 1; break;
-    case TENSOR_Y: from = y; break;
-    case TENSOR_MASK_BOOL: case TENSOR_MASK_ADD: case TENSOR_ATTN: from = maps; count = 3; break;
-    default: return layer_weight_shape(layer, tensor, shape);
-    }
-    memcpy(shape, from, (size_t)count * sizeof *shape);
-    return count;
-}
-
 /* False if that is no int64_t, and so beyond PTRDIFF_MAX of any machine. */
 static bool tensor_bytes(enum layer_tensor tensor, const int64_t *shape, int count, int64_t *bytes)
 {
-    *bytes = count == 0 ? 0 : tensor == TENSOR_MASK_BOOL ? 1 : 4;
+    *bytes = count == 0 ? 0 : (int64_t)layer_tensor_size(tensor);
     for (int i = 0; i < count; i++)
         if (__builtin_mul_overflow(*bytes, shape[i], bytes))
             return false;
@@ -1001,14 +1018,15 @@ static bool tensor_bytes(enum layer_tensor tensor, const int64_t *shape, int cou
 /* Every tensor of one sequence, and all of them together, must be countable in bytes. */
 static void check_totals(const struct layer *layer, const struct spec *spec)
 {
+    const struct layer_call one = {1, layer->seq_len, layer->source_len};
     int64_t shape[4], bytes = 0, total = 0;
     bool fits = true, all_fit = true;
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
-        const int count = tensor_shape(layer, tensor, shape);
+        const int count = layer_tensor_shape(layer, tensor, &one, shape);
         fits = tensor_bytes(tensor, shape, count, &bytes);
         if (!fits) {
             char text[100] = "";
-            for (int i = 0, used = 0; i < count; i++)
+            for (int i = layer_tensor_has_axis(layer, tensor, "batch"), used = 0; i < count; i++)
                 used += snprintf(text + used, sizeof text - (size_t)used, "[%lld]", (long long)shape[i]);
             diag_error(spec->diag, spec->path, "%s %s has more than 2^63 - 1 bytes, which no C array can; "
                        "choose smaller sizes", layer_tensor_name(tensor), text);
@@ -1088,138 +1106,27 @@ void layer_free(struct layer *layer)
     free(layer);
 }
 
-/* ---- tensors --------------------------------------------------------------------------------------------- */
+/* ---- masks ----------------------------------------------------------------------------------------------- */
 
 void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT])
 {
     size_t used = 0;
-    for (int i = 0; words_mask[i] != NULL; i++)
-        if (mask >> i & 1)
-            used += (size_t)snprintf(text + used, LAYER_MASK_TEXT - used, "%s%s", used > 0 ? "+" : "", words_mask[i]);
+    for (size_t i = 0; i < SCORE_TERMS; i++)
+        if ((mask & score_terms[i].mask) != 0)
+            used += (size_t)snprintf(text + used, LAYER_MASK_TEXT - used, "%s%s", used > 0 ? "+" : "",
+                                     score_terms[i].word);
     if (used == 0)
         snprintf(text, LAYER_MASK_TEXT, "none");
 }
 
-const char *layer_tensor_name(enum layer_tensor tensor)
-{
-    static const char *const names[TENSOR_COUNT] = {
-        [TENSOR_X] = "x", [TENSOR_SOURCE] = "source", [TENSOR_LENGTHS] = "lengths", [TENSOR_MASK_BOOL] = "mask_bool",
-        [TENSOR_MASK_ADD] = "mask_add", [TENSOR_W_Q] = "w_q", [TENSOR_B_Q] = "b_q", [TENSOR_W_K] = "w_k",
-        [TENSOR_B_K] = "b_k", [TENSOR_W_V] = "w_v", [TENSOR_B_V] = "b_v", [TENSOR_W_O] = "w_o", [TENSOR_B_O] = "b_o",
-        [TENSOR_Y] = "y", [TENSOR_ATTN] = "attn"};
-    return tensor < TENSOR_COUNT ? names[tensor] : NULL;
-}
-
-bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
-{
-    const bool w_o = layer->w_o != W_O_NONE;
-    switch (tensor) {
-    case TENSOR_X: case TENSOR_Y: case TENSOR_W_Q: return true;
-    case TENSOR_SOURCE: return layer->cross;
-    case TENSOR_LENGTHS: return (layer->mask & MASK_PADDING) != 0;
-    case TENSOR_MASK_BOOL: return (layer->mask & MASK_BOOL) != 0;
-    case TENSOR_MASK_ADD: return (layer->mask & MASK_ADDITIVE) != 0;
-    case TENSOR_B_Q: return layer->bias;
-    case TENSOR_W_K: return !layer->tied;
-    case TENSOR_B_K: return !layer->tied && layer->bias;
-    case TENSOR_W_V: return !layer->identity;
-    case TENSOR_B_V: return !layer->identity && layer->bias;
-    case TENSOR_W_O: return w_o;
-    case TENSOR_B_O: return w_o && layer->bias;
-    case TENSOR_ATTN: return layer->scores;
-    case TENSOR_COUNT: break;
-    }
-    return false;
-}
-
-/* W of one projection, in_out: [in][heads·width], or [heads][in/heads][width] under split. */
-static int projection_shape(const struct layer *layer, int64_t in, int64_t heads, int64_t width, int64_t shape[4])
-{
-    int count = 0;
-    if (layer->split)
-        shape[count++] = heads;
-    shape[count++] = in;
-    shape[count++] = layer->split ? width : heads * width;
-    return count;
-}
-
-static int output_shape(const struct layer *layer, int64_t shape[4])
-{
-    if (layer->w_o == W_O_CONV) {
-        const int64_t conv[4] = {layer->h, layer->conv_width, layer->d_v, layer->d_model / layer->h};
-        memcpy(shape, conv, sizeof conv);
-        return 4;
-    }
-    shape[0] = layer->h * layer->d_v;
-    shape[1] = layer->d_model;
-    return 2;
-}
-
-int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4])
-{
-    int count = 0;
-    if (!layer_has_tensor(layer, tensor))
-        return 0;
-    switch (tensor) {
-    case TENSOR_W_Q: count = projection_shape(layer, layer->d_in_q, layer->h, layer->d_k, shape); break;
-    case TENSOR_W_K: count = projection_shape(layer, layer->d_in_kv, layer->h_kv, layer->d_k, shape); break;
-    case TENSOR_W_V: count = projection_shape(layer, layer->d_in_kv, layer->h_kv, layer->d_v, shape); break;
-    case TENSOR_W_O: count = output_shape(layer, shape); break;
-    case TENSOR_B_Q: shape[0] = layer->h * layer->d_k; return 1;
-    case TENSOR_B_K: shape[0] = layer->h_kv * layer->d_k; return 1;
-    case TENSOR_B_V: shape[0] = layer->h_kv * layer->d_v; return 1;
-    case TENSOR_B_O: shape[0] = layer->d_model; return 1;
-    default: return 0; /* not a weight */
-    }
-    if (layer->out_in) {
-        const int64_t last = shape[count - 1];
-        shape[count - 1] = shape[count - 2];
-        shape[count - 2] = last;
-    }
-    return count;
-}
-
 /* ---- costs ----------------------------------------------------------------------------------------------- */
 
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* 1 + 2 + … + k, 0 for k < 0. */
-static int64_t triangle(int64_t k)
-{
-    return k > 0 ? (k % 2 == 0 ? k / 2 * (k + 1) : (k + 1) / 2 * k) : 0;
-}
-
-/* Query t sees keys max(0, t - left) … min(m - 1, t + right), causal being right = 0; that is an empty range only
- * from t = m + left on. Of the keys below the upper end the sum is Σ min(m, t + 1 + right), of those below the
- * lower end Σ max(0, t - left), and no_self takes one from each t < m. */
-int64_t layer_visible_pairs(const struct layer *layer, int64_t n, int64_t m)
-{
-    const bool window = (layer->mask & MASK_WINDOW) != 0;
-    const bool causal = (layer->mask & MASK_CAUSAL) != 0;
-    if (n <= 0 || m <= 0)
-        return 0;
-    const int64_t left = window && layer->window_left != LAYER_UNBOUNDED ? layer->window_left : n;
-    const int64_t reach = window && layer->window_right != LAYER_UNBOUNDED ? layer->window_right : m;
-    const int64_t right = causal ? 0 : reach;
-    const int64_t rows = lesser(n, m + left);              /* queries that see anything at all */
-    const int64_t rising = right < m ? lesser(rows, m - right) : 0; /* those whose range ends before m - 1 or there */
-    const int64_t below_end = triangle(rising) + rising * right + (rows - rising) * m;
-    const int64_t below_start = triangle(rows - 1 - left);
-    const int64_t self = (layer->mask & MASK_NO_SELF) != 0 ? lesser(n, m) : 0;
-    return below_end - below_start - self;
-}
-
-/* Pairs of a row t and a tap r for which t + r - pad is one of the n rows: n - |offset| for each offset. */
+/* As many pairs as a window of so many rows leaves visible. */
 int64_t layer_conv_taps(const struct layer *layer, int64_t n)
 {
     const int64_t pad = layer_conv_pad(layer);
-    const int64_t before = lesser(pad, n - 1), after = lesser(layer->conv_width - 1 - pad, n - 1);
-    if (n <= 0)
-        return 0;
-    return n + before * n - triangle(before) + after * n - triangle(after);
+    const struct layer window = {.mask = MASK_WINDOW, .window_left = pad, .window_right = layer->conv_width - 1 - pad};
+    return visible_pairs(&window, n, n);
 }
 
 int64_t layer_conv_pad(const struct layer *layer)
@@ -1232,7 +1139,7 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     const double heads = (double)layer->h, heads_kv = (double)layer->h_kv;
     const double d_k = (double)layer->d_k, d_v = (double)layer->d_v, d_model = (double)layer->d_model;
     const double queries = (double)n, keys_read = (double)m;
-    const double pairs = (double)layer_visible_pairs(layer, n, m);
+    const double pairs = (double)visible_pairs(layer, n, m);
     const bool k_is_q = layer->tied && !layer->cross;
 
     struct layer_cost cost = {0};

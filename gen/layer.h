@@ -25,6 +25,13 @@ enum layer_mask {
     MASK_ADDITIVE = 1 << 5
 };
 
+/* The terms of a score in the order in which they are applied, masks in that of their bits; score.h has their table. */
+enum score_name {
+    SCORE_SCALE,
+    SCORE_CAUSAL, SCORE_PADDING, SCORE_NO_SELF, SCORE_WINDOW, SCORE_MASK_BOOL, SCORE_MASK_ADD,
+    SCORE_TERMS
+};
+
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
 enum layer_width { WIDTH_NARROW, WIDTH_WIDE, WIDTH_GIVEN }; /* GIVEN: both d_k and d_v stand in the spec */
 
@@ -52,7 +59,10 @@ struct layer {
     int64_t window_left, window_right; /* LAYER_UNBOUNDED or >= 0 */
     bool bias, scores;
     bool out_in; /* weight_layout = out_in */
-    double scale;
+    union {
+        double scale;
+        double number[SCORE_TERMS]; /* by score term: its number; 0: none is given */
+    };
 
     struct layer_option *options;
     size_t options_count;
@@ -73,8 +83,25 @@ enum layer_tensor {
     TENSOR_Y, TENSOR_ATTN, TENSOR_COUNT
 };
 
-/* Name on disk and in the interface: "x", "source", "lengths", "mask_bool", … */
+enum tensor_kind {
+    TENSOR_OF_CALL,  /* each call brings it */
+    TENSOR_OF_PAIRS, /* likewise, a number for each query and key: [batch|1][h|1][n][m], two extents may be 1 */
+    TENSOR_WEIGHT, TENSOR_BIAS,
+    TENSOR_OUTPUT
+};
+enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL };
+
+/* What is alike for all layers. The table is tensor.c's, with shapes and when a layer has the tensor. */
+struct layer_tensor_row {
+    const char *name; /* on disk and in the interface */
+    enum tensor_kind kind;
+    enum tensor_element type;
+    const char *field, *note; /* what the emitted header says behind its field and behind its shape; NULL: nothing; what is
+                               * behind a '|' holds in cross-attention */
+};
+const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
+size_t layer_tensor_size(enum layer_tensor tensor); /* bytes of an element */
 
 /* Why this cannot be the name of a layer, which becomes one of C and C++; NULL if it can. */
 const char *layer_name_fault(const char *name);
@@ -86,9 +113,21 @@ void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT]);
 /* Whether this layer has the tensor at all (w_k: not when tied; attn: only with scores; …). */
 bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor);
 
-/* Shape of a weight or bias tensor as it lies on disk, weight_layout applied (out_in swaps the last two
- * axes). Writes at most 4 extents, returns their number; 0 for a tensor that the layer does not have. */
+/* The sizes that a call brings. */
+struct layer_call {
+    int64_t batch, n, m;
+};
+/* Shape of a tensor as it lies on disk, weight_layout applied (out_in swaps the last two axes of matrices), "|1" not.
+ * Writes at most 4 extents, returns their number; 0 for a tensor that the layer does not have. */
+int layer_tensor_shape(const struct layer *layer, enum layer_tensor tensor, const struct layer_call *call,
+                       int64_t shape[4]);
+/* The same for weights and biases, which no call changes; 0 for others. */
 int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4]);
+/* "[batch or 1][12 or 1][n][m]" */
+#define LAYER_SHAPE_TEXT 120
+void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char text[LAYER_SHAPE_TEXT]);
+/* Whether one of its axes is this letter alone: "n". */
+bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, const char *letter);
 
 /* Whether a spec may have this key; "plan.*" are not told apart here. */
 bool layer_knows_key(const char *key);
@@ -114,9 +153,6 @@ struct layer_cost {
     double total;
 };
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);
-
-/* Query-key pairs of one sequence and head that causal, window and no_self leave visible. */
-int64_t layer_visible_pairs(const struct layer *layer, int64_t n, int64_t m);
 
 /* W_O_CONV: rows of zeros before the first, and the pairs (t, r) whose t + r - pad is one of 0 … n-1. */
 int64_t layer_conv_pad(const struct layer *layer);

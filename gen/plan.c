@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "planfile.h"
+#include "visible.h"
 
 #define PART_MULTIPLY_ADDS 1e6  /* the least work worth handing to a thread: about 10 us on one core */
 #define GROUP_ROWS_MOST 512
@@ -47,7 +48,7 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
     const double queries = (double)l->seq_len * (double)l->h, in = (double)l->d_in_kv;
-    const double pairs = (double)layer_visible_pairs(l, l->seq_len, l->source_len) * (double)l->h;
+    const double pairs = (double)visible_pairs(l, l->seq_len, l->source_len) * (double)l->h;
     const double merge = l->w_o == W_O_CONV ? cost.output / (double)l->d_v : queries * (double)l->d_model;
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
     f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
@@ -70,9 +71,10 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
 static bool streams_head(const struct plan_isa *p, const struct layer *l)
 {
     const struct plan_fold *fold = p->fold;
-    const bool window = (l->mask & MASK_WINDOW) != 0;
-    const int64_t before = window && l->window_left >= 0 ? l->window_left : l->source_len;
-    const int64_t behind = (l->mask & MASK_CAUSAL) != 0 ? 0 : window && l->window_right >= 0 ? l->window_right : l->source_len;
+    int64_t left, right;
+    visible_reach(l, &left, &right);
+    const int64_t before = left != LAYER_UNBOUNDED ? left : l->source_len;
+    const int64_t behind = right != LAYER_UNBOUNDED ? right : l->source_len;
     const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks; /* both are the input's own rows */
     const double keys = (double)min(l->source_len, min(before + 1, l->seq_len) + behind);
     return keys * (double)(fold->d_score + (one ? 0 : fold->d_value)) * sizeof(float) > (double)p->isa->l2_bytes;

@@ -138,7 +138,7 @@ struct plan_isa {
     int64_t s_t, q_all, keys, values, z, shared_size;
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */
-    int64_t scores, visible, added, tile, queries, worker_size;
+    int64_t scores, visible, operands, tile, queries, worker_size;
 
     int64_t packed_size; /* floats, header included */
     int64_t stack, stack_plain; /* most bytes that a call takes of the stack: compiled at -O1 and above, and at -O0 */

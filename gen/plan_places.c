@@ -4,6 +4,8 @@
  */
 #include "plan_parts.h"
 
+#include "score.h"
+
 #define ALIGN_FLOATS 16         /* 64 bytes: packed weights and every array of the scratch start there */
 #define HEADER_FLOATS 16        /* the packed block's header */
 
@@ -41,7 +43,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t z_columns = layer->h * p->fold->d_z;
     const bool conv = layer->w_o == W_O_CONV;
-    p->z_front = conv ? ((layer->mask & MASK_CAUSAL) ? layer->conv_width - 1 : (layer->conv_width - 1) / 2) : 0;
+    p->z_front = conv ? layer_conv_pad(layer) : 0;
     p->z_back = conv ? layer->conv_width - 1 - p->z_front : 0;
 
     /* the transposed source is dead once everything is projected, unless it is the values: z takes its place */
@@ -62,11 +64,11 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
               : p->v.exists ? place(&next, rows_size(&p->v, layer->h_kv, layer->source_len, p->batch_sources)) : 0;
     p->shared_size = next;
 
-    const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
+    const bool hooked = score_hooked(layer);
     int64_t own = 0;
     p->scores = place(&own, p->key_block * p->block);
-    p->visible = partial ? place(&own, p->key_block * p->block) : 0;
-    p->added = (layer->mask & MASK_ADDITIVE) ? place(&own, p->key_block * p->block) : 0;
+    p->visible = hooked ? place(&own, p->key_block * p->block) : 0;
+    p->operands = score_operands(layer) > 0 ? place(&own, score_operands(layer) * p->key_block * p->block) : 0;
     p->tile = place(&own, p->fold->d_z * p->block);
     p->queries = place(&own, p->fold->d_score * p->block);
     p->worker_size = own;
@@ -110,9 +112,9 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t f = (int64_t)sizeof(float);
     const int64_t tile = largest_tile(p) * p->lanes * f;
-    const bool partial = (layer->mask & ~(unsigned)MASK_PADDING) != 0;
+    const bool hooked = score_hooked(layer);
     const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;
-    const int64_t squares = partial || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
+    const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
     p->stack = round_up(frames + STACK_ROWS * p->block * f + squares * p->lanes * p->lanes * f + tile, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

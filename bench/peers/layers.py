@@ -8,8 +8,12 @@ are drawn [in][out]).
 import dataclasses
 import math
 import os
+import sys
 
 import numpy as np
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "vectors"))
+import score_terms  # noqa: E402
 
 CALL_KEYS = ("batch", "n", "m")  # of a shape, not of a spec
 
@@ -52,21 +56,12 @@ class Case:
     @property
     def positional(self):
         """Masks that depend on positions only. Padding is none: every sequence of a case has its full length."""
-        return self.mask & {"causal", "no_self", "window"}
+        return self.mask & score_terms.POSITION.keys()
 
     def visible(self):
         """[n][m] bool: may query t see key j."""
         t, j = np.arange(self.n)[:, None], np.arange(self.m)[None, :]
-        see = np.ones((self.n, self.m), bool)
-        if "causal" in self.mask:
-            see &= j <= t
-        if "no_self" in self.mask:
-            see &= j != t
-        if "window" in self.mask:
-            left, right = self.window
-            see &= (left is None) | (j >= t - (left or 0))
-            see &= (right is None) | (j <= t + (right or 0))
-        return see
+        return np.ones((self.n, self.m), bool) & score_terms.sees(self.mask, t, j, self.window)
 
     def multiply_adds(self):
         """Of one call, of the plain layer: only pairs that masks leave visible."""
@@ -205,7 +200,7 @@ def reference(case, tensors):
         return z.reshape(c.batch, c.n, -1)
     if c.w_o == "dense":
         return z.reshape(c.batch, c.n, -1) @ t["w_o"] + t.get("b_o", 0)
-    pad = c.conv_width - 1 if "causal" in c.mask else (c.conv_width - 1) // 2
+    pad = score_terms.conv_pad(c.conv_width, c.mask)
     padded = np.pad(z, ((0, 0), (pad, c.conv_width - 1 - pad), (0, 0), (0, 0)))
     y = sum(np.einsum("bnhv,hvd->bnhd", padded[:, r:r + c.n], t["w_o"][:, r], optimize=True) for r in range(c.conv_width))
     return y.reshape(c.batch, c.n, c.d_model) + t.get("b_o", 0)

@@ -68,6 +68,11 @@ static double work_of(const struct selftest *s, size_t n)
     return layer_multiply_adds(s->layer, (int64_t)n, (int64_t)keys_for(s, n)).total;
 }
 
+static bool is_of_pairs(enum layer_tensor t)
+{
+    return layer_tensor_row(t)->kind == TENSOR_OF_PAIRS;
+}
+
 /* As many positions as the work allows; then one sequence in place of two. */
 static bool choose_sizes(struct selftest *s)
 {
@@ -84,10 +89,11 @@ static bool choose_sizes(struct selftest *s)
                    (long long)s->layer->source_len);
         return false;
     }
-    for (int t = TENSOR_MASK_BOOL; t <= TENSOR_MASK_ADD; t++) {
-        s->inputs.mask_batch[t] = batch;
-        s->inputs.mask_h[t] = (size_t)s->layer->h;
-    }
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (is_of_pairs(t)) {
+            s->inputs.mask_batch[t] = batch;
+            s->inputs.mask_h[t] = (size_t)s->layer->h;
+        }
     return true;
 }
 
@@ -104,7 +110,7 @@ static float limit_of(const struct selftest *s, enum layer_tensor t)
 
 static void plan_draw(struct selftest *s, enum layer_tensor t)
 {
-    const size_t columns = t == TENSOR_MASK_BOOL || t == TENSOR_MASK_ADD ? s->inputs.m : 1;
+    const size_t columns = is_of_pairs(t) ? s->inputs.m : 1;
     const size_t count = inputs_count(s->layer, &s->inputs, t);
     uint64_t seed = s->options->seed * TENSOR_COUNT + (uint64_t)t; /* each tensor a stream of its own */
     s->draws[t] = (struct draw){
@@ -248,11 +254,11 @@ static void print_tensors(struct selftest *s)
         const size_t count = inputs_count(s->layer, &s->inputs, t);
         if (!has(s, t) || t == TENSOR_LENGTHS)
             continue;
-        if (t == TENSOR_Y || t == TENSOR_ATTN)
+        if (layer_tensor_row(t)->kind == TENSOR_OUTPUT)
             fprintf(s->out, "static float %s[%zu + 2 * GUARD], %s_again[%zu + 2 * GUARD];\n", name, count, name, count);
         else
-            fprintf(s->out, "static %s %s[%zu];\n", t == TENSOR_MASK_BOOL ? "unsigned char" : "float", name,
-                    count > 0 ? count : 1);
+            fprintf(s->out, "static %s %s[%zu];\n",
+                    layer_tensor_row(t)->type == TENSOR_BOOL ? "unsigned char" : "float", name, count > 0 ? count : 1);
     }
     if (has(s, TENSOR_LENGTHS)) {
         print_lengths(s, "lengths", false);
@@ -276,8 +282,8 @@ static void print_draws(struct selftest *s)
 static void print_weights(struct selftest *s)
 {
     const char *separator = "";
-    for (int t = TENSOR_W_Q; t <= TENSOR_B_O; t++)
-        if (has(s, t)) {
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (has(s, t) && (layer_tensor_row(t)->kind == TENSOR_WEIGHT || layer_tensor_row(t)->kind == TENSOR_BIAS)) {
             fprintf(s->out, "%s.%s = %s", separator, layer_tensor_name(t), layer_tensor_name(t));
             separator = ", ";
         }
@@ -291,8 +297,8 @@ static void print_args(struct selftest *s)
         fputs(" .source = source,", s->out);
     if (has(s, TENSOR_LENGTHS))
         fputs(" .lengths = lengths,", s->out);
-    for (int t = TENSOR_MASK_BOOL; t <= TENSOR_MASK_ADD; t++)
-        if (has(s, t)) {
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (has(s, t) && is_of_pairs(t)) {
             const char *name = layer_tensor_name(t);
             fprintf(s->out, "\n    .%s = %s, .%s_batch = %zu, .%s_h = %zu,", name, name, name, in->mask_batch[t], name,
                     in->mask_h[t]);
@@ -399,8 +405,8 @@ static void print_memory(struct selftest *s)
 {
     double bytes = 0;
     for (int t = 0; t < TENSOR_COUNT; t++)
-        bytes += (double)(inputs_count(s->layer, &s->inputs, t) * inputs_element_size(t)) *
-                 (t == TENSOR_Y || t == TENSOR_ATTN ? 2 : 1);
+        bytes += (double)(inputs_count(s->layer, &s->inputs, t) * layer_tensor_size(t)) *
+                 (layer_tensor_row(t)->kind == TENSOR_OUTPUT ? 2 : 1);
     fprintf(s->out, "%.3g", bytes);
 }
 

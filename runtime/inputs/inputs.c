@@ -11,40 +11,43 @@
 #include "../../gen/number.h"
 #include "draw.h"
 
+static enum tensor_kind kind_of(enum layer_tensor tensor)
+{
+    return layer_tensor_row(tensor)->kind;
+}
+
 static bool is_mask(enum layer_tensor tensor)
 {
-    return tensor == TENSOR_MASK_BOOL || tensor == TENSOR_MASK_ADD;
+    return kind_of(tensor) == TENSOR_OF_PAIRS;
 }
 
 static bool is_weight(enum layer_tensor tensor)
 {
-    return tensor >= TENSOR_W_Q && tensor <= TENSOR_B_O;
+    return kind_of(tensor) == TENSOR_WEIGHT || kind_of(tensor) == TENSOR_BIAS;
 }
 
-size_t inputs_element_size(enum layer_tensor tensor)
+static bool is_read(const struct layer *layer, enum layer_tensor tensor)
 {
-    return tensor == TENSOR_MASK_BOOL ? 1 : 4;
+    return kind_of(tensor) != TENSOR_OUTPUT && layer_has_tensor(layer, tensor);
 }
 
 int inputs_shape(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, int64_t shape[4])
 {
-    const int64_t batch = (int64_t)in->batch, n = (int64_t)in->n, m = (int64_t)in->m;
-    const int64_t mask_batch = (int64_t)in->mask_batch[tensor], mask_h = (int64_t)in->mask_h[tensor];
-    const struct { int rank; int64_t extents[4]; } call[TENSOR_COUNT] = {
-        [TENSOR_X] = {3, {batch, n, layer->d_model}},
-        [TENSOR_SOURCE] = {3, {batch, m, layer->d_source}},
-        [TENSOR_LENGTHS] = {1, {batch}},
-        [TENSOR_MASK_BOOL] = {4, {mask_batch, mask_h, n, m}},
-        [TENSOR_MASK_ADD] = {4, {mask_batch, mask_h, n, m}},
-        [TENSOR_Y] = {3, {batch, n, layer->d_out}},
-        [TENSOR_ATTN] = {4, {batch, layer->h, n, m}},
-    };
-    if (!layer_has_tensor(layer, tensor))
-        return 0;
-    if (call[tensor].rank == 0)
-        return layer_weight_shape(layer, tensor, shape);
-    memcpy(shape, call[tensor].extents, sizeof call[tensor].extents);
-    return call[tensor].rank;
+    const struct layer_call call = {(int64_t)in->batch, (int64_t)in->n, (int64_t)in->m};
+    const int rank = layer_tensor_shape(layer, tensor, &call, shape);
+    if (rank > 0 && is_mask(tensor)) {
+        shape[0] = (int64_t)in->mask_batch[tensor];
+        shape[1] = (int64_t)in->mask_h[tensor];
+    }
+    return rank;
+}
+
+double inputs_pair(const struct inputs *in, enum layer_tensor tensor, size_t b, size_t i, size_t t, size_t j)
+{
+    const size_t mask_b = in->mask_batch[tensor] == 1 ? 0 : b, mask_i = in->mask_h[tensor] == 1 ? 0 : i;
+    const size_t at = ((mask_b * in->mask_h[tensor] + mask_i) * in->n + t) * in->m + j;
+    return layer_tensor_row(tensor)->type == TENSOR_BOOL ? (double)((const unsigned char *)in->tensor[tensor])[at]
+                                                         : (double)inputs_floats(in, tensor)[at];
 }
 
 size_t inputs_count(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
@@ -60,9 +63,9 @@ size_t inputs_count(const struct layer *layer, const struct inputs *in, enum lay
 
 static bool allocate(struct inputs *in, const struct layer *layer, enum layer_tensor tensor, struct diag *diag)
 {
-    if (tensor == TENSOR_Y || tensor == TENSOR_ATTN || !layer_has_tensor(layer, tensor))
+    if (!is_read(layer, tensor))
         return true;
-    size_t bytes = inputs_count(layer, in, tensor) * inputs_element_size(tensor);
+    size_t bytes = inputs_count(layer, in, tensor) * layer_tensor_size(tensor);
     in->tensor[tensor] = malloc(bytes > 0 ? bytes : 1);
     if (in->tensor[tensor] == NULL)
         diag_environment(diag, NULL, "out of memory");
@@ -125,7 +128,7 @@ bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inpu
         return false;
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (in->tensor[t] != NULL)
-            memcpy(in->tensor[t], from->tensor[t], inputs_count(layer, in, t) * inputs_element_size(t));
+            memcpy(in->tensor[t], from->tensor[t], inputs_count(layer, in, t) * layer_tensor_size(t));
     return true;
 }
 
@@ -161,7 +164,7 @@ static void draw_normal(struct random *random, float *out, size_t count, double 
 
 /* Xavier's uniform, or normal with variance 1 / (inputs of the product). */
 static void draw_weight(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                        enum inputs_init init)
+                        const struct inputs_draw *draw)
 {
     int64_t shape[4];
     int rank = inputs_shape(layer, in, tensor, shape);
@@ -172,7 +175,7 @@ static void draw_weight(struct random *random, const struct layer *layer, struct
         return;
     }
     int64_t rows = shape[rank - (layer->out_in ? 1 : 2)], columns = shape[rank - (layer->out_in ? 2 : 1)];
-    if (init == INIT_NORMAL) {
+    if (draw->init == INIT_NORMAL) {
         draw_normal(random, out, count, 1 / sqrt((double)rows));
         return;
     }
@@ -200,10 +203,20 @@ static void shrink_queries(const struct layer *layer, struct inputs *in, enum la
         out[i] = (float)(out[i] * factor);
 }
 
-/* 0, m and anything between. */
-static void draw_lengths(struct random *random, struct inputs *in, bool full)
+static void draw_tokens(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                        const struct inputs_draw *draw)
 {
-    int32_t *lengths = in->tensor[TENSOR_LENGTHS];
+    (void)draw;
+    draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
+}
+
+/* 0, m and anything between. */
+static void draw_lengths(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                         const struct inputs_draw *draw)
+{
+    const bool full = draw->full_lengths;
+    int32_t *lengths = in->tensor[tensor];
+    (void)layer;
     for (size_t b = 0; b < in->batch; b++) {
         size_t length = (size_t)(random_uniform(random) * (double)(in->m + 1));
         if (full || chance(random, 0.25))
@@ -214,11 +227,22 @@ static void draw_lengths(struct random *random, struct inputs *in, bool full)
     }
 }
 
+/* Rows of a mask, of m numbers each. */
+static size_t rows_of(const struct inputs *in, enum layer_tensor tensor)
+{
+    return in->mask_batch[tensor] * in->mask_h[tensor] * in->n;
+}
+
 /* Most pairs visible, by any byte but 0; now and then a whole row hidden. */
-static void draw_mask_bool(struct random *random, unsigned char *mask, size_t rows, size_t m, bool full)
+static void draw_mask_bool(struct random *random, const struct layer *layer, struct inputs *in,
+                           enum layer_tensor tensor, const struct inputs_draw *draw)
 {
     static const unsigned char visible[] = {1, 2, 4, 8, 16, 32, 64, 128, 255};
-    for (size_t r = 0; r < rows; r++) {
+    const size_t m = in->m;
+    const bool full = draw->full_lengths;
+    unsigned char *mask = in->tensor[tensor];
+    (void)layer;
+    for (size_t r = 0; r < rows_of(in, tensor); r++) {
         double p = full ? 1 : chance(random, 0.1) ? 0 : chance(random, 0.2) ? 1 : random_uniform(random);
         for (size_t j = 0; j < m; j++)
             mask[r * m + j] = chance(random, p) ? visible[random_bits(random) % sizeof visible] : 0;
@@ -226,9 +250,14 @@ static void draw_mask_bool(struct random *random, unsigned char *mask, size_t ro
 }
 
 /* Small numbers, with -inf and -1e9 strewn in, and rows full of either. */
-static void draw_mask_add(struct random *random, float *mask, size_t rows, size_t m, bool full)
+static void draw_mask_add(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                          const struct inputs_draw *draw)
 {
-    for (size_t r = 0; r < rows; r++) {
+    const size_t m = in->m;
+    const bool full = draw->full_lengths;
+    float *mask = in->tensor[tensor];
+    (void)layer;
+    for (size_t r = 0; r < rows_of(in, tensor); r++) {
         double p_hidden = full ? 0 : chance(random, 0.1) ? 1 : 0.15;
         double p_billion = full ? 0 : chance(random, 0.05) ? 1 : 0.05;
         for (size_t j = 0; j < m; j++)
@@ -238,20 +267,17 @@ static void draw_mask_add(struct random *random, float *mask, size_t rows, size_
     }
 }
 
+/* Of those not named here, which are weights, by draw_weight. */
+static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct layer *layer, struct inputs *in,
+                                           enum layer_tensor tensor, const struct inputs_draw *draw) = {
+    [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths,
+    [TENSOR_MASK_BOOL] = draw_mask_bool, [TENSOR_MASK_ADD] = draw_mask_add,
+};
+
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                         const struct inputs_draw *draw)
 {
-    size_t rows = in->mask_batch[tensor] * in->mask_h[tensor] * in->n;
-    if (tensor == TENSOR_X || tensor == TENSOR_SOURCE)
-        draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
-    else if (tensor == TENSOR_LENGTHS)
-        draw_lengths(random, in, draw->full_lengths);
-    else if (tensor == TENSOR_MASK_BOOL)
-        draw_mask_bool(random, in->tensor[tensor], rows, in->m, draw->full_lengths);
-    else if (tensor == TENSOR_MASK_ADD)
-        draw_mask_add(random, in->tensor[tensor], rows, in->m, draw->full_lengths);
-    else
-        draw_weight(random, layer, in, tensor, draw->init);
+    (drawers[tensor] != NULL ? drawers[tensor] : draw_weight)(random, layer, in, tensor, draw);
     shrink_queries(layer, in, tensor);
 }
 
@@ -306,7 +332,9 @@ static enum layer_tensor tensor_of_name(const char *name)
 
 static enum tensor_type type_of(enum layer_tensor tensor)
 {
-    return tensor == TENSOR_LENGTHS ? TYPE_I32 : tensor == TENSOR_MASK_BOOL ? TYPE_BOOL : TYPE_F32;
+    static const enum tensor_type types[] = {
+        [TENSOR_F32] = TYPE_F32, [TENSOR_I32] = TYPE_I32, [TENSOR_BOOL] = TYPE_BOOL};
+    return types[layer_tensor_row(tensor)->type];
 }
 
 static bool names_are_known(const struct layer *layer, const struct tensors *tensors, const char *place,
@@ -321,8 +349,7 @@ static bool names_are_known(const struct layer *layer, const struct tensors *ten
             diag_error(diag, place, "unexpected tensor \"%s\"; this layer has none", tensors->items[i].name);
     }
     for (int t = 0; t < TENSOR_COUNT; t++)
-        if (t != TENSOR_Y && t != TENSOR_ATTN && layer_has_tensor(layer, t) &&
-            tensors_find(tensors, layer_tensor_name(t)) == NULL)
+        if (is_read(layer, t) && tensors_find(tensors, layer_tensor_name(t)) == NULL)
             diag_error(diag, place, "tensor \"%s\" is missing", layer_tensor_name(t));
     return diag->errors == errors;
 }

@@ -36,7 +36,6 @@ struct inputs_draw {
 int inputs_shape(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, int64_t shape[4]);
 /* Elements of that shape (0 for a tensor that the layer does not have). */
 size_t inputs_count(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
-size_t inputs_element_size(enum layer_tensor tensor);
 
 bool inputs_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag);
 /* What drawn weights of this tensor are multiplied by: below 1 for those of queries where the scale is very large. */
@@ -60,6 +59,8 @@ static inline const float *inputs_floats(const struct inputs *inputs, enum layer
 {
     return inputs->tensor[tensor];
 }
+/* The number of a tensor [batch|1][h|1][n][m] for one pair. */
+double inputs_pair(const struct inputs *inputs, enum layer_tensor tensor, size_t b, size_t i, size_t t, size_t j);
 /* Where keys and values come from. */
 static inline enum layer_tensor inputs_source(const struct layer *layer)
 {

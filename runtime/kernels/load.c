@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,22 +157,47 @@ struct folds kernel_folds(const struct kernel *kernel)
     return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values};
 }
 
+/* Where a tensor stands in its struct, and where its "|1" extents do. */
+#define WEIGHTS(field) {offsetof(struct kernel_weights, field), 0, 0}
+#define ARGS(field) {offsetof(struct kernel_args, field), 0, 0}
+#define PAIRS(field) {offsetof(struct kernel_args, field), offsetof(struct kernel_args, field##_batch), \
+                      offsetof(struct kernel_args, field##_h)}
+static const struct { size_t at, batch, h; } fields[TENSOR_COUNT] = {
+    [TENSOR_X] = ARGS(x), [TENSOR_SOURCE] = ARGS(source), [TENSOR_LENGTHS] = ARGS(lengths),
+    [TENSOR_MASK_BOOL] = PAIRS(mask_bool), [TENSOR_MASK_ADD] = PAIRS(mask_add), [TENSOR_Y] = ARGS(y),
+    [TENSOR_ATTN] = ARGS(attn),
+    [TENSOR_W_Q] = WEIGHTS(w_q), [TENSOR_B_Q] = WEIGHTS(b_q), [TENSOR_W_K] = WEIGHTS(w_k), [TENSOR_B_K] = WEIGHTS(b_k),
+    [TENSOR_W_V] = WEIGHTS(w_v), [TENSOR_B_V] = WEIGHTS(b_v), [TENSOR_W_O] = WEIGHTS(w_o), [TENSOR_B_O] = WEIGHTS(b_o),
+};
+
+/* Whether a call takes the tensor, rather than packing. */
+static bool is_of_call(enum layer_tensor tensor)
+{
+    const enum tensor_kind kind = layer_tensor_row(tensor)->kind;
+    return kind != TENSOR_WEIGHT && kind != TENSOR_BIAS;
+}
+
 struct kernel_weights kernel_weights_of(const struct inputs *in)
 {
-    return (struct kernel_weights){
-        .w_q = in->tensor[TENSOR_W_Q], .b_q = in->tensor[TENSOR_B_Q], .w_k = in->tensor[TENSOR_W_K],
-        .b_k = in->tensor[TENSOR_B_K], .w_v = in->tensor[TENSOR_W_V], .b_v = in->tensor[TENSOR_B_V],
-        .w_o = in->tensor[TENSOR_W_O], .b_o = in->tensor[TENSOR_B_O],
-    };
+    struct kernel_weights weights = {0};
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (!is_of_call(t))
+            memcpy((char *)&weights + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
+    return weights;
 }
 
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, float *y, float *attn)
 {
-    return (struct kernel_args){
-        .x = in->tensor[TENSOR_X], .source = in->tensor[TENSOR_SOURCE], .lengths = in->tensor[TENSOR_LENGTHS],
-        .mask_bool = in->tensor[TENSOR_MASK_BOOL], .mask_bool_batch = in->mask_batch[TENSOR_MASK_BOOL],
-        .mask_bool_h = in->mask_h[TENSOR_MASK_BOOL], .mask_add = in->tensor[TENSOR_MASK_ADD],
-        .mask_add_batch = in->mask_batch[TENSOR_MASK_ADD], .mask_add_h = in->mask_h[TENSOR_MASK_ADD],
-        .y = y, .attn = layer->scores ? attn : NULL, .batch = in->batch, .n = in->n, .m = in->m,
-    };
+    struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m};
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        if (is_of_call(t))
+            memcpy((char *)&args + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
+        if (layer_tensor_row(t)->kind == TENSOR_OF_PAIRS) {
+            memcpy((char *)&args + fields[t].batch, &in->mask_batch[t], sizeof in->mask_batch[t]);
+            memcpy((char *)&args + fields[t].h, &in->mask_h[t], sizeof in->mask_h[t]);
+        }
+    }
+    args.y = y;
+    args.attn = layer->scores ? attn : NULL;
+    return args;
 }

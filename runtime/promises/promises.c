@@ -154,7 +154,7 @@ static bool second_run(struct trial *t)
     bool good = move(&moved[TENSOR_W_Q], packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
     for (int tensor = 0; good && tensor < TENSOR_W_Q; tensor++)
         if (in.tensor[tensor] != NULL) {
-            const size_t each = inputs_element_size(tensor);
+            const size_t each = layer_tensor_size(tensor);
             good = move(&moved[tensor], in.tensor[tensor], inputs_count(t->layer, t->in, tensor) * each, each);
             in.tensor[tensor] = moved[tensor].data;
         }
@@ -396,7 +396,7 @@ static size_t readable(const struct layer *layer, const struct inputs *in, enum 
     size_t count = inputs_count(layer, in, tensor);
     if (tensor == TENSOR_SOURCE && in->batch > 0)
         count -= (in->m - inputs_keys(in, in->batch - 1)) * (size_t)layer->d_source;
-    return count * inputs_element_size(tensor);
+    return count * layer_tensor_size(tensor);
 }
 
 /* The arguments of sequence b alone */
@@ -1304,7 +1304,7 @@ static uint64_t hash_inputs(const struct trial *t)
     for (int tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (t->in->tensor[tensor] != NULL)
             hash = hash_of(hash, t->in->tensor[tensor],
-                           inputs_count(t->layer, t->in, tensor) * inputs_element_size(tensor));
+                           inputs_count(t->layer, t->in, tensor) * layer_tensor_size(tensor));
     return hash;
 }
 

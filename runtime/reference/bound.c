@@ -62,20 +62,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/score.h"
 #include "fold.h"
 #include "product.h"
+#include "terms.h"
 #include "wide.h"
 
-#define U 0x1p-24
+#define U BOUND_U
 #define TINY 0x1p-100
 #define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
 #define EXP_ERROR 2.5e-7 /* the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
 #define LAMBDA 2.5
-#define LOG2_E 1.4426950408889634
+#define LOG2_E BOUND_LOG2_E
 #define LN_2 0.6931471805599453
 #define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */
 #define SATURATED 0.1
-#define ABSORBED 0x1p102 /* half of what may be subtracted from -FLT_MAX, rounding to nearest, without overflow */
 
 static double gamma_of(size_t k)
 {
@@ -286,14 +287,6 @@ struct row {
     bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
 };
 
-/* Whether a score may overflow in f32: the product, whose partial sums reach so far, or what the mask adds to it. What
- * would be below -FLT_MAX stays there. */
-static bool score_overflows(double reach, double added)
-{
-    const double sum = reach + (1 + 4 * U) * fmin(fabs(added), FLT_MAX);
-    return !(reach <= FLT_MAX && (sum <= FLT_MAX || (added < 0 && reach <= ABSORBED)));
-}
-
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
 {
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
@@ -311,26 +304,27 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
-    row->vanishes = (p->layer->mask & MASK_ADDITIVE) != 0 && LOG2_E * (maximum - minimum) >= 126 ? RESCALED_AWAY : 0;
+    row->vanishes = score_lifts(p->layer) && LOG2_E * (maximum - minimum) >= 126 ? RESCALED_AWAY : 0;
     row->open = !isfinite(maximum) || isnan(sum) || overflows(p->q_size + r * d_k, p->q_reach, d_k);
     for (size_t j = 0; j < keys; j++) {
         const size_t at = first + j;
         if (!row->visible[j])
             continue;
-        const double t = LOG2_E * head->scores[at], added = LOG2_E * fabs(head->mask_add[at]);
-        const double clamped = head->mask_add[at] < 0 ? fmax(0, added - FLT_MAX) : 0;
-        const double below = LOG2_E * maximum - t + gap;
-        const double with_errors = p->t_worst[at], size = p->t_size[at], q_k = fabs(t) + added;
-        const double e_worst = with_errors - size + dot * with_errors + 4 * U * added + clamped + of_reference +
-                               2 * U * (fabs(t) + below);
-        const double e_drawn = square(LAMBDA * U * (size + root * fmin(size, q_k))) + p->t_squares[at] +
-                               square(LAMBDA * U * (added + fabs(t) + below));
+        const double t = LOG2_E * head->scores[at], below = LOG2_E * maximum - t + gap;
+        const double with_errors = p->t_worst[at], size = p->t_size[at];
+        struct term_error e = {.worst = with_errors - size + dot * with_errors, .squares = p->t_squares[at],
+                               .product = fabs(t), .reach = (1 + dot) * with_errors};
+        e.open = !(e.reach <= FLT_MAX);
+        for (enum score_name term = 0; term < SCORE_TERMS; term++)
+            terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
+        const double e_worst = e.worst + of_reference + 2 * U * (fabs(t) + below);
+        const double e_drawn = square(LAMBDA * U * (size + root * fmin(size, e.product))) + e.squares +
+                               square(LAMBDA * U * (e.rounded + fabs(t) + below));
         row->log_a[j] = head->scores[at] - maximum - log(sum);
         row->d_worst[j] = LN_2 * e_worst + (rescalings + 1) * (EXP_ERROR + 2 * U);
-        row->d_drawn[j] = LN_2 * (clamped + of_reference) +
+        row->d_drawn[j] = LN_2 * (e.lost + of_reference) +
                           sqrt(square(LN_2) * e_drawn + (rescalings + 1) * square(EXP_ERROR));
-        row->open = row->open || p->k_open[j] ||
-                    score_overflows((1 + dot) * with_errors, LOG2_E * head->mask_add[at]);
+        row->open = row->open || p->k_open[j] || e.open;
     }
 }
 

@@ -7,6 +7,9 @@
 #ifndef ATTNRUN_BOUND_H
 #define ATTNRUN_BOUND_H
 
+#define BOUND_U 0x1p-24 /* the unit roundoff of f32 */
+#define BOUND_LOG2_E 1.4426950408889634
+
 #include "fold.h"
 
 /* Shapes as in struct reference. NaN stands for infinity: nothing is promised of that element. */

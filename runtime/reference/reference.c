@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The contract's equations in double, one head at a time:
  *
- *   Q = x W_Q + b_Q,  K = s W_K + b_K,  V = s W_V + b_V,  S = scale Q K^T + mask_add,  A = softmax(S) over the
- *   visible keys,  Z = A V,  y = merge of Z by W_O.
+ *   Q = x W_Q + b_Q,  K = s W_K + b_K,  V = s W_V + b_V,  S = Q K^T through the terms of terms.c (times the scale, plus
+ *   mask_add, …),  A = softmax(S) over the visible keys,  Z = A V,  y = merge of Z by W_O.
  *
  * A row that sees no key has A = 0 and Z = 0. Hidden keys are never multiplied, not even by zero; visible NaN and
  * infinity take part as IEEE arithmetic has it.
@@ -13,45 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/score.h"
+#include "../../gen/visible.h"
 #include "product.h"
+#include "terms.h"
 
 #define ALL_ROWS_UP_TO 512 /* with `sample`, more rows than this are sampled */
 #define SAMPLED_ROWS 64
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */
 
-/* Where the element of a mask tensor [batch or 1][h or 1][n][m] lies. */
-static size_t mask_at(const struct inputs *in, enum layer_tensor mask, size_t b, size_t i, size_t t, size_t j)
-{
-    size_t mask_b = in->mask_batch[mask] == 1 ? 0 : b, mask_i = in->mask_h[mask] == 1 ? 0 : i;
-    return ((mask_b * in->mask_h[mask] + mask_i) * in->n + t) * in->m + j;
-}
-
 bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
 {
-    const unsigned mask = layer->mask;
-    const int64_t distance = (int64_t)j - (int64_t)t;
-    if ((mask & MASK_CAUSAL) && distance > 0)
-        return false;
-    if ((mask & MASK_PADDING) && j >= inputs_keys(in, b))
-        return false;
-    if ((mask & MASK_NO_SELF) && distance == 0)
-        return false;
-    if ((mask & MASK_WINDOW) && layer->window_left != LAYER_UNBOUNDED && distance < -layer->window_left)
-        return false;
-    if ((mask & MASK_WINDOW) && layer->window_right != LAYER_UNBOUNDED && distance > layer->window_right)
-        return false;
-    if (mask & MASK_BOOL) {
-        const unsigned char *mask_bool = in->tensor[TENSOR_MASK_BOOL];
-        if (!mask_bool[mask_at(in, TENSOR_MASK_BOOL, b, i, t, j)])
-            return false;
-    }
-    if (mask & MASK_ADDITIVE) {
-        const float *mask_add = in->tensor[TENSOR_MASK_ADD];
-        if (mask_add[mask_at(in, TENSOR_MASK_ADD, b, i, t, j)] == -INFINITY)
-            return false;
-    }
-    return true;
+    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j) && j < inputs_keys(in, b);
+    for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
+        sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
+    return sees;
 }
 
 /* ---- which rows ------------------------------------------------------------------------------------------------ */
@@ -63,8 +40,7 @@ void reference_taps(const struct layer *layer, const struct inputs *in, size_t b
     if (layer->w_o != W_O_CONV)
         return;
     /* rows t - pad … t - pad + conv_width - 1, cut to where Z is not zero by definition */
-    int64_t width = layer->conv_width, pad = layer->mask & MASK_CAUSAL ? width - 1 : (width - 1) / 2;
-    int64_t limit = (int64_t)in->n, from = (int64_t)t - pad, to = from + width;
+    int64_t limit = (int64_t)in->n, from = (int64_t)t - layer_conv_pad(layer), to = from + layer->conv_width;
     if ((layer->mask & MASK_PADDING) && (int64_t)inputs_keys(in, b) < limit)
         limit = (int64_t)inputs_keys(in, b);
     to = to < limit ? to : limit;
@@ -178,9 +154,11 @@ static double *doubles(size_t count, bool *good)
 static void head_free(struct reference_head *head)
 {
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
-                        head->q, head->k, head->v, head->mask_add, head->scores, head->weights, head->z};
+                        head->q, head->k, head->v, head->scores, head->weights, head->z};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        free(head->operand[term]);
     free(head->visible);
 }
 
@@ -203,7 +181,9 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
     head->q = doubles(rows * d_k, &good);
     head->k = doubles(m * d_k, &good);
     head->v = doubles(m * d_v, &good);
-    head->mask_add = doubles(rows * m, &good);
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        if (score_terms[term].place == SCORE_EVERYWHERE && score_has(layer, term))
+            head->operand[term] = doubles(rows * m, &good);
     head->scores = doubles(rows * m, &good);
     head->weights = doubles(rows * m, &good);
     head->z = doubles(rows * d_v, &good);
@@ -252,7 +232,22 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project(head->v, head->s, head->w_v, head->b_v, head->keys, d_in, d_v);
 }
 
-/* visible, mask_add and scores = scale q k^T + mask_add. */
+/* One pair: its operands, whether it is seen, and its score from q·k on. */
+static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
+                       size_t t, size_t j)
+{
+    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j);
+    for (enum score_name term = 0; term < SCORE_TERMS; term++) {
+        const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
+        sees = sees && !terms_hide(layer, term, operand);
+        head->scores[at] = terms_value(layer, term, head->scores[at], operand);
+        if (head->operand[term] != NULL)
+            head->operand[term][at] = operand;
+    }
+    head->visible[at] = sees;
+}
+
+/* visible, operands and scores. */
 static bool score(struct reference_head *head, const struct layer *layer, const struct inputs *in,
                   const struct rows *rows)
 {
@@ -267,14 +262,9 @@ static bool score(struct reference_head *head, const struct layer *layer, const 
     memset(head->scores, 0, rows->count * keys * sizeof *head->scores);
     product_add(head->scores, keys, head->q, d_k, kt, keys, rows->count, d_k, keys);
     free(kt);
-    const float *mask_add = inputs_floats(in, TENSOR_MASK_ADD);
     for (size_t r = 0; r < rows->count; r++)
-        for (size_t j = 0; j < keys; j++) {
-            const size_t at = r * keys + j, t = rows->row[r];
-            head->visible[at] = reference_visible(layer, in, head->b, head->i, t, j);
-            head->mask_add[at] = mask_add != NULL ? mask_add[mask_at(in, TENSOR_MASK_ADD, head->b, head->i, t, j)] : 0;
-            head->scores[at] = layer->scale * head->scores[at] + head->mask_add[at];
-        }
+        for (size_t j = 0; j < keys; j++)
+            score_pair(head, layer, in, r * keys + j, rows->row[r], j);
     return true;
 }
 
@@ -317,7 +307,7 @@ void reference_merge(const struct reference *reference, const struct layer *laye
                 y[r * d_out + i * d_v + c] += z[r * d_v + c];
         return;
     }
-    const int64_t pad = layer->mask & MASK_CAUSAL ? layer->conv_width - 1 : (layer->conv_width - 1) / 2;
+    const int64_t pad = layer_conv_pad(layer);
     for (size_t r = 0, low = 0; r < y_rows->count; r++) {
         size_t first, end, t = y_rows->row[r];
         reference_taps(layer, in, b, t, &first, &end);

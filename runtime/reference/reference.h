@@ -35,8 +35,8 @@ struct reference_head {
     double *b_q, *b_k, *b_v;          /* zeros without bias */
     double *q, *k, *v;                /* [rows][d_k], [keys][d_k], [keys][d_v] */
     unsigned char *visible;           /* [rows][keys] */
-    double *mask_add;                 /* [rows][keys], zeros without */
-    double *scores;                   /* [rows][keys] scale q k^T + mask_add; meaningless where hidden */
+    double *operand[SCORE_TERMS];     /* [rows][keys] of each term whose hook sees every score; NULL: it has none */
+    double *scores;                   /* [rows][keys] q k^T through all terms; meaningless where hidden */
     double *weights;                  /* [rows][keys] softmax; 0 where hidden */
     double *z;                        /* [rows][d_v] */
 };

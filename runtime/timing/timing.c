@@ -101,7 +101,7 @@ size_t timed_bytes(const struct layer *layer, const struct kernel_table *call, c
     size_t bytes = call->packed_bytes + call->scratch_bytes;
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (t < TENSOR_W_Q || t > TENSOR_B_O)
-            bytes += inputs_count(layer, inputs, t) * inputs_element_size(t);
+            bytes += inputs_count(layer, inputs, t) * layer_tensor_size(t);
     return bytes;
 }
 

@@ -14,6 +14,7 @@
 #include "../../gen/isa.h"
 #include "../../gen/plan.h"
 #include "../../gen/planfile.h"
+#include "../../gen/visible.h"
 
 #define COUNTED_MOST 40   /* positions that are counted one by one */
 #define EMITTED_MOST 200  /* widths whose text is made, */
@@ -174,7 +175,7 @@ static void check_counts(const struct layer *layer)
     for (int64_t t = 0; t < n; t++)
         for (int64_t j = 0; j < m; j++)
             pairs += sees(layer, t, j);
-    REQUIRE(layer_visible_pairs(layer, n, m) == pairs);
+    REQUIRE(visible_pairs(layer, n, m) == pairs);
     for (int64_t t = 0; t < n && layer->w_o == W_O_CONV; t++)
         for (int64_t row = 0; row < n; row++) {
             const int64_t tap = row - t + layer_conv_pad(layer);
@@ -184,7 +185,7 @@ static void check_counts(const struct layer *layer)
 
     const struct layer_cost c = layer_multiply_adds(layer, layer->seq_len, layer->source_len);
     const double whole = (double)layer->seq_len * (double)layer->source_len;
-    const double all = (double)layer_visible_pairs(layer, layer->seq_len, layer->source_len);
+    const double all = (double)visible_pairs(layer, layer->seq_len, layer->source_len);
     REQUIRE(all >= 0 && all <= whole * (1 + 1e-15));
     REQUIRE(c.q > 0 && c.k >= 0 && c.v >= 0 && c.scores >= 0 && c.values >= 0 && c.output >= 0 && isfinite(c.total));
     REQUIRE(fabs(c.total - (c.q + c.k + c.v + c.scores + c.values + c.output)) <= 1e-12 * c.total);
@@ -223,7 +224,7 @@ static void check_isa(const struct plan_isa *p, const struct layer *layer)
     for (int i = 0; i < PLAN_PRODUCTS; i++)
         check_product(p, &p->products[i]);
     const int64_t shared[] = {p->s_t, p->q_all, p->keys, p->values, p->z};
-    const int64_t worker[] = {p->scores, p->visible, p->added, p->tile, p->queries};
+    const int64_t worker[] = {p->scores, p->visible, p->operands, p->tile, p->queries};
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
         check_place(shared[i], 0, p->shared_size);
         check_place(worker[i], 0, p->worker_size);

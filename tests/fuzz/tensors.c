@@ -144,7 +144,7 @@ static void try_inputs(const struct tensors *tensors, const char *path, const st
             continue;
         REQUIRE((in.tensor[t] != NULL) == layer_has_tensor(layer, t));
         if (in.tensor[t] != NULL)
-            REQUIRE(from->bytes == inputs_count(layer, &in, t) * inputs_element_size(t) &&
+            REQUIRE(from->bytes == inputs_count(layer, &in, t) * layer_tensor_size(t) &&
                     memcmp(in.tensor[t], from->data, from->bytes) == 0);
     }
     for (size_t b = 0; b < in.batch && (layer->mask & MASK_PADDING) != 0; b++)

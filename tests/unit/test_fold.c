@@ -139,7 +139,7 @@ static void check_scores(const struct folded *f, const struct reference_head *pl
             near(head->q[r * width + s], sum, fabs(sum));
         }
         for (size_t j = 0; j < keys; j++) {
-            double score = plain->mask_add[r * keys + j];
+            double score = plain->operand[SCORE_MASK_ADD] != NULL ? plain->operand[SCORE_MASK_ADD][r * keys + j] : 0;
             if (!plain->visible[r * keys + j])
                 continue;
             for (size_t s = 0; s < width; s++)
@@ -378,6 +378,7 @@ static float *attend(struct kernel *k, const struct reference_head *head, size_t
                      const size_t *row)
 {
     const size_t m = head->keys, d = d_v - indicator;
+    const double *added = head->operand[SCORE_MASK_ADD];
     float *z = floats(rows * d_v), *p = floats(m);
     for (size_t r = 0; r < rows; r++) {
         float maximum = -INFINITY, sum = 0;
@@ -385,7 +386,7 @@ static float *attend(struct kernel *k, const struct reference_head *head, size_t
         for (size_t j = 0; j < m; j++)
             if (head->visible[r * m + j]) {
                 p[j] = dot(q + r * d_k, keys + j * d_k, 1, d_k, k->order) +
-                       (float)LOG2_E * (float)head->mask_add[r * m + j];
+                       (float)LOG2_E * (float)(added != NULL ? added[r * m + j] : 0);
                 maximum = fmaxf(maximum, p[j]);
                 any = true;
             }

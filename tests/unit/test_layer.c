@@ -21,6 +21,7 @@
 #include "explain.h"
 #include "isa.h"
 #include "layer.h"
+#include "visible.h"
 
 #define BASE "d_model = 64\nh = 4\nseq_len = 32\n"
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -515,7 +516,7 @@ static void test_pairs(void **state)
                         for (int64_t t = 0; t < n; t++)
                             for (int64_t j = 0; j < m; j++)
                                 pairs += sees(layer, t, j);
-                        assert_int_equal(layer_visible_pairs(layer, n, m), pairs);
+                        assert_int_equal(visible_pairs(layer, n, m), pairs);
                     }
     layer_free(layer);
 }
@@ -546,15 +547,15 @@ static void test_longest(void **state)
     (void)state;
     const int64_t n = 2147483647;
     struct layer *layer = good(BASE "w_o = conv\nconv_width = 2147483647\n");
-    assert_true(layer_visible_pairs(layer, n, n) == n * n);
+    assert_true(visible_pairs(layer, n, n) == n * n);
     layer->mask = MASK_CAUSAL;
-    assert_true(layer_visible_pairs(layer, n, n) == n / 2 * (n + 1) + (n + 1) / 2);
+    assert_true(visible_pairs(layer, n, n) == n / 2 * (n + 1) + (n + 1) / 2);
     assert_true(layer_conv_taps(layer, n) == n / 2 * (n + 1) + (n + 1) / 2);
     layer->mask = MASK_WINDOW;
     layer->window_left = layer->window_right = n;
-    assert_true(layer_visible_pairs(layer, n, n) == n * n);
+    assert_true(visible_pairs(layer, n, n) == n * n);
     layer->window_left = layer->window_right = 0;
-    assert_true(layer_visible_pairs(layer, n, n) == n);
+    assert_true(visible_pairs(layer, n, n) == n);
     layer_free(layer);
 }
 

@@ -19,6 +19,7 @@
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
+#include "score.h"
 
 #define SPEC "examples/tiny.layer" /* the keys that a test needs are set over it */
 #define SETS_MOST 24
@@ -211,10 +212,10 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
     n = 0;
     own[n++] = (struct span){p->scores, p->key_block * p->block};
     own[n++] = (struct span){p->tile, f->d_z * p->block};
-    if (layer->mask & ~(unsigned)MASK_PADDING)
+    if (score_hooked(layer))
         own[n++] = (struct span){p->visible, p->key_block * p->block};
-    if (layer->mask & MASK_ADDITIVE)
-        own[n++] = (struct span){p->added, p->key_block * p->block};
+    if (score_operands(layer) > 0)
+        own[n++] = (struct span){p->operands, p->key_block * p->block};
     own[n++] = (struct span){p->queries, f->d_score * p->block};
     check_apart(own, n, p->worker_size);
 }

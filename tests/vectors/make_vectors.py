@@ -23,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+import score_terms
+
 INF, NAN = float("inf"), float("nan")
 DTYPES = {"float32": "F32", "int32": "I32", "bool": "BOOL"}
 
@@ -135,27 +137,12 @@ def one_head(s, w, i, x, source):
     return q, k, v
 
 
-def pick(mask, b, i):
-    """The [n][m] part of a mask tensor that sequence b and head i use; an extent of 1 is shared."""
-    return mask[b if mask.shape[0] > 1 else 0][i if mask.shape[1] > 1 else 0]
-
-
 def visible(s, t, tensors, b, i, m):
-    keys = range(m)
-    if "causal" in s["masks"]:
-        keys = [j for j in keys if j <= t]
-    if "padding" in s["masks"]:
-        keys = [j for j in keys if j < tensors["lengths"][b]]
-    if "no_self" in s["masks"]:
-        keys = [j for j in keys if j != t]
-    if "window" in s["masks"]:
-        left, right = s["window_left"], s["window_right"]
-        keys = [j for j in keys if (left is None or t - left <= j) and (right is None or j <= t + right)]
-    if "bool" in s["masks"]:
-        keys = [j for j in keys if pick(tensors["mask_bool"], b, i)[t, j]]
-    if "additive" in s["masks"]:
-        keys = [j for j in keys if pick(tensors["mask_add"], b, i)[t, j] != -INF]
-    return list(keys)
+    keys = [j for j in range(m) if score_terms.sees(s["masks"], t, j, (s["window_left"], s["window_right"]))]
+    for mask, (_, shows) in score_terms.BROUGHT.items():
+        if mask in s["masks"]:
+            keys = [j for j in keys if shows(score_terms.number(tensors, mask, b, i, t, j), j)]
+    return keys
 
 
 def attend(s, tensors, b, i, q, k, v):
@@ -166,8 +153,9 @@ def attend(s, tensors, b, i, q, k, v):
         if not keys:
             continue
         scores = [s["scale"] * exact_sum((q[t] * k[j]).tolist()) for j in keys]
-        if "additive" in s["masks"]:
-            scores = [score + float(pick(tensors["mask_add"], b, i)[t, j]) for score, j in zip(scores, keys)]
+        for word, value in score_terms.TERMS.items():
+            if word in s["masks"]:
+                scores = [value(score, score_terms.number(tensors, word, b, i, t, j)) for score, j in zip(scores, keys)]
         if any(math.isnan(score) or score == INF for score in scores) or max(scores) == -INF:
             weights[t, keys] = NAN
             z[t] = NAN
@@ -184,7 +172,7 @@ def convolve(s, w, tensors, b, z):
     """y[t, block i] = sum_r Z_i[t + r - pad] W_O,i[r]; z is [h][n][d_v]. Rows of Z that count as zero are not read."""
     n, d_block = z.shape[1], s["d_model"] // s["h"]
     end = min(n, int(tensors["lengths"][b])) if "padding" in s["masks"] else n
-    pad = s["conv_width"] - 1 if "causal" in s["masks"] else (s["conv_width"] - 1) // 2
+    pad = score_terms.conv_pad(s["conv_width"], s["masks"])
     y = np.empty((n, s["d_model"]))
     for t, i in itertools.product(range(n), range(s["h"])):
         taps = [r for r in range(s["conv_width"]) if 0 <= t + r - pad < end]

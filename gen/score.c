@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of score terms, and what is read off it. */
+#include "score.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct score_term score_terms[SCORE_TERMS] = {
+    [SCORE_SCALE] = {"scale", .key = "scale", .place = SCORE_PACKED, .tensor = TENSOR_COUNT},
+    [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
+    [SCORE_PADDING] = {"padding", .word = "padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
+                       .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]"},
+    [SCORE_NO_SELF] = {"no_self", .word = "no_self", .mask = MASK_NO_SELF, .place = SCORE_EDGES,
+                       .tensor = TENSOR_COUNT},
+    [SCORE_WINDOW] = {"window", .word = "window", .mask = MASK_WINDOW, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
+                      .reaches = true},
+    [SCORE_MASK_BOOL] = {"mask_bool", .word = "bool", .mask = MASK_BOOL, .place = SCORE_EVERYWHERE,
+                         .tensor = TENSOR_MASK_BOOL, .sees = "mask_bool is not 0"},
+    [SCORE_MASK_ADD] = {"mask_add", .word = "additive", .mask = MASK_ADDITIVE, .place = SCORE_EVERYWHERE,
+                        .tensor = TENSOR_MASK_ADD, .operand = "added", .equation = "@ + mask_add$",
+                        .sees = "mask_add is not -infinity", .lifts = true},
+};
+
+bool score_has(const struct layer *layer, enum score_name term)
+{
+    const struct score_term *of = &score_terms[term];
+    return of->mask != 0 ? (layer->mask & of->mask) != 0 : of->place == SCORE_PACKED || layer->number[term] != 0;
+}
+
+int score_operands(const struct layer *layer)
+{
+    int count = 0;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        count += score_terms[term].operand != NULL && score_has(layer, term);
+    return count;
+}
+
+bool score_everywhere(const struct layer *layer)
+{
+    bool any = false;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        any = any || (score_terms[term].place == SCORE_EVERYWHERE && score_has(layer, term));
+    return any;
+}
+
+bool score_hooked(const struct layer *layer)
+{
+    bool any = false;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        any = any || (score_terms[term].place >= SCORE_EDGES && score_has(layer, term));
+    return any;
+}
+
+bool score_lifts(const struct layer *layer)
+{
+    bool any = false;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        any = any || (score_terms[term].lifts && score_has(layer, term));
+    return any;
+}
+
+enum score_name score_of_word(const char *word, size_t length)
+{
+    enum score_name term = 0;
+    while (term < SCORE_TERMS && (score_terms[term].word == NULL || strlen(score_terms[term].word) != length ||
+                                  memcmp(score_terms[term].word, word, length) != 0))
+        term++;
+    return term;
+}
+
+/* `pattern` with its marks replaced. */
+static void replace(const char *pattern, const char *score, const char *number, const char *indices,
+                    char text[SCORE_TEXT])
+{
+    size_t used = 0;
+    for (const char *c = pattern; *c != '\0' && used < SCORE_TEXT; c++) {
+        const char one[2] = {*c, '\0'};
+        const char *part = *c == '@' ? score : *c == '#' ? number : *c == '$' ? indices : one;
+        used += (size_t)snprintf(text + used, SCORE_TEXT - used, "%s", part);
+    }
+}
+
+void score_equation(const struct layer *layer, const char *scaled, const char *indices, char text[SCORE_TEXT])
+{
+    snprintf(text, SCORE_TEXT, "%s", scaled);
+    for (enum score_name term = 0; term < SCORE_TERMS; term++) {
+        char before[SCORE_TEXT], number[32];
+        if (score_terms[term].equation == NULL || !score_has(layer, term))
+            continue;
+        memcpy(before, text, sizeof before);
+        snprintf(number, sizeof number, "%.9g", layer->number[term]);
+        replace(score_terms[term].equation, before, number, indices, text);
+    }
+}

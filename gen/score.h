@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* The terms of a score: one table for all that may become of q·k before the softmax.
+ *
+ *   s = q·k, then each term that the layer has, in the table's order, then what the masks among them hide: -infinity
+ *
+ * A new term is a row here, its hook templates/score_NAME.in where tiles of scores see it, and its row in
+ * runtime/reference/terms.c: its value in double and its error. Its tensor, if it has one, is a row of tensor.c.
+ *
+ * Left out on purpose: which keys a mask of position leaves (visible.h).
+ */
+#ifndef ATTNGEN_SCORE_H
+#define ATTNGEN_SCORE_H
+
+#include "layer.h"
+
+enum score_place {
+    SCORE_PACKED,     /* in the packed weights: no tile of scores sees it */
+    SCORE_COUNTED,    /* what it hides is never scored: an exact count of keys */
+    SCORE_EDGES,      /* the hook is for tiles that a rule of visible.h cuts */
+    SCORE_EVERYWHERE  /* every tile of scores goes through the hook */
+};
+
+struct score_term {
+    const char *name;     /* "mask_add": of its hook */
+    const char *key;      /* of the number in the spec that it is; NULL: none */
+    const char *word;     /* in the spec's `mask`; NULL: none */
+    unsigned mask;        /* bit of struct layer's mask; 0: none */
+    enum score_place place;
+    enum layer_tensor tensor; /* TENSOR_COUNT: none */
+    const char *operand;  /* [key][lane] of a worker's scratch that the hook fills from the tensor; NULL: none */
+    const char *equation; /* the score: '@' is what it was, '#' the number, '$' the indices; NULL: it stays */
+    const char *sees;     /* "j < lengths[b]": when a key is seen; NULL: always, or visible.h says */
+    bool reaches;         /* its rules of visible.h have offsets of the spec */
+    bool lifts;           /* what follows in a row may be far larger than the scores so far */
+    double operations;    /* for each vector of scores, beside what every hook takes (expect.c) */
+};
+extern const struct score_term score_terms[SCORE_TERMS];
+
+bool score_has(const struct layer *layer, enum score_name term);
+/* Terms with an operand. */
+int score_operands(const struct layer *layer);
+/* Whether some term is SCORE_EVERYWHERE; whether a tile of scores may go through any hook; whether some term lifts. */
+bool score_everywhere(const struct layer *layer);
+bool score_hooked(const struct layer *layer);
+bool score_lifts(const struct layer *layer);
+/* The term that the spec's `mask` calls by this word of so many characters; SCORE_TERMS: none. */
+enum score_name score_of_word(const char *word, size_t length);
+
+/* The equation from `scaled` on, an expression for scale q·k: with "[t][j]" for indices "… + mask_add[t][j]". */
+#define SCORE_TEXT 200
+void score_equation(const struct layer *layer, const char *scaled, const char *indices, char text[SCORE_TEXT]);
+
+#endif

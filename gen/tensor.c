@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* The tensors of a layer: one table of what each is called, made of and shaped like, and when a layer has it.
+ *
+ * A shape is written in the letters of docs/spec.md: "[batch|1][h|1][n][m]" is a mask whose first two extents may be 1.
+ * All that asks for names, shapes, types or presence reads this table: specs that are too large, --explain, the emitted
+ * header and its checks, what attnrun draws, reads from files and hands to a kernel.
+ */
+#include "layer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "score.h"
+
+static bool always(const struct layer *layer) { (void)layer; return true; }
+static bool is_cross(const struct layer *layer) { return layer->cross; }
+static bool is_split(const struct layer *layer) { return layer->split; }
+static bool is_conv(const struct layer *layer) { return layer->w_o == W_O_CONV; }
+static bool has_scores(const struct layer *layer) { return layer->scores; }
+static bool has_keys(const struct layer *layer) { return !layer->tied; }
+static bool has_values(const struct layer *layer) { return !layer->identity; }
+static bool has_output(const struct layer *layer) { return layer->w_o != W_O_NONE; }
+static bool has_bias(const struct layer *layer) { return layer->bias; }
+static bool has_key_bias(const struct layer *layer) { return layer->bias && has_keys(layer); }
+static bool has_value_bias(const struct layer *layer) { return layer->bias && has_values(layer); }
+static bool has_output_bias(const struct layer *layer) { return layer->bias && has_output(layer); }
+
+/* In the order of docs/spec.md's table, and of the fields of a call. */
+static const struct row {
+    struct layer_tensor_row shown;
+    const char *extents;
+    bool (*has)(const struct layer *layer); /* NULL: where a score term has it */
+    bool (*varies)(const struct layer *layer); /* then its extents are */
+    const char *varied;
+} rows[TENSOR_COUNT] = {
+    [TENSOR_X] = {.shown = {"x", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_model]",
+                  .has = always},
+    [TENSOR_SOURCE] = {.shown = {"source", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL},
+                       .extents = "[batch][m][d_source]", .has = is_cross},
+    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL, 
+                                  " int32, 0 ... m: keys that exist|; memory past them is not touched"},
+                        .extents = "[batch]"},
+    [TENSOR_MASK_BOOL] = {.shown = {"mask_bool", TENSOR_OF_PAIRS, TENSOR_BOOL, "nonzero: visible",
+                                    " bytes, nonzero: visible"},
+                          .extents = "[batch|1][h|1][n][m]"},
+    [TENSOR_MASK_ADD] = {.shown = {"mask_add", TENSOR_OF_PAIRS, TENSOR_F32, "added after the scale; -inf hides",
+                                   ", added to the scaled scores; -inf hides, a finite -1e9 does not"},
+                         .extents = "[batch|1][h|1][n][m]"},
+    [TENSOR_W_Q] = {.shown = {"w_q", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_q][h*d_k]",
+                    .has = always, .varies = is_split, .varied = "[h][d_in_q][d_k]"},
+    [TENSOR_B_Q] = {.shown = {"b_q", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h*d_k]", .has = has_bias},
+    [TENSOR_W_K] = {.shown = {"w_k", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_k]",
+                    .has = has_keys, .varies = is_split, .varied = "[h_kv][d_in_kv][d_k]"},
+    [TENSOR_B_K] = {.shown = {"b_k", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_k]",
+                    .has = has_key_bias},
+    [TENSOR_W_V] = {.shown = {"w_v", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_v]",
+                    .has = has_values, .varies = is_split, .varied = "[h_kv][d_in_kv][d_v]"},
+    [TENSOR_B_V] = {.shown = {"b_v", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_v]",
+                    .has = has_value_bias},
+    [TENSOR_W_O] = {.shown = {"w_o", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[h*d_v][d_model]",
+                    .has = has_output, .varies = is_conv, .varied = "[h][conv_width][d_v][d_model/h]"},
+    [TENSOR_B_O] = {.shown = {"b_o", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                    .has = has_output_bias},
+    [TENSOR_Y] = {.shown = {"y", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_out]",
+                  .has = always},
+    [TENSOR_ATTN] = {.shown = {"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n][m]",
+                     .has = has_scores},
+};
+
+const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor)
+{
+    return &rows[tensor].shown;
+}
+
+const char *layer_tensor_name(enum layer_tensor tensor)
+{
+    return tensor < TENSOR_COUNT ? rows[tensor].shown.name : NULL;
+}
+
+size_t layer_tensor_size(enum layer_tensor tensor)
+{
+    return rows[tensor].shown.type == TENSOR_BOOL ? 1 : 4;
+}
+
+bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
+{
+    bool has = false;
+    if (rows[tensor].has != NULL)
+        return rows[tensor].has(layer);
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        has = has || (score_terms[term].tensor == tensor && score_has(layer, term));
+    return has;
+}
+
+/* ---- letters --------------------------------------------------------------------------------------------- */
+
+/* One axis of a shape: the text between two brackets, without a "|1". */
+struct axis {
+    const char *text;
+    size_t length;
+    bool or_one;
+};
+
+static int axes_of(const char *extents, struct axis axes[4])
+{
+    int count = 0;
+    for (const char *open = extents; *open != '\0'; count++) {
+        const char *close = strchr(open, ']');
+        const size_t length = (size_t)(close - open) - 1;
+        const bool or_one = length > 2 && close[-2] == '|';
+        axes[count] = (struct axis){open + 1, or_one ? length - 2 : length, or_one};
+        open = close + 1;
+    }
+    return count;
+}
+
+static const char *extents_of(const struct layer *layer, enum layer_tensor tensor)
+{
+    const struct row *row = &rows[tensor];
+    return row->varies != NULL && row->varies(layer) ? row->varied : row->extents;
+}
+
+static const struct { const char *letter; size_t offset; } sizes[] = {
+    {"d_model", offsetof(struct layer, d_model)}, {"d_source", offsetof(struct layer, d_source)},
+    {"h", offsetof(struct layer, h)}, {"h_kv", offsetof(struct layer, h_kv)},
+    {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
+    {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
+    {"d_out", offsetof(struct layer, d_out)}, {"conv_width", offsetof(struct layer, conv_width)},
+};
+static const struct { const char *letter; size_t offset; } call_sizes[] = {
+    {"batch", offsetof(struct layer_call, batch)}, {"n", offsetof(struct layer_call, n)},
+    {"m", offsetof(struct layer_call, m)},
+};
+
+static bool is_letter(const char *letter, const char *text, size_t length)
+{
+    return strlen(letter) == length && memcmp(letter, text, length) == 0;
+}
+
+/* False for a letter that only a call knows, where there is none. */
+static bool size_of(const struct layer *layer, const struct layer_call *call, const char *text, size_t length,
+                    int64_t *size)
+{
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (is_letter(sizes[i].letter, text, length)) {
+            memcpy(size, (const char *)layer + sizes[i].offset, sizeof *size);
+            return true;
+        }
+    for (size_t i = 0; call != NULL && i < sizeof call_sizes / sizeof *call_sizes; i++)
+        if (is_letter(call_sizes[i].letter, text, length)) {
+            memcpy(size, (const char *)call + call_sizes[i].offset, sizeof *size);
+            return true;
+        }
+    return false;
+}
+
+/* "h*d_k", "d_model/h", "n" */
+static bool extent_of(const struct layer *layer, const struct layer_call *call, const struct axis *axis,
+                      int64_t *extent)
+{
+    size_t first = 0;
+    int64_t second = 1;
+    while (first < axis->length && axis->text[first] != '*' && axis->text[first] != '/')
+        first++;
+    if (!size_of(layer, call, axis->text, first, extent))
+        return false;
+    if (first == axis->length)
+        return true;
+    const bool known = size_of(layer, call, axis->text + first + 1, axis->length - first - 1, &second);
+    *extent = axis->text[first] == '*' ? *extent * second : *extent / second;
+    return known;
+}
+
+/* out_in swaps the last two axes of matrices. */
+static int layer_axes(const struct layer *layer, enum layer_tensor tensor, struct axis axes[4])
+{
+    const int count = layer_has_tensor(layer, tensor) ? axes_of(extents_of(layer, tensor), axes) : 0;
+    if (count > 0 && rows[tensor].shown.kind == TENSOR_WEIGHT && layer->out_in) {
+        const struct axis last = axes[count - 1];
+        axes[count - 1] = axes[count - 2];
+        axes[count - 2] = last;
+    }
+    return count;
+}
+
+int layer_tensor_shape(const struct layer *layer, enum layer_tensor tensor, const struct layer_call *call,
+                       int64_t shape[4])
+{
+    struct axis axes[4];
+    const int count = layer_axes(layer, tensor, axes);
+    for (int i = 0; i < count; i++)
+        if (!extent_of(layer, call, &axes[i], &shape[i]))
+            return 0;
+    return count;
+}
+
+int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4])
+{
+    return layer_tensor_shape(layer, tensor, NULL, shape);
+}
+
+void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char text[LAYER_SHAPE_TEXT])
+{
+    struct axis axes[4];
+    const int count = layer_axes(layer, tensor, axes);
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        int64_t extent = 0;
+        char number[24];
+        const bool known = extent_of(layer, NULL, &axes[i], &extent);
+        if (!layer->cross && is_letter("m", axes[i].text, axes[i].length))
+            axes[i].text = "n";
+        snprintf(number, sizeof number, "%lld", (long long)extent);
+        used += (size_t)snprintf(text + used, LAYER_SHAPE_TEXT - used, "[%.*s%s]",
+                                 known ? (int)strlen(number) : (int)axes[i].length, known ? number : axes[i].text,
+                                 axes[i].or_one && !(known && extent == 1) ? " or 1" : "");
+    }
+}
+
+bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, const char *letter)
+{
+    struct axis axes[4];
+    const int count = axes_of(extents_of(layer, tensor), axes);
+    bool has = false;
+    for (int i = 0; i < count; i++)
+        has = has || is_letter(letter, axes[i].text, axes[i].length);
+    return has;
+}

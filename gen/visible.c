@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* The rules of the masks of position, and what follows from them in closed form. */
+#include "visible.h"
+
+#include "layer.h"
+#include "score.h"
+
+static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* A new mask of position is a line here. The diagonal of `causal` stays in whole strips: blocks end before it. */
+int visible_rules(const struct layer *l, struct visible_rule rules[VISIBLE_RULES])
+{
+    const int64_t left = l->window_left, right = l->window_right;
+    const struct {
+        unsigned mask;
+        bool bounded;
+        struct visible_rule rule;
+    } all[VISIBLE_RULES] = {
+        {MASK_CAUSAL, true, {VISIBLE_TO, 0, 0}},
+        {MASK_NO_SELF, true, {VISIBLE_NOT, 0, 0}},
+        {MASK_WINDOW, left != LAYER_UNBOUNDED, {VISIBLE_FROM, -left, 0}},
+        {MASK_WINDOW, right != LAYER_UNBOUNDED, {VISIBLE_TO, right, right + 1}},
+    };
+    int count = 0;
+    for (int i = 0; i < VISIBLE_RULES; i++)
+        if ((l->mask & all[i].mask) != 0 && all[i].bounded)
+            rules[count++] = all[i].rule;
+    return count;
+}
+
+bool visible_pair(const struct layer *layer, int64_t t, int64_t j)
+{
+    struct visible_rule rules[VISIBLE_RULES];
+    const int count = visible_rules(layer, rules);
+    bool sees = true;
+    for (const struct visible_rule *r = rules; r < rules + count; r++) {
+        const int64_t edge = t + r->offset;
+        sees = sees && (r->kind == VISIBLE_TO ? j <= edge : r->kind == VISIBLE_FROM ? j >= edge : j != edge);
+    }
+    return sees;
+}
+
+void visible_reach(const struct layer *layer, int64_t *left, int64_t *right)
+{
+    struct visible_rule rules[VISIBLE_RULES];
+    const int count = visible_rules(layer, rules);
+    *left = *right = LAYER_UNBOUNDED;
+    for (const struct visible_rule *r = rules; r < rules + count; r++) {
+        if (r->kind == VISIBLE_TO)
+            *right = *right == LAYER_UNBOUNDED ? r->offset : lesser(*right, r->offset);
+        if (r->kind == VISIBLE_FROM)
+            *left = *left == LAYER_UNBOUNDED ? -r->offset : lesser(*left, -r->offset);
+    }
+}
+
+/* 1 + 2 + … + k, 0 for k < 0. */
+static int64_t triangle(int64_t k)
+{
+    return k > 0 ? (k % 2 == 0 ? k / 2 * (k + 1) : (k + 1) / 2 * k) : 0;
+}
+
+/* Query t sees keys max(0, t - left) … min(m - 1, t + right); that is an empty range only from t = m + left on. Of the
+ * keys below the upper end the sum is Σ min(m, t + 1 + right), of those below the lower end Σ max(0, t - left), and
+ * no_self takes one from each t < m. */
+int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
+{
+    int64_t left, right;
+    if (n <= 0 || m <= 0)
+        return 0;
+    visible_reach(layer, &left, &right);
+    left = left != LAYER_UNBOUNDED ? left : n;
+    right = right != LAYER_UNBOUNDED ? right : m;
+    const int64_t rows = lesser(n, m + left);              /* queries that see anything at all */
+    const int64_t rising = right < m ? lesser(rows, m - right) : 0; /* those whose range ends before m - 1 or there */
+    const int64_t below_end = triangle(rising) + rising * right + (rows - rising) * m;
+    const int64_t below_start = triangle(rows - 1 - left);
+    return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : lesser(n, m));
+}
+
+/* ---- blocks of keys -------------------------------------------------------------------------------------- */
+
+struct visible_range visible_keys(const struct layer *layer, int64_t t, int64_t last)
+{
+    struct visible_rule rules[VISIBLE_RULES];
+    const int count = visible_rules(layer, rules);
+    struct visible_range keys = {0, layer->source_len};
+    for (const struct visible_rule *r = rules; r < rules + count; r++) {
+        if (r->kind == VISIBLE_TO)
+            keys.end = lesser(keys.end, last + r->offset + 1);
+        if (r->kind == VISIBLE_FROM)
+            keys.first = greater(keys.first, t + r->offset);
+    }
+    keys.end = greater(keys.end, 0);
+    keys.first = lesser(keys.first, keys.end);
+    return keys;
+}
+
+/* Keys from ... until-1 are hidden from some query: whether `key` is one, and where that changes. */
+static void cut_at(int64_t *end, bool *hidden, int64_t key, int64_t from, int64_t until)
+{
+    if (key < from) {
+        if (from < until)
+            *end = lesser(*end, from);
+    } else if (key < until) {
+        *hidden = true;
+        *end = lesser(*end, until);
+    }
+}
+
+int64_t visible_cut(const struct layer *layer, int64_t lanes, int64_t t, int64_t key, int64_t end, bool *hidden)
+{
+    struct visible_rule rules[VISIBLE_RULES];
+    const int count = visible_rules(layer, rules);
+    *hidden = score_everywhere(layer);
+    if (*hidden)
+        return end;
+    for (const struct visible_rule *r = rules; r < rules + count; r++)
+        switch (r->kind) {
+        case VISIBLE_TO: cut_at(&end, hidden, key, t + r->cut, INT64_MAX); break;
+        case VISIBLE_FROM: cut_at(&end, hidden, key, 0, greater(0, t + lanes - 1 + r->offset)); break;
+        case VISIBLE_NOT: cut_at(&end, hidden, key, t + r->offset, t + r->offset + lanes); break;
+        }
+    return end;
+}
+
+void visible_runs(const struct layer *layer, int64_t block, int64_t t, struct visible_range run[2])
+{
+    struct visible_rule rules[VISIBLE_RULES];
+    const int count = visible_rules(layer, rules);
+    const bool everywhere = score_everywhere(layer);
+    const int64_t last = t + block - 1;
+    run[0] = everywhere ? visible_keys(layer, t, last) : visible_keys(layer, last, t);
+    run[1] = (struct visible_range){0, 0};
+    for (const struct visible_rule *r = rules; r < rules + count && !everywhere; r++)
+        if (r->kind == VISIBLE_TO)
+            run[0].end = lesser(run[0].end, t + r->cut);
+    for (const struct visible_rule *r = rules; r < rules + count && !everywhere; r++)
+        if (r->kind == VISIBLE_NOT) {
+            run[1].end = run[0].end;
+            run[1].first = lesser(run[1].end, greater(run[0].first, t + r->offset + block));
+            run[0].end = lesser(run[0].end, t + r->offset);
+        }
+    run[0].first = lesser(run[0].first, run[0].end);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of terms: value, what hides, error. */
+#include "terms.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "../../gen/score.h"
+#include "bound.h"
+
+#define ABSORBED 0x1p102 /* half of what may be subtracted from -FLT_MAX, rounding to nearest, without overflow */
+
+static double scaled(double score, double operand, double number)
+{
+    (void)operand;
+    return number * score;
+}
+
+static double added(double score, double operand, double number)
+{
+    (void)number;
+    return score + operand;
+}
+
+static bool is_zero(double operand) { return operand == 0; }
+static bool is_minus_infinity(double operand) { return operand == -INFINITY; }
+
+/* In base 2 the kernel adds log2(e) operand, but at least -FLT_MAX: a sum that would be below that stays there. */
+static void added_error(struct term_error *e, double operand, double number)
+{
+    const double size = BOUND_LOG2_E * fabs(operand), clamped = operand < 0 ? fmax(0, size - FLT_MAX) : 0;
+    const double sum = e->reach + (1 + 4 * BOUND_U) * fmin(size, FLT_MAX);
+    (void)number;
+    e->worst += 4 * BOUND_U * size + clamped;
+    e->lost += clamped;
+    e->rounded += size;
+    e->product += size;
+    e->open = e->open || !(sum <= FLT_MAX || (operand < 0 && e->reach <= ABSORBED));
+}
+
+static const struct {
+    double (*value)(double score, double operand, double number); /* NULL: the score as it was */
+    bool (*hides)(double operand);                                /* NULL: it does not */
+    void (*error)(struct term_error *e, double operand, double number); /* NULL: none of its own */
+} rows[SCORE_TERMS] = {
+    [SCORE_SCALE] = {.value = scaled}, /* packed: its error is the queries' */
+    [SCORE_MASK_BOOL] = {.hides = is_zero},
+    [SCORE_MASK_ADD] = {.value = added, .hides = is_minus_infinity, .error = added_error},
+};
+
+double terms_operand(const struct layer *layer, const struct inputs *in, enum score_name term, size_t b, size_t i,
+                     size_t t, size_t j)
+{
+    const enum layer_tensor tensor = score_terms[term].tensor;
+    return score_has(layer, term) && tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS
+               ? inputs_pair(in, tensor, b, i, t, j) : 0;
+}
+
+bool terms_hide(const struct layer *layer, enum score_name term, double operand)
+{
+    return rows[term].hides != NULL && score_has(layer, term) && rows[term].hides(operand);
+}
+
+double terms_value(const struct layer *layer, enum score_name term, double score, double operand)
+{
+    const bool changes = rows[term].value != NULL && score_has(layer, term);
+    return changes ? rows[term].value(score, operand, layer->number[term]) : score;
+}
+
+void terms_error(const struct layer *layer, enum score_name term, struct term_error *error, double operand)
+{
+    if (rows[term].error != NULL && score_has(layer, term))
+        rows[term].error(error, operand, layer->number[term]);
+}

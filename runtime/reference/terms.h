@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* What each term of a score (gen/score.h) does to it: in double, and to what a kernel in f32 may be off by.
+ *
+ * Left out on purpose: masks of position (gen/visible.h), and lengths, behind which nothing is scored.
+ */
+#ifndef ATTNRUN_TERMS_H
+#define ATTNRUN_TERMS_H
+
+#include "inputs/inputs.h"
+
+/* A term's number for one pair; 0 for one without a tensor. */
+double terms_operand(const struct layer *layer, const struct inputs *inputs, enum score_name term, size_t b, size_t i,
+                     size_t t, size_t j);
+/* Whether a term that the layer has hides the pair by its number. */
+bool terms_hide(const struct layer *layer, enum score_name term, double operand);
+/* The score behind the term. */
+double terms_value(const struct layer *layer, enum score_name term, double score, double operand);
+
+/* One score in base 2, as bound.h's T, behind the terms so far. */
+struct term_error {
+    double worst, squares; /* what it may be off by; squared, of drawn data */
+    double lost;           /* of both, what is not drawn */
+    double rounded;        /* of what was added, the sizes, each rounded again */
+    double product;        /* |T of scale q·k| is at most this */
+    double reach;          /* how far the sums that make it come */
+    bool open;             /* f32 may overflow on the way */
+};
+/* What the term adds to that. */
+void terms_error(const struct layer *layer, enum score_name term, struct term_error *error, double operand);
+
+#endif
