@@ -59,22 +59,22 @@ skip() {
     skipped=$((skipped + ${2:-1}))
 }
 
-jobs=0
+job_count=0
 job() {
-    jobs=$((jobs + 1))
-    echo "$jobs $*" >>"$work/jobs"
+    job_count=$((job_count + 1))
+    echo "$job_count $*" >>"$work/jobs"
 }
 
 run_jobs() {
     local number p f s self=$0
     [ -x "$self" ] || self=$OLDPWD/$0
-    [ $jobs -gt 0 ] || return 0
+    [ $job_count -gt 0 ] || return 0
     mkdir -p "$work/said"
     export work
     # shellcheck disable=SC2016 # the inner shell's words
     xargs -P "${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}" -L 1 \
         bash -c '"$0" --one "$@" >"$work/said/$1" 2>&1' "$self" <"$work/jobs" || exit 3
-    for ((number = 1; number <= jobs; number++)); do
+    for ((number = 1; number <= job_count; number++)); do
         grep -qsE '^(passed|FAILED|skipped): ' "$work/said/$number" ||
             sed -n "${number}s/^[0-9]*/FAILED: no verdict of/p" "$work/jobs" >>"$work/said/$number"
         cat "$work/said/$number"
