@@ -55,8 +55,8 @@ static const struct field lanes_fields[] = {
 
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, ahead),
-    FIELD(plan_isa, ahead_q), FIELD(plan_isa, ask_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, prefetch_keys),
+    FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, q_row), FIELD(plan_isa, q_head), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
     FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
@@ -152,7 +152,7 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
-    emit_set_boolean(emit, "ends_turns", p->isa->ends_turns);
+    emit_set_boolean(emit, "ends_iterations", p->isa->ends_iterations);
     emit_set_boolean(emit, "z_rows", p->z_rows);
     emit_set_boolean(emit, "z_in_q", p->z_in_q);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);

@@ -225,7 +225,7 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
     }
     const double columns = groups * (double)g->columns;
     count_far(m, w, groups * (double)g->group_size, input, (c_far ? m->far : m->near) * 2 * slabs * columns, rows,
-              g->group_rows, g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->ask_rows, times);
+              g->group_rows, g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->prefetch_min_rows, times);
 }
 
 /* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well, of fewer columns to it and back. */
@@ -474,9 +474,9 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double v_reads = !stays ? heads * blocks : input && !l->split ? 1 : (double)l->h_kv;
     const double k_share = p->fold->scores ? m->far : m->near;
     const double v_share = input && !p->value_blocks ? m->far : m->near;
-    *(p->ahead > 0 ? &scores->ahead : &scores->l3) += times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
+    *(p->prefetch_keys > 0 ? &scores->ahead : &scores->l3) += times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
     const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z; /* written, and fetched before unless it takes the queries' place */
-    *(p->ahead > 0 ? &sums->ahead : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
+    *(p->prefetch_keys > 0 ? &sums->ahead : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     w->l3 += m->far * count_terms(l).bytes * pairs;
     if (l->scores) /* written, read again and divided, written */

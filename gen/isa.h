@@ -36,7 +36,7 @@ struct isa {
     int wide_values;        /* features of a value from which tokens along the lanes are read faster: measured; 0: none */
     bool lone_tiles;        /* TILE: gcc leaves a tile as a function of its own */
     bool fma_rows;          /* vec_row_1 … vec_row_4: a row of a tile as one statement, whose sums no compiler moves */
-    bool ends_turns;        /* vec_turn: ends a turn of a loop, where a compiler would make vectors of several */
+    bool ends_iterations;   /* vec_end_iteration: keeps compilers from vectorising across iterations of a loop */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan has in mind */
     size_t l2_bytes;

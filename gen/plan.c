@@ -291,14 +291,14 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     if (!p->isa->prefetches || request_or(request, PLAN_PREFETCH, !stays) == PLAN_OFF)
         return;
     const bool asked = request_asks(request, PLAN_PREFETCH);
-    p->ask_rows = ceil_div(p->lanes * ASK_CYCLES * p->isa->fma_ports, LINE_FLOATS);
+    p->prefetch_min_rows = ceil_div(p->lanes * ASK_CYCLES * p->isa->fma_ports, LINE_FLOATS);
     const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v))
                         + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
     if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->at_once && p->k.exists &&
         (p->v.exists || p->v_t.depth > 0))
-        p->ahead = ceil_div(p->rows, p->query_blocks);
-    if (p->ahead > 0 && p->q.exists) /* a tile of queries while one passes the keys */
-        p->ahead_q = ceil_div(p->block, ceil_div(layer->source_len, p->rows));
+        p->prefetch_keys = ceil_div(p->rows, p->query_blocks);
+    if (p->prefetch_keys > 0 && p->q.exists) /* a tile of queries while one passes the keys */
+        p->prefetch_queries = ceil_div(p->block, ceil_div(layer->source_len, p->rows));
     prefetch_lanes(&p->v_t, request, p, layer->source_len);
     prefetch_panels(&p->q, request, p, layer->seq_len);
     prefetch_panels(&p->k, request, p, layer->source_len);

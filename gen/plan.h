@@ -108,9 +108,9 @@ struct plan_isa {
     bool at_once;        /* scores become weights in their registers; else in a pass of its own over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t key_block;   /* most keys scored before their values are read */
-    int64_t ask_rows;    /* fewest tokens over a panel of weights that leave time to prefetch the next one */
-    int64_t ahead;       /* keys of the next head that are prefetched with each tile of scores, 0: none */
-    int64_t ahead_q;     /* likewise queries of the next tile */
+    int64_t prefetch_min_rows; /* fewest tokens over a panel of weights that leave time to prefetch the next one */
+    int64_t prefetch_keys;     /* keys of the next head that are prefetched with each tile of scores, 0: none */
+    int64_t prefetch_queries;  /* likewise queries of the next tile */
     int64_t unroll_scores, unroll_values;
     int64_t batch_rows, batch_sources; /* most queries and keys of sequences that are projected as one matrix; 0: one by one */
     int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources where that is more */

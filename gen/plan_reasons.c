@@ -173,8 +173,8 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
                : p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
                : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
                                                : "a query block of it, over which each panel passes, exceeds half of L1");
-    if (p->ahead > 0)
-        reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->ahead, plural(p->ahead),
+    if (p->prefetch_keys > 0)
+        reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->prefetch_keys, plural(p->prefetch_keys),
                p->value_blocks ? "" : " and values");
     if (p->batch_rows > layer->seq_len)
         reason(p, "sequences of a batch are projected together, up to " D64 " tokens", p->batch_rows);

@@ -27,7 +27,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x46b2ac8a03cd81fcu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x5f836e0120e1cc00u
 #error "tiny.h is not of the run of attngen that made tiny.c; copy both files of one run, or make both anew"
 #endif
 
@@ -140,7 +140,7 @@ _Static_assert(TINY_PACKED_BYTES == ((size_t)65600) &&
 #define INLINE static inline
 #endif
 
-static inline size_t least(size_t a, size_t b)
+static inline size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -201,7 +201,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 16 + head * 4096;
         for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = least(8, 64 - column);
+            const size_t columns = min_size(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
@@ -212,7 +212,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 4112 + head * 4096;
         for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = least(8, 64 - column);
+            const size_t columns = min_size(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -223,7 +223,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 8208 + head * 4096;
         for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = least(8, 64 - column);
+            const size_t columns = min_size(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -234,7 +234,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 12304 + head * 4096;
         for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = least(8, 64 - column);
+            const size_t columns = min_size(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -254,7 +254,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 16 + head * 4096;
         for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = least(16, 64 - column);
+            const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
             p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
@@ -265,7 +265,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 4112 + head * 4096;
         for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = least(16, 64 - column);
+            const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
             p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -276,7 +276,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 8208 + head * 4096;
         for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = least(16, 64 - column);
+            const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
             p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -287,7 +287,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 12304 + head * 4096;
         for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = least(16, 64 - column);
+            const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
             p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -307,7 +307,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 16 + head * 4096;
         for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = least(64, 64 - column);
+            const size_t columns = min_size(64, 64 - column);
             const size_t width = (columns + 15) / 16 * 16;
             p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
@@ -318,7 +318,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 4112 + head * 4096;
         for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = least(64, 64 - column);
+            const size_t columns = min_size(64, 64 - column);
             const size_t width = (columns + 15) / 16 * 16;
             p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -329,7 +329,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 8208 + head * 4096;
         for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = least(64, 64 - column);
+            const size_t columns = min_size(64, 64 - column);
             const size_t width = (columns + 15) / 16 * 16;
             p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -340,7 +340,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 12304 + head * 4096;
         for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = least(64, 64 - column);
+            const size_t columns = min_size(64, 64 - column);
             const size_t width = (columns + 15) / 16 * 16;
             p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -360,7 +360,7 @@ static int pack_neon(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 16 + head * 4096;
         for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = least(16, 64 - column);
+            const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
@@ -371,7 +371,7 @@ static int pack_neon(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 4112 + head * 4096;
         for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = least(16, 64 - column);
+            const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -382,7 +382,7 @@ static int pack_neon(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 8208 + head * 4096;
         for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = least(16, 64 - column);
+            const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -393,7 +393,7 @@ static int pack_neon(float *packed, const tiny_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 12304 + head * 4096;
         for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = least(16, 64 - column);
+            const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
@@ -436,7 +436,7 @@ static void group_of(const tiny_args *args, size_t first, size_t count, struct g
     const size_t m = args->n;
     g->args = args;
     g->first = first;
-    g->count = least(count, args->batch - first);
+    g->count = min_size(count, args->batch - first);
     g->keys = g->count * m;
 }
 
@@ -485,9 +485,9 @@ typedef struct vec_scalar {
 /* ends a turn of a loop: without it gcc 12 would make vectors of four turns, in place of those above, with many
  * shuffles */
 #if defined(__GNUC__) && !defined(__TINYC__)
-#define vec_turn() __asm__ volatile("")
+#define vec_end_iteration() __asm__ volatile("")
 #else
-#define vec_turn() ((void)0)
+#define vec_end_iteration() ((void)0)
 #endif
 
 static inline vec_scalar load_scalar(const float *p)
@@ -716,7 +716,7 @@ TARGET static void queries_4_scalar(const float *a, const float *b, float *c, co
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
         vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1);
-        a += 2; b += 16; vec_turn();
+        a += 2; b += 16; vec_end_iteration();
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
     vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
@@ -734,7 +734,7 @@ TARGET static void queries_1_scalar(const float *a, const float *b, float *c, co
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2; b += 16; vec_turn();
+        a += 2; b += 16; vec_end_iteration();
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
@@ -757,9 +757,9 @@ static size_t queries_parts_scalar(size_t rows)
 TARGET static void queries_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 8;
-    for (size_t panel = panel_0; panel < least(panel_0 + 8, 8); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 8, 8); panel++) {
         const float *w = packed + 16 + panel * 512;
         const float *a_head = a;
         float *c_head = c;
@@ -769,7 +769,7 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -784,9 +784,9 @@ static size_t keys_parts_scalar(size_t rows)
 TARGET static void keys_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 8;
-    for (size_t panel = panel_0; panel < least(panel_0 + 8, 8); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 8, 8); panel++) {
         const float *w = packed + 4112 + panel * 512;
         const float *a_head = a;
         float *c_head = c;
@@ -796,7 +796,7 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -811,9 +811,9 @@ static size_t inputs_parts_scalar(size_t rows)
 TARGET static void inputs_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 8;
-    for (size_t panel = panel_0; panel < least(panel_0 + 8, 8); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 8, 8); panel++) {
         const float *w = packed + 8208 + panel * 512;
         const float *a_head = a;
         float *c_head = c;
@@ -823,7 +823,7 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -837,7 +837,7 @@ struct tile_scalar {
     size_t head, t;           /* t: position of the first query */
     float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
     float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
+    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK
@@ -860,18 +860,17 @@ INLINE TARGET void sums_of_scores_5_2x_scalar(const float *a, const float *b, fl
         vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
         vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
         vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
-        a += 2; b += 16; vec_turn();
+        a += 2; b += 16; vec_end_iteration();
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 4);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
-        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
-        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
-        largest_0 = vec_max(largest_0, c_4_0); largest_1 = vec_max(largest_1, c_4_1);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 4, largest_1);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 4);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
+        max_1 = vec_max(max_1, c_1_1); max_0 = vec_max(max_0, c_2_0); max_1 = vec_max(max_1, c_2_1);
+        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1); max_0 = vec_max(max_0, c_4_0);
+        max_1 = vec_max(max_1, c_4_1);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 4, max_1);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -913,15 +912,15 @@ INLINE TARGET void sums_of_scores_2_2x_scalar(const float *a, const float *b, fl
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        a += 2; b += 16; vec_turn();
+        a += 2; b += 16; vec_end_iteration();
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 4);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 4, largest_1);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 4);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
+        max_1 = vec_max(max_1, c_1_1);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 4, max_1);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -957,14 +956,14 @@ INLINE TARGET void sums_of_scores_1_2x_scalar(const float *a, const float *b, fl
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2; b += 16; vec_turn();
+        a += 2; b += 16; vec_end_iteration();
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 4);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 4, largest_1);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 4);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 4, max_1);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -1017,15 +1016,15 @@ TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, fl
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     vec m_1 = vec_load(m + 4), l_1 = vec_load(l + 4);
     {
-        const vec old = m_1, most = vec_load(maximum + 4);
-        m_1 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_1, lane_max = vec_load(maximum + 4);
+        m_1 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m + 4, m_1);
         state |= vec_any_eq(m_1, open);
     }
@@ -1059,13 +1058,13 @@ TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, 
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
         vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
-        a += 32; b += 16; vec_turn();
+        a += 32; b += 16; vec_end_iteration();
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b); b_1 = vec_load(b + 4);
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
         vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        a += 16; b += 8; vec_turn();
+        a += 16; b += 8; vec_end_iteration();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
     vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1); vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
@@ -1086,7 +1085,7 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
     size_t done = 0; /* keys whose weights stand in s */
     if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
-        done = pass == FIND_MAXIMUM ? keys : least(keys, 5);
+        done = pass == FIND_MAXIMUM ? keys : min_size(keys, 5);
         float maximum[8];
         for (size_t i = 0; i < 8; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
@@ -1130,17 +1129,15 @@ INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, f
         vec_row_1(c_3_0, a[49], b_0); vec_row_1(c_4_0, a[65], b_0); vec_row_1(c_5_0, a[81], b_0);
         vec_row_1(c_6_0, a[97], b_0); vec_row_1(c_7_0, a[113], b_0); vec_row_1(c_8_0, a[129], b_0);
         vec_row_1(c_9_0, a[145], b_0); vec_row_1(c_10_0, a[161], b_0); vec_row_1(c_11_0, a[177], b_0);
-        a += 2; b += 16; vec_turn();
+        a += 2; b += 16; vec_end_iteration();
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
-        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
-        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
-        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
-        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
+        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
+        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -1180,13 +1177,12 @@ INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, fl
         vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
         b_0 = vec_load(b + 8);
         vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
-        a += 2; b += 16; vec_turn();
+        a += 2; b += 16; vec_end_iteration();
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -1218,12 +1214,12 @@ INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, fl
         vec_row_1(c_0_0, a[0], b_0);
         b_0 = vec_load(b + 8);
         vec_row_1(c_0_0, a[1], b_0);
-        a += 2; b += 16; vec_turn();
+        a += 2; b += 16; vec_end_iteration();
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -1272,8 +1268,8 @@ TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, fl
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
@@ -1305,14 +1301,14 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
         vec_row_1(c_0_0, a[16], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[18], b_0);
         vec_row_1(c_3_0, a[19], b_0); vec_row_1(c_4_0, a[20], b_0); vec_row_1(c_5_0, a[21], b_0);
         vec_row_1(c_6_0, a[22], b_0); vec_row_1(c_7_0, a[23], b_0);
-        a += 32; b += 16; vec_turn();
+        a += 32; b += 16; vec_end_iteration();
     }
     for (; depth > 0; depth--) {
         b_0 = vec_load(b);
         vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
         vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
         vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0);
-        a += 16; b += 8; vec_turn();
+        a += 16; b += 8; vec_end_iteration();
     }
     vec_store(c, c_0_0); vec_store(c + 8, c_1_0); vec_store(c + 16, c_2_0); vec_store(c + 24, c_3_0);
     vec_store(c + 32, c_4_0); vec_store(c + 40, c_5_0); vec_store(c + 48, c_6_0); vec_store(c + 56, c_7_0);
@@ -1333,7 +1329,7 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     size_t done = 0; /* keys whose weights stand in s */
     if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
-        done = pass == FIND_MAXIMUM ? keys : least(keys, 12);
+        done = pass == FIND_MAXIMUM ? keys : min_size(keys, 12);
         float maximum[4];
         for (size_t i = 0; i < 4; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
@@ -1360,7 +1356,7 @@ static size_t block_keys_scalar(size_t key, size_t end)
         return keys;
     const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
     const size_t even = (keys + blocks - 1) / blocks;
-    return least(KEY_BLOCK, (even + 4) / 5 * 5);
+    return min_size(KEY_BLOCK, (even + 4) / 5 * 5);
 }
 
 /* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
@@ -1385,7 +1381,7 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
                 continue;
             }
             if (key < first && first < end)
-                stop = least(stop, first);
+                stop = min_size(stop, first);
             const size_t keys = block_keys_scalar(key, stop);
             block_1x_scalar(tile, pass, i * LANES, key, keys);
             key += keys;
@@ -1430,7 +1426,7 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
-        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        const vec overflow = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
         vec check = vec_zero();
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
@@ -1438,9 +1434,9 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
             check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
         }
         vec_store(tile->l + lane, inverse);
-        vec_store(tile->over + lane, over);
-        vec_store(tile->bad + lane, check);
-        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
+        vec_store(tile->overflow + lane, overflow);
+        vec_store(tile->nonfinite + lane, check);
+        failed |= vec_any_ne(overflow, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
     }
     return failed;
 }
@@ -1460,17 +1456,17 @@ TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t v
  * had. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
-    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
     int failed = pass_scalar(tile, PLAIN, vectors, out);
     if (failed & 1) {
-        raise_scalar(tile, tile->over, vectors);
+        raise_scalar(tile, tile->overflow, vectors);
         failed = pass_scalar(tile, PLAIN, vectors, out);
     }
     if (failed) {
-        raise_scalar(tile, tile->bad, vectors);
+        raise_scalar(tile, tile->nonfinite, vectors);
         (void)pass_scalar(tile, PLAIN, vectors, out);
     }
 }
@@ -1490,7 +1486,7 @@ TARGET static void output_4_scalar(const float *a, const float *b, float *c)
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         vec_row_2(c_0_0, c_0_1, a[8], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[9], b_0, b_1);
         vec_row_2(c_2_0, c_2_1, a[10], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[11], b_0, b_1);
-        a += 16; b += 16; vec_turn();
+        a += 16; b += 16; vec_end_iteration();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1);
     vec_store(c + 128, c_2_0); vec_store(c + 132, c_2_1); vec_store(c + 192, c_3_0); vec_store(c + 196, c_3_1);
@@ -1506,7 +1502,7 @@ TARGET static void output_1_scalar(const float *a, const float *b, float *c)
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
         b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
         vec_row_2(c_0_0, c_0_1, a[8], b_0, b_1);
-        a += 16; b += 16; vec_turn();
+        a += 16; b += 16; vec_end_iteration();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
@@ -1529,14 +1525,14 @@ static size_t output_parts_scalar(size_t rows)
 TARGET static void output_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 8;
-    for (size_t panel = panel_0; panel < least(panel_0 + 8, 8); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 8, 8); panel++) {
         const float *w = packed + 12304 + panel * 512;
         const float *a_head = a;
         float *c_head = c + panel * 8;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_scalar(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            output_scalar(a_head + row * 64, w, c_head + row * 64, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -1568,7 +1564,7 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
     const size_t rows = g->count * g->args->n;
     /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
     const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
-    const size_t group = least(part / 3, groups), at = part - group * 3;
+    const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
@@ -1580,11 +1576,11 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
-TARGET static void turn_queries_scalar(const float *q, size_t count, float *q_t)
+TARGET static void transpose_queries_scalar(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
                              q_t + d * QUERY_BLOCK + lane,
                               QUERY_BLOCK, LANES);
 }
@@ -1592,14 +1588,15 @@ TARGET static void turn_queries_scalar(const float *q, size_t count, float *q_t)
 /* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
 TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
-    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
     float *dst = t + row / QUERY_BLOCK * step;
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
-            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+            vec_store_first(dst + lane + i, min_size(LANES, here - i),
+                            vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i),
-                            vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, min_size(LANES, count - i),
+                            vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -1614,12 +1611,13 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 128;
-    for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
+    for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
-        turn_queries_scalar(scratch + 2048 + head * Q_HEAD + row * Q_ROW, least(QUERY_BLOCK, s->n - t), worker + 416);
+        transpose_queries_scalar(scratch + 2048 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
+                                 worker + 416);
         tile.q_t = worker + 416;
-        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* the tile's queries fill vectors of their own, where z has them */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_scalar(&tile, alone ? z + row * 64 : worker + 288);
@@ -1659,7 +1657,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #undef V_HEAD
 #undef TARGET
 #undef vec
-#undef vec_turn
+#undef vec_end_iteration
 #undef vec_load
 #undef vec_store
 #undef vec_load_first
@@ -1991,9 +1989,9 @@ static size_t queries_parts_avx2(size_t rows)
 TARGET static void queries_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
         const float *w = packed + 16 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -2003,7 +2001,7 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -2018,9 +2016,9 @@ static size_t keys_parts_avx2(size_t rows)
 TARGET static void keys_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
         const float *w = packed + 4112 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -2030,7 +2028,7 @@ TARGET static void keys_part_avx2(const float *packed, const float *a, float *c,
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -2045,9 +2043,9 @@ static size_t inputs_parts_avx2(size_t rows)
 TARGET static void inputs_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
         const float *w = packed + 8208 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -2057,7 +2055,7 @@ TARGET static void inputs_part_avx2(const float *packed, const float *a, float *
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -2071,7 +2069,7 @@ struct tile_avx2 {
     size_t head, t;           /* t: position of the first query */
     float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
     float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
+    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK
@@ -2097,16 +2095,14 @@ INLINE TARGET void sums_of_scores_6_2x_avx2(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 8);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
-        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
-        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
-        largest_0 = vec_max(largest_0, c_4_0); largest_1 = vec_max(largest_1, c_4_1);
-        largest_0 = vec_max(largest_0, c_5_0); largest_1 = vec_max(largest_1, c_5_1);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 8, largest_1);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 8);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
+        max_1 = vec_max(max_1, c_1_1); max_0 = vec_max(max_0, c_2_0); max_1 = vec_max(max_1, c_2_1);
+        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1); max_0 = vec_max(max_0, c_4_0);
+        max_1 = vec_max(max_1, c_4_1); max_0 = vec_max(max_0, c_5_0); max_1 = vec_max(max_1, c_5_1);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 8, max_1);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -2152,12 +2148,12 @@ INLINE TARGET void sums_of_scores_2_2x_avx2(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 8);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 8, largest_1);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 8);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
+        max_1 = vec_max(max_1, c_1_1);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 8, max_1);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -2196,11 +2192,11 @@ INLINE TARGET void sums_of_scores_1_2x_avx2(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 8);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 8, largest_1);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 8);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 8, max_1);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -2253,15 +2249,15 @@ TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, floa
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     vec m_1 = vec_load(m + 8), l_1 = vec_load(l + 8);
     {
-        const vec old = m_1, most = vec_load(maximum + 8);
-        m_1 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_1, lane_max = vec_load(maximum + 8);
+        m_1 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m + 8, m_1);
         state |= vec_any_eq(m_1, open);
     }
@@ -2362,7 +2358,7 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     size_t done = 0; /* keys whose weights stand in s */
     if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
-        done = pass == FIND_MAXIMUM ? keys : least(keys, 6);
+        done = pass == FIND_MAXIMUM ? keys : min_size(keys, 6);
         float maximum[16];
         for (size_t i = 0; i < 16; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
@@ -2412,15 +2408,13 @@ INLINE TARGET void sums_of_scores_14_1x_avx2(const float *a, const float *b, flo
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
-        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
-        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
-        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
-        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
-        largest_0 = vec_max(largest_0, c_12_0); largest_0 = vec_max(largest_0, c_13_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
+        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
+        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
+        max_0 = vec_max(max_0, c_12_0); max_0 = vec_max(max_0, c_13_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -2468,10 +2462,10 @@ INLINE TARGET void sums_of_scores_4_1x_avx2(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        max_0 = vec_max(max_0, c_3_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -2507,9 +2501,9 @@ INLINE TARGET void sums_of_scores_1_1x_avx2(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -2558,8 +2552,8 @@ TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, floa
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
@@ -2619,7 +2613,7 @@ TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     size_t done = 0; /* keys whose weights stand in s */
     if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
-        done = pass == FIND_MAXIMUM ? keys : least(keys, 14);
+        done = pass == FIND_MAXIMUM ? keys : min_size(keys, 14);
         float maximum[8];
         for (size_t i = 0; i < 8; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
@@ -2646,7 +2640,7 @@ static size_t block_keys_avx2(size_t key, size_t end)
         return keys;
     const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
     const size_t even = (keys + blocks - 1) / blocks;
-    return least(KEY_BLOCK, (even + 5) / 6 * 6);
+    return min_size(KEY_BLOCK, (even + 5) / 6 * 6);
 }
 
 /* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
@@ -2671,7 +2665,7 @@ TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vect
                 continue;
             }
             if (key < first && first < end)
-                stop = least(stop, first);
+                stop = min_size(stop, first);
             const size_t keys = block_keys_avx2(key, stop);
             block_1x_avx2(tile, pass, i * LANES, key, keys);
             key += keys;
@@ -2716,7 +2710,7 @@ TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
-        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        const vec overflow = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
         vec check = vec_zero();
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
@@ -2724,9 +2718,9 @@ TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
             check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
         }
         vec_store(tile->l + lane, inverse);
-        vec_store(tile->over + lane, over);
-        vec_store(tile->bad + lane, check);
-        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
+        vec_store(tile->overflow + lane, overflow);
+        vec_store(tile->nonfinite + lane, check);
+        failed |= vec_any_ne(overflow, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
     }
     return failed;
 }
@@ -2746,17 +2740,17 @@ TARGET static int pass_avx2(struct tile_avx2 *tile, enum pass pass, size_t vecto
  * had. */
 TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 {
-    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
     int failed = pass_avx2(tile, PLAIN, vectors, out);
     if (failed & 1) {
-        raise_avx2(tile, tile->over, vectors);
+        raise_avx2(tile, tile->overflow, vectors);
         failed = pass_avx2(tile, PLAIN, vectors, out);
     }
     if (failed) {
-        raise_avx2(tile, tile->bad, vectors);
+        raise_avx2(tile, tile->nonfinite, vectors);
         (void)pass_avx2(tile, PLAIN, vectors, out);
     }
 }
@@ -2861,14 +2855,14 @@ static size_t output_parts_avx2(size_t rows)
 TARGET static void output_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
         const float *w = packed + 12304 + panel * 1024;
         const float *a_head = a;
         float *c_head = c + panel * 16;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_avx2(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            output_avx2(a_head + row * 64, w, c_head + row * 64, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -2900,7 +2894,7 @@ TARGET static void project_part_avx2(const float *packed, const struct group *g,
     const size_t rows = g->count * g->args->n;
     /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
     const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
-    const size_t group = least(part / 3, groups), at = part - group * 3;
+    const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
@@ -2912,11 +2906,11 @@ TARGET static void project_part_avx2(const float *packed, const struct group *g,
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
-TARGET static void turn_queries_avx2(const float *q, size_t count, float *q_t)
+TARGET static void transpose_queries_avx2(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_avx2(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+            transpose_avx2(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
                            q_t + d * QUERY_BLOCK + lane,
                             QUERY_BLOCK, LANES);
 }
@@ -2924,14 +2918,15 @@ TARGET static void turn_queries_avx2(const float *q, size_t count, float *q_t)
 /* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
 TARGET static void lanes_out_avx2(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
-    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
     float *dst = t + row / QUERY_BLOCK * step;
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
-            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+            vec_store_first(dst + lane + i, min_size(LANES, here - i),
+                            vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i),
-                            vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, min_size(LANES, count - i),
+                            vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -2946,12 +2941,13 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 256;
-    for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
+    for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx2 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
-        turn_queries_avx2(scratch + 2048 + head * Q_HEAD + row * Q_ROW, least(QUERY_BLOCK, s->n - t), worker + 832);
+        transpose_queries_avx2(scratch + 2048 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
+                               worker + 832);
         tile.q_t = worker + 832;
-        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* the tile's queries fill vectors of their own, where z has them */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_avx2(&tile, alone ? z + row * 64 : worker + 576);
@@ -3366,9 +3362,9 @@ static size_t queries_parts_avx512(size_t rows)
 TARGET static void queries_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
         const float *w = packed + 16 + panel * 4096;
         const float *a_head = a;
         float *c_head = c;
@@ -3378,7 +3374,7 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -3393,9 +3389,9 @@ static size_t keys_parts_avx512(size_t rows)
 TARGET static void keys_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
         const float *w = packed + 4112 + panel * 4096;
         const float *a_head = a;
         float *c_head = c;
@@ -3405,7 +3401,7 @@ TARGET static void keys_part_avx512(const float *packed, const float *a, float *
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -3420,9 +3416,9 @@ static size_t inputs_parts_avx512(size_t rows)
 TARGET static void inputs_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
         const float *w = packed + 8208 + panel * 4096;
         const float *a_head = a;
         float *c_head = c;
@@ -3432,7 +3428,7 @@ TARGET static void inputs_part_avx512(const float *packed, const float *a, float
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -3446,7 +3442,7 @@ struct tile_avx512 {
     size_t head, t;           /* t: position of the first query */
     float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
     float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
+    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are QUERY_BLOCK
@@ -3484,24 +3480,20 @@ INLINE TARGET void sums_of_scores_14_2x_avx512(const float *a, const float *b, f
         a += 2; b += 64;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 16);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
-        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
-        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
-        largest_0 = vec_max(largest_0, c_4_0); largest_1 = vec_max(largest_1, c_4_1);
-        largest_0 = vec_max(largest_0, c_5_0); largest_1 = vec_max(largest_1, c_5_1);
-        largest_0 = vec_max(largest_0, c_6_0); largest_1 = vec_max(largest_1, c_6_1);
-        largest_0 = vec_max(largest_0, c_7_0); largest_1 = vec_max(largest_1, c_7_1);
-        largest_0 = vec_max(largest_0, c_8_0); largest_1 = vec_max(largest_1, c_8_1);
-        largest_0 = vec_max(largest_0, c_9_0); largest_1 = vec_max(largest_1, c_9_1);
-        largest_0 = vec_max(largest_0, c_10_0); largest_1 = vec_max(largest_1, c_10_1);
-        largest_0 = vec_max(largest_0, c_11_0); largest_1 = vec_max(largest_1, c_11_1);
-        largest_0 = vec_max(largest_0, c_12_0); largest_1 = vec_max(largest_1, c_12_1);
-        largest_0 = vec_max(largest_0, c_13_0); largest_1 = vec_max(largest_1, c_13_1);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 16, largest_1);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 16);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
+        max_1 = vec_max(max_1, c_1_1); max_0 = vec_max(max_0, c_2_0); max_1 = vec_max(max_1, c_2_1);
+        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1); max_0 = vec_max(max_0, c_4_0);
+        max_1 = vec_max(max_1, c_4_1); max_0 = vec_max(max_0, c_5_0); max_1 = vec_max(max_1, c_5_1);
+        max_0 = vec_max(max_0, c_6_0); max_1 = vec_max(max_1, c_6_1); max_0 = vec_max(max_0, c_7_0);
+        max_1 = vec_max(max_1, c_7_1); max_0 = vec_max(max_0, c_8_0); max_1 = vec_max(max_1, c_8_1);
+        max_0 = vec_max(max_0, c_9_0); max_1 = vec_max(max_1, c_9_1); max_0 = vec_max(max_0, c_10_0);
+        max_1 = vec_max(max_1, c_10_1); max_0 = vec_max(max_0, c_11_0); max_1 = vec_max(max_1, c_11_1);
+        max_0 = vec_max(max_0, c_12_0); max_1 = vec_max(max_1, c_12_1); max_0 = vec_max(max_0, c_13_0);
+        max_1 = vec_max(max_1, c_13_1);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 16, max_1);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -3565,14 +3557,13 @@ INLINE TARGET void sums_of_scores_4_2x_avx512(const float *a, const float *b, fl
         a += 2; b += 64;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 16);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
-        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
-        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 16, largest_1);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 16);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
+        max_1 = vec_max(max_1, c_1_1); max_0 = vec_max(max_0, c_2_0); max_1 = vec_max(max_1, c_2_1);
+        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 16, max_1);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -3615,11 +3606,11 @@ INLINE TARGET void sums_of_scores_1_2x_avx512(const float *a, const float *b, fl
         a += 2; b += 64;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 16);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 16, largest_1);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 16);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 16, max_1);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -3672,15 +3663,15 @@ TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, fl
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     vec m_1 = vec_load(m + 16), l_1 = vec_load(l + 16);
     {
-        const vec old = m_1, most = vec_load(maximum + 16);
-        m_1 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_1, lane_max = vec_load(maximum + 16);
+        m_1 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m + 16, m_1);
         state |= vec_any_eq(m_1, open);
     }
@@ -3753,7 +3744,7 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     size_t done = 0; /* keys whose weights stand in s */
     if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
-        done = pass == FIND_MAXIMUM ? keys : least(keys, 14);
+        done = pass == FIND_MAXIMUM ? keys : min_size(keys, 14);
         float maximum[32];
         for (size_t i = 0; i < 32; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
@@ -3805,16 +3796,14 @@ INLINE TARGET void sums_of_scores_16_1x_avx512(const float *a, const float *b, f
         a += 2; b += 64;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
-        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
-        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
-        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
-        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
-        largest_0 = vec_max(largest_0, c_12_0); largest_0 = vec_max(largest_0, c_13_0);
-        largest_0 = vec_max(largest_0, c_14_0); largest_0 = vec_max(largest_0, c_15_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
+        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
+        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
+        max_0 = vec_max(max_0, c_12_0); max_0 = vec_max(max_0, c_13_0); max_0 = vec_max(max_0, c_14_0);
+        max_0 = vec_max(max_0, c_15_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -3863,10 +3852,10 @@ INLINE TARGET void sums_of_scores_4_1x_avx512(const float *a, const float *b, fl
         a += 2; b += 64;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        max_0 = vec_max(max_0, c_3_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -3902,9 +3891,9 @@ INLINE TARGET void sums_of_scores_1_1x_avx512(const float *a, const float *b, fl
         a += 2; b += 64;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -3953,8 +3942,8 @@ TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, fl
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
@@ -4029,7 +4018,7 @@ TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     size_t done = 0; /* keys whose weights stand in s */
     if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
-        done = pass == FIND_MAXIMUM ? keys : least(keys, 16);
+        done = pass == FIND_MAXIMUM ? keys : min_size(keys, 16);
         float maximum[16];
         for (size_t i = 0; i < 16; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
@@ -4056,7 +4045,7 @@ static size_t block_keys_avx512(size_t key, size_t end)
         return keys;
     const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
     const size_t even = (keys + blocks - 1) / blocks;
-    return least(KEY_BLOCK, (even + 13) / 14 * 14);
+    return min_size(KEY_BLOCK, (even + 13) / 14 * 14);
 }
 
 /* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
@@ -4081,7 +4070,7 @@ TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t 
                 continue;
             }
             if (key < first && first < end)
-                stop = least(stop, first);
+                stop = min_size(stop, first);
             const size_t keys = block_keys_avx512(key, stop);
             block_1x_avx512(tile, pass, i * LANES, key, keys);
             key += keys;
@@ -4126,7 +4115,7 @@ TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float 
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
-        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        const vec overflow = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
         vec check = vec_zero();
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
@@ -4134,9 +4123,9 @@ TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float 
             check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
         }
         vec_store(tile->l + lane, inverse);
-        vec_store(tile->over + lane, over);
-        vec_store(tile->bad + lane, check);
-        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
+        vec_store(tile->overflow + lane, overflow);
+        vec_store(tile->nonfinite + lane, check);
+        failed |= vec_any_ne(overflow, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
     }
     return failed;
 }
@@ -4156,17 +4145,17 @@ TARGET static int pass_avx512(struct tile_avx512 *tile, enum pass pass, size_t v
  * had. */
 TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 {
-    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
     int failed = pass_avx512(tile, PLAIN, vectors, out);
     if (failed & 1) {
-        raise_avx512(tile, tile->over, vectors);
+        raise_avx512(tile, tile->overflow, vectors);
         failed = pass_avx512(tile, PLAIN, vectors, out);
     }
     if (failed) {
-        raise_avx512(tile, tile->bad, vectors);
+        raise_avx512(tile, tile->nonfinite, vectors);
         (void)pass_avx512(tile, PLAIN, vectors, out);
     }
 }
@@ -4295,14 +4284,14 @@ static size_t output_parts_avx512(size_t rows)
 TARGET static void output_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
         const float *w = packed + 12304 + panel * 4096;
         const float *a_head = a;
         float *c_head = c + panel * 64;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_avx512(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            output_avx512(a_head + row * 64, w, c_head + row * 64, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -4334,7 +4323,7 @@ TARGET static void project_part_avx512(const float *packed, const struct group *
     const size_t rows = g->count * g->args->n;
     /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
     const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
-    const size_t group = least(part / 3, groups), at = part - group * 3;
+    const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
@@ -4346,11 +4335,11 @@ TARGET static void project_part_avx512(const float *packed, const struct group *
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
-TARGET static void turn_queries_avx512(const float *q, size_t count, float *q_t)
+TARGET static void transpose_queries_avx512(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_avx512(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+            transpose_avx512(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
                              q_t + d * QUERY_BLOCK + lane,
                               QUERY_BLOCK, LANES);
 }
@@ -4358,14 +4347,15 @@ TARGET static void turn_queries_avx512(const float *q, size_t count, float *q_t)
 /* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
 TARGET static void lanes_out_avx512(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
-    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
     float *dst = t + row / QUERY_BLOCK * step;
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
-            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+            vec_store_first(dst + lane + i, min_size(LANES, here - i),
+                            vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i),
-                            vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, min_size(LANES, count - i),
+                            vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -4380,12 +4370,13 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 512;
-    for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
+    for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx512 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
-        turn_queries_avx512(scratch + 2048 + head * Q_HEAD + row * Q_ROW, least(QUERY_BLOCK, s->n - t), worker + 1856);
+        transpose_queries_avx512(scratch + 2048 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
+                                 worker + 1856);
         tile.q_t = worker + 1856;
-        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* the tile's queries fill vectors of their own, where z has them */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_avx512(&tile, alone ? z + row * 64 : worker + 1344);
@@ -4697,9 +4688,9 @@ static size_t queries_parts_neon(size_t rows)
 TARGET static void queries_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
         const float *w = packed + 16 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -4709,7 +4700,7 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_neon(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -4724,9 +4715,9 @@ static size_t keys_parts_neon(size_t rows)
 TARGET static void keys_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
         const float *w = packed + 4112 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -4736,7 +4727,7 @@ TARGET static void keys_part_neon(const float *packed, const float *a, float *c,
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_neon(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -4751,9 +4742,9 @@ static size_t inputs_parts_neon(size_t rows)
 TARGET static void inputs_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
         const float *w = packed + 8208 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -4763,7 +4754,7 @@ TARGET static void inputs_part_neon(const float *packed, const float *a, float *
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_neon(a_head + row * 64, w, c_head + row * 16, at, least(QUERY_BLOCK, end - row));
+            queries_neon(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -4777,7 +4768,7 @@ struct tile_neon {
     size_t head, t;           /* t: position of the first query */
     float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
     float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
+    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK
@@ -4809,24 +4800,21 @@ INLINE TARGET void sums_of_scores_5_4x_neon(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 4);
-        vec largest_2 = vec_load(maximum + 8);
-        vec largest_3 = vec_load(maximum + 12);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        largest_2 = vec_max(largest_2, c_0_2); largest_3 = vec_max(largest_3, c_0_3);
-        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
-        largest_2 = vec_max(largest_2, c_1_2); largest_3 = vec_max(largest_3, c_1_3);
-        largest_0 = vec_max(largest_0, c_2_0); largest_1 = vec_max(largest_1, c_2_1);
-        largest_2 = vec_max(largest_2, c_2_2); largest_3 = vec_max(largest_3, c_2_3);
-        largest_0 = vec_max(largest_0, c_3_0); largest_1 = vec_max(largest_1, c_3_1);
-        largest_2 = vec_max(largest_2, c_3_2); largest_3 = vec_max(largest_3, c_3_3);
-        largest_0 = vec_max(largest_0, c_4_0); largest_1 = vec_max(largest_1, c_4_1);
-        largest_2 = vec_max(largest_2, c_4_2); largest_3 = vec_max(largest_3, c_4_3);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 4, largest_1);
-        vec_store(maximum + 8, largest_2);
-        vec_store(maximum + 12, largest_3);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 4);
+        vec max_2 = vec_load(maximum + 8);
+        vec max_3 = vec_load(maximum + 12);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_2 = vec_max(max_2, c_0_2);
+        max_3 = vec_max(max_3, c_0_3); max_0 = vec_max(max_0, c_1_0); max_1 = vec_max(max_1, c_1_1);
+        max_2 = vec_max(max_2, c_1_2); max_3 = vec_max(max_3, c_1_3); max_0 = vec_max(max_0, c_2_0);
+        max_1 = vec_max(max_1, c_2_1); max_2 = vec_max(max_2, c_2_2); max_3 = vec_max(max_3, c_2_3);
+        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1); max_2 = vec_max(max_2, c_3_2);
+        max_3 = vec_max(max_3, c_3_3); max_0 = vec_max(max_0, c_4_0); max_1 = vec_max(max_1, c_4_1);
+        max_2 = vec_max(max_2, c_4_2); max_3 = vec_max(max_3, c_4_3);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 4, max_1);
+        vec_store(maximum + 8, max_2);
+        vec_store(maximum + 12, max_3);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -4889,18 +4877,17 @@ INLINE TARGET void sums_of_scores_2_4x_neon(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 4);
-        vec largest_2 = vec_load(maximum + 8);
-        vec largest_3 = vec_load(maximum + 12);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        largest_2 = vec_max(largest_2, c_0_2); largest_3 = vec_max(largest_3, c_0_3);
-        largest_0 = vec_max(largest_0, c_1_0); largest_1 = vec_max(largest_1, c_1_1);
-        largest_2 = vec_max(largest_2, c_1_2); largest_3 = vec_max(largest_3, c_1_3);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 4, largest_1);
-        vec_store(maximum + 8, largest_2);
-        vec_store(maximum + 12, largest_3);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 4);
+        vec max_2 = vec_load(maximum + 8);
+        vec max_3 = vec_load(maximum + 12);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_2 = vec_max(max_2, c_0_2);
+        max_3 = vec_max(max_3, c_0_3); max_0 = vec_max(max_0, c_1_0); max_1 = vec_max(max_1, c_1_1);
+        max_2 = vec_max(max_2, c_1_2); max_3 = vec_max(max_3, c_1_3);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 4, max_1);
+        vec_store(maximum + 8, max_2);
+        vec_store(maximum + 12, max_3);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -4949,16 +4936,16 @@ INLINE TARGET void sums_of_scores_1_4x_neon(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        vec largest_1 = vec_load(maximum + 4);
-        vec largest_2 = vec_load(maximum + 8);
-        vec largest_3 = vec_load(maximum + 12);
-        largest_0 = vec_max(largest_0, c_0_0); largest_1 = vec_max(largest_1, c_0_1);
-        largest_2 = vec_max(largest_2, c_0_2); largest_3 = vec_max(largest_3, c_0_3);
-        vec_store(maximum, largest_0);
-        vec_store(maximum + 4, largest_1);
-        vec_store(maximum + 8, largest_2);
-        vec_store(maximum + 12, largest_3);
+        vec max_0 = vec_load(maximum);
+        vec max_1 = vec_load(maximum + 4);
+        vec max_2 = vec_load(maximum + 8);
+        vec max_3 = vec_load(maximum + 12);
+        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_2 = vec_max(max_2, c_0_2);
+        max_3 = vec_max(max_3, c_0_3);
+        vec_store(maximum, max_0);
+        vec_store(maximum + 4, max_1);
+        vec_store(maximum + 8, max_2);
+        vec_store(maximum + 12, max_3);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -5018,29 +5005,29 @@ TARGET static int softmax_4x_neon(float *s, const float *maximum, float *m, floa
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
     vec m_1 = vec_load(m + 4), l_1 = vec_load(l + 4);
     {
-        const vec old = m_1, most = vec_load(maximum + 4);
-        m_1 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_1, lane_max = vec_load(maximum + 4);
+        m_1 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m + 4, m_1);
         state |= vec_any_eq(m_1, open);
     }
     vec m_2 = vec_load(m + 8), l_2 = vec_load(l + 8);
     {
-        const vec old = m_2, most = vec_load(maximum + 8);
-        m_2 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_2, lane_max = vec_load(maximum + 8);
+        m_2 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m + 8, m_2);
         state |= vec_any_eq(m_2, open);
     }
     vec m_3 = vec_load(m + 12), l_3 = vec_load(l + 12);
     {
-        const vec old = m_3, most = vec_load(maximum + 12);
-        m_3 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_3, lane_max = vec_load(maximum + 12);
+        m_3 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m + 12, m_3);
         state |= vec_any_eq(m_3, open);
     }
@@ -5121,7 +5108,7 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
     size_t done = 0; /* keys whose weights stand in s */
     if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
-        done = pass == FIND_MAXIMUM ? keys : least(keys, 5);
+        done = pass == FIND_MAXIMUM ? keys : min_size(keys, 5);
         float maximum[16];
         for (size_t i = 0; i < 16; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
@@ -5173,16 +5160,14 @@ INLINE TARGET void sums_of_scores_16_1x_neon(const float *a, const float *b, flo
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
-        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
-        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
-        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
-        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
-        largest_0 = vec_max(largest_0, c_12_0); largest_0 = vec_max(largest_0, c_13_0);
-        largest_0 = vec_max(largest_0, c_14_0); largest_0 = vec_max(largest_0, c_15_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
+        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
+        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
+        max_0 = vec_max(max_0, c_12_0); max_0 = vec_max(max_0, c_13_0); max_0 = vec_max(max_0, c_14_0);
+        max_0 = vec_max(max_0, c_15_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -5231,10 +5216,10 @@ INLINE TARGET void sums_of_scores_4_1x_neon(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        max_0 = vec_max(max_0, c_3_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -5270,9 +5255,9 @@ INLINE TARGET void sums_of_scores_1_1x_neon(const float *a, const float *b, floa
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -5321,8 +5306,8 @@ TARGET static int softmax_1x_neon(float *s, const float *maximum, float *m, floa
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
@@ -5397,7 +5382,7 @@ TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t 
     size_t done = 0; /* keys whose weights stand in s */
     if (pass == FIND_MAXIMUM || *some_open) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
-        done = pass == FIND_MAXIMUM ? keys : least(keys, 16);
+        done = pass == FIND_MAXIMUM ? keys : min_size(keys, 16);
         float maximum[4];
         for (size_t i = 0; i < 4; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
@@ -5424,7 +5409,7 @@ static size_t block_keys_neon(size_t key, size_t end)
         return keys;
     const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
     const size_t even = (keys + blocks - 1) / blocks;
-    return least(KEY_BLOCK, (even + 4) / 5 * 5);
+    return min_size(KEY_BLOCK, (even + 4) / 5 * 5);
 }
 
 /* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
@@ -5449,7 +5434,7 @@ TARGET static void walk_neon(struct tile_neon *tile, enum pass pass, size_t vect
                 continue;
             }
             if (key < first && first < end)
-                stop = least(stop, first);
+                stop = min_size(stop, first);
             const size_t keys = block_keys_neon(key, stop);
             block_1x_neon(tile, pass, i * LANES, key, keys);
             key += keys;
@@ -5494,7 +5479,7 @@ TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
-        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        const vec overflow = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
         vec check = vec_zero();
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
@@ -5502,9 +5487,9 @@ TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
             check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
         }
         vec_store(tile->l + lane, inverse);
-        vec_store(tile->over + lane, over);
-        vec_store(tile->bad + lane, check);
-        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
+        vec_store(tile->overflow + lane, overflow);
+        vec_store(tile->nonfinite + lane, check);
+        failed |= vec_any_ne(overflow, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
     }
     return failed;
 }
@@ -5524,17 +5509,17 @@ TARGET static int pass_neon(struct tile_neon *tile, enum pass pass, size_t vecto
  * had. */
 TARGET static void attend_neon(struct tile_neon *tile, float *z)
 {
-    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
     int failed = pass_neon(tile, PLAIN, vectors, out);
     if (failed & 1) {
-        raise_neon(tile, tile->over, vectors);
+        raise_neon(tile, tile->overflow, vectors);
         failed = pass_neon(tile, PLAIN, vectors, out);
     }
     if (failed) {
-        raise_neon(tile, tile->bad, vectors);
+        raise_neon(tile, tile->nonfinite, vectors);
         (void)pass_neon(tile, PLAIN, vectors, out);
     }
 }
@@ -5601,14 +5586,14 @@ static size_t output_parts_neon(size_t rows)
 TARGET static void output_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 32;
-    const size_t end = least(rows, first + 32);
+    const size_t end = min_size(rows, first + 32);
     const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < least(panel_0 + 4, 4); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
         const float *w = packed + 12304 + panel * 1024;
         const float *a_head = a;
         float *c_head = c + panel * 16;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_neon(a_head + row * 64, w, c_head + row * 64, least(QUERY_BLOCK, end - row));
+            output_neon(a_head + row * 64, w, c_head + row * 64, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -5640,7 +5625,7 @@ TARGET static void project_part_neon(const float *packed, const struct group *g,
     const size_t rows = g->count * g->args->n;
     /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
     const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
-    const size_t group = least(part / 3, groups), at = part - group * 3;
+    const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
@@ -5652,11 +5637,11 @@ TARGET static void project_part_neon(const float *packed, const struct group *g,
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
-TARGET static void turn_queries_neon(const float *q, size_t count, float *q_t)
+TARGET static void transpose_queries_neon(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_neon(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+            transpose_neon(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
                            q_t + d * QUERY_BLOCK + lane,
                             QUERY_BLOCK, LANES);
 }
@@ -5664,14 +5649,15 @@ TARGET static void turn_queries_neon(const float *q, size_t count, float *q_t)
 /* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
 TARGET static void lanes_out_neon(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
-    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
     float *dst = t + row / QUERY_BLOCK * step;
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
-            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+            vec_store_first(dst + lane + i, min_size(LANES, here - i),
+                            vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i),
-                            vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, min_size(LANES, count - i),
+                            vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -5686,12 +5672,13 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 256;
-    for (size_t t = first; t < least(s->n, first + 32); t += QUERY_BLOCK) {
+    for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_neon tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
-        turn_queries_neon(scratch + 2048 + head * Q_HEAD + row * Q_ROW, least(QUERY_BLOCK, s->n - t), worker + 816);
+        transpose_queries_neon(scratch + 2048 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
+                               worker + 816);
         tile.q_t = worker + 816;
-        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* the tile's queries fill vectors of their own, where z has them */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_neon(&tile, alone ? z + row * 64 : worker + 560);
@@ -6093,7 +6080,7 @@ static size_t group_size(const struct kernel *kernel, const tiny_args *args)
 {
     const size_t m = args->n;
     const size_t by_rows = kernel->rows / (args->n > 0 ? args->n : 1), by_sources = kernel->sources / (m > 0 ? m : 1);
-    const size_t fit = least(by_rows, by_sources);
+    const size_t fit = min_size(by_rows, by_sources);
     return fit > 1 ? fit : 1;
 }
 
@@ -6111,7 +6098,7 @@ int tiny_forward(const void *packed, const tiny_args *args, void *scratch)
     if (error)
         return error;
     const size_t size = group_size(of.kernel, args);
-    for (size_t b = 0; b < args->batch && args->n > 0; b += least(size, args->batch - b)) {
+    for (size_t b = 0; b < args->batch && args->n > 0; b += min_size(size, args->batch - b)) {
         struct group g;
         group_of(args, b, size, &g);
         for (size_t phase = 0; phase < PHASES; phase++) {

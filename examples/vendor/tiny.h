@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 1
-#define TINY_PAIR 0x46b2ac8a03cd81fcu /* tells this pair from every other: tiny.c compiles with this header alone */
+#define TINY_PAIR 0x5f836e0120e1cc00u /* tells this pair from every other: tiny.c compiles with this header alone */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */

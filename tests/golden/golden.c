@@ -24,7 +24,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x99b0744c26bbaae6u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xbe271556b67e50d0u
 #error "golden.h is not of the run of attngen that made golden.c; copy both files of one run, or make both anew"
 #endif
 
@@ -108,7 +108,7 @@ _Static_assert(GOLDEN_PACKED_BYTES == ((size_t)1344) &&
 #define INLINE static inline
 #endif
 
-static inline size_t least(size_t a, size_t b)
+static inline size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -169,7 +169,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 16 + head * 64;
         for (size_t column = 0; column < 8; column += 8) {
-            const size_t columns = least(8, 8 - column);
+            const size_t columns = min_size(8, 8 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_q + head * 8 + column, 8, columns, width, 8, 1, QUERY_SCALE);
             if (!p)
@@ -182,7 +182,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 96 + head * 64;
         for (size_t column = 0; column < 8; column += 8) {
-            const size_t columns = least(8, 8 - column);
+            const size_t columns = min_size(8, 8 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_k + head * 8 + column, 8, columns, width, 8, 1, 1.0f);
             if (!p)
@@ -195,7 +195,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 176 + head * 64;
         for (size_t column = 0; column < 8; column += 8) {
-            const size_t columns = least(8, 8 - column);
+            const size_t columns = min_size(8, 8 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_v + head * 8 + column, 8, columns, width, 8, 1, 1.0f);
             if (!p)
@@ -208,7 +208,7 @@ static int pack_scalar(float *packed, const golden_weights *weights)
     for (size_t head = 0; head < 1; head++) {
         float *p = packed + 256 + head * 64;
         for (size_t column = 0; column < 8; column += 8) {
-            const size_t columns = least(8, 8 - column);
+            const size_t columns = min_size(8, 8 - column);
             const size_t width = (columns + 3) / 4 * 4;
             p = pack_panel(p, weights->w_o + head * 8 + column, 8, columns, width, 8, 1, 1.0f);
             if (!p)
@@ -253,14 +253,14 @@ static void group_of(const golden_args *args, size_t first, size_t count, struct
     const size_t m = args->n;
     g->args = args;
     g->first = first;
-    g->count = least(count, args->batch - first);
+    g->count = min_size(count, args->batch - first);
     g->keys = g->count * m;
 }
 
 /* key - query as a lane number of a tile of `width` queries, -1 and width standing for all that is outside */
 static inline float lane_of(size_t key, size_t query, size_t width)
 {
-    return key < query ? -1.0f : (float)least(key - query, width);
+    return key < query ? -1.0f : (float)min_size(key - query, width);
 }
 
 /* Keys from ... until-1 are hidden from some query of a tile: a block that begins at `key` ends where that changes. */
@@ -268,10 +268,10 @@ static inline void cut_at(size_t *end, int *some_hidden, size_t key, size_t from
 {
     if (key < from) {
         if (from < until)
-            *end = least(*end, from);
+            *end = min_size(*end, from);
     } else if (key < until) {
         *some_hidden = 1;
-        *end = least(*end, until);
+        *end = min_size(*end, until);
     }
 }
 
@@ -280,8 +280,8 @@ static void visible_keys(const struct sequence *s, size_t t, size_t last, size_t
 {
     *first = 0;
     *end = s->keys;
-    *end = least(*end, last + 1);
-    *first = least(*first, *end);
+    *end = min_size(*end, last + 1);
+    *first = min_size(*first, *end);
     (void)t;
     (void)last;
 }
@@ -333,9 +333,9 @@ typedef struct vec_scalar {
 /* ends a turn of a loop: without it gcc 12 would make vectors of four turns, in place of those above, with many
  * shuffles */
 #if defined(__GNUC__) && !defined(__TINYC__)
-#define vec_turn() __asm__ volatile("")
+#define vec_end_iteration() __asm__ volatile("")
 #else
-#define vec_turn() ((void)0)
+#define vec_end_iteration() ((void)0)
 #endif
 
 static inline vec_scalar load_scalar(const float *p)
@@ -573,7 +573,7 @@ TARGET static void queries_4_scalar(const float *a, const float *b, const float 
         b_0 = vec_load(b); b_1 = vec_load(b + 4);
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[8], b_0, b_1);
         vec_row_2(c_2_0, c_2_1, a[16], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[24], b_0, b_1);
-        a += 1; b += 8; vec_turn();
+        a += 1; b += 8; vec_end_iteration();
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 4, c_1_0); vec_store(c_1 + 4, c_1_1);
     vec_store(c_0 + 8, c_2_0); vec_store(c_1 + 8, c_2_1); vec_store(c_0 + 12, c_3_0); vec_store(c_1 + 12, c_3_1);
@@ -589,7 +589,7 @@ TARGET static void queries_1_scalar(const float *a, const float *b, const float 
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b); b_1 = vec_load(b + 4);
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        a += 1; b += 8; vec_turn();
+        a += 1; b += 8; vec_end_iteration();
     }
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
@@ -613,9 +613,9 @@ static size_t queries_parts_scalar(size_t rows)
 TARGET static void queries_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 8;
-    const size_t end = least(rows, first + 8);
+    const size_t end = min_size(rows, first + 8);
     const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
         const float *w = packed + 16 + panel * 64;
         const float *bias = packed + 80 + panel * 8;
         const float *a_head = a;
@@ -626,7 +626,7 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
             at[i] = column / 4 * ((size_t)32) + column % 4;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 8, w, bias, c_head + row * 4, at, least(QUERY_BLOCK, end - row));
+            queries_scalar(a_head + row * 8, w, bias, c_head + row * 4, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -641,9 +641,9 @@ static size_t keys_parts_scalar(size_t rows)
 TARGET static void keys_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 8;
-    const size_t end = least(rows, first + 8);
+    const size_t end = min_size(rows, first + 8);
     const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
         const float *w = packed + 96 + panel * 64;
         const float *bias = packed + 160 + panel * 8;
         const float *a_head = a;
@@ -654,7 +654,7 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
             at[i] = column / 4 * ((size_t)32) + column % 4;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 8, w, bias, c_head + row * 4, at, least(QUERY_BLOCK, end - row));
+            queries_scalar(a_head + row * 8, w, bias, c_head + row * 4, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -669,9 +669,9 @@ static size_t inputs_parts_scalar(size_t rows)
 TARGET static void inputs_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 8;
-    const size_t end = least(rows, first + 8);
+    const size_t end = min_size(rows, first + 8);
     const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
         const float *w = packed + 176 + panel * 64;
         const float *bias = packed + 240 + panel * 8;
         const float *a_head = a;
@@ -682,7 +682,7 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
             at[i] = column / 4 * ((size_t)32) + column % 4;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 8, w, bias, c_head + row * 4, at, least(QUERY_BLOCK, end - row));
+            queries_scalar(a_head + row * 8, w, bias, c_head + row * 4, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -696,7 +696,7 @@ struct tile_scalar {
     size_t head, t;           /* t: position of the first query */
     float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
     float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float over[QUERY_BLOCK], bad[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
+    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
     int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
 };
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK
@@ -716,17 +716,15 @@ INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, f
         vec_row_1(c_3_0, a[12], b_0); vec_row_1(c_4_0, a[16], b_0); vec_row_1(c_5_0, a[20], b_0);
         vec_row_1(c_6_0, a[24], b_0); vec_row_1(c_7_0, a[28], b_0); vec_row_1(c_8_0, a[32], b_0);
         vec_row_1(c_9_0, a[36], b_0); vec_row_1(c_10_0, a[40], b_0); vec_row_1(c_11_0, a[44], b_0);
-        a += 1; b += 4; vec_turn();
+        a += 1; b += 4; vec_end_iteration();
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0); largest_0 = vec_max(largest_0, c_3_0);
-        largest_0 = vec_max(largest_0, c_4_0); largest_0 = vec_max(largest_0, c_5_0);
-        largest_0 = vec_max(largest_0, c_6_0); largest_0 = vec_max(largest_0, c_7_0);
-        largest_0 = vec_max(largest_0, c_8_0); largest_0 = vec_max(largest_0, c_9_0);
-        largest_0 = vec_max(largest_0, c_10_0); largest_0 = vec_max(largest_0, c_11_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
+        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
+        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -764,13 +762,12 @@ INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, fl
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b);
         vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[4], b_0); vec_row_1(c_2_0, a[8], b_0);
-        a += 1; b += 4; vec_turn();
+        a += 1; b += 4; vec_end_iteration();
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0); largest_0 = vec_max(largest_0, c_1_0);
-        largest_0 = vec_max(largest_0, c_2_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -800,12 +797,12 @@ INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, fl
     for (size_t k = 0; k < 4; k++) {
         b_0 = vec_load(b);
         vec_row_1(c_0_0, a[0], b_0);
-        a += 1; b += 4; vec_turn();
+        a += 1; b += 4; vec_end_iteration();
     }
     if (l == NULL) {
-        vec largest_0 = vec_load(maximum);
-        largest_0 = vec_max(largest_0, c_0_0);
-        vec_store(maximum, largest_0);
+        vec max_0 = vec_load(maximum);
+        max_0 = vec_max(max_0, c_0_0);
+        vec_store(maximum, max_0);
     } else {
         const vec m_0 = vec_load(m);
         vec l_0 = vec_load(l);
@@ -866,14 +863,14 @@ TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *
 {
     for (size_t lane = 0; lane < 4; lane += LANES) {
         const vec hidden = vec_splat(-INFINITY_F);
-        vec most = hidden;
+        vec lane_max = hidden;
         for (size_t j = 0; j < keys; j++) {
             const size_t at = j * QUERY_BLOCK + lane;
             const vec score = vec_select(vec_load(visible + at), vec_load(s + at), hidden);
             vec_store(s + at, score);
-            most = vec_max(most, score);
+            lane_max = vec_max(lane_max, score);
         }
-        vec_store(maximum + lane, most);
+        vec_store(maximum + lane, lane_max);
     }
 }
 
@@ -886,8 +883,8 @@ TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, fl
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
@@ -910,8 +907,8 @@ TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const
     int state = 0;
     vec m_0 = vec_load(m), l_0 = vec_load(l);
     {
-        const vec old = m_0, most = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), most, old);
+        const vec old = m_0, lane_max = vec_load(maximum);
+        m_0 = vec_select(vec_eq(old, open), lane_max, old);
         vec_store(m, m_0);
         state |= vec_any_eq(m_0, open);
     }
@@ -936,7 +933,7 @@ TARGET static void values_4_1x_scalar(const float *a, const float *b, float *c, 
         b_0 = vec_load(b);
         vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
         vec_row_1(c_3_0, a[3], b_0);
-        a += 4; b += 4; vec_turn();
+        a += 4; b += 4; vec_end_iteration();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_1_0); vec_store(c + 8, c_2_0); vec_store(c + 12, c_3_0);
 }
@@ -976,7 +973,7 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     size_t done = 0; /* keys whose weights stand in s */
     if (pass == FIND_MAXIMUM || *some_open || some_hidden) {
         /* one register tile of scores is enough to find an m, unless something is hidden */
-        done = pass == FIND_MAXIMUM || some_hidden ? keys : least(keys, 12);
+        done = pass == FIND_MAXIMUM || some_hidden ? keys : min_size(keys, 12);
         float maximum[4];
         for (size_t i = 0; i < 4; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
@@ -1013,7 +1010,7 @@ static size_t block_keys_scalar(size_t key, size_t end)
         return keys;
     const size_t blocks = (keys + KEY_BLOCK - 1) / KEY_BLOCK;
     const size_t even = (keys + blocks - 1) / blocks;
-    return least(KEY_BLOCK, (even + 11) / 12 * 12);
+    return min_size(KEY_BLOCK, (even + 11) / 12 * 12);
 }
 
 /* Keys in the next block of the LANES queries from t on, which begins at `key` and ends by `end`; whether one of the
@@ -1081,7 +1078,7 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
         const vec inverse = vec_select(vec_eq(l, vec_zero()), vec_zero(), vec_div(vec_splat(1.0f), l));
-        const vec over = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
+        const vec overflow = vec_select(vec_ge(vec_splat(0x1p120f), l), vec_zero(), vec_splat(1.0f));
         vec check = vec_zero();
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
@@ -1089,9 +1086,9 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
             check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
         }
         vec_store(tile->l + lane, inverse);
-        vec_store(tile->over + lane, over);
-        vec_store(tile->bad + lane, check);
-        failed |= vec_any_ne(over, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
+        vec_store(tile->overflow + lane, overflow);
+        vec_store(tile->nonfinite + lane, check);
+        failed |= vec_any_ne(overflow, vec_zero()) | (vec_any_ne(check, vec_zero()) ? 2 : 0);
     }
     return failed;
 }
@@ -1111,19 +1108,19 @@ TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t v
  * had. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
-    const size_t queries = least(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
     int failed = pass_scalar(tile, PLAIN, vectors, out);
     if (failed & 1) {
-        raise_scalar(tile, tile->over, vectors);
+        raise_scalar(tile, tile->overflow, vectors);
         failed = pass_scalar(tile, PLAIN, vectors, out);
     }
     if (failed)
         failed = pass_scalar(tile, GUARDED, vectors, out);
     if (failed) {
-        raise_scalar(tile, tile->bad, vectors);
+        raise_scalar(tile, tile->nonfinite, vectors);
         (void)pass_scalar(tile, GUARDED, vectors, out);
     }
 }
@@ -1141,7 +1138,7 @@ TARGET static void output_4_scalar(const float *a, const float *b, const float *
         b_0 = vec_load(b); b_1 = vec_load(b + 4);
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
         vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        a += 4; b += 8; vec_turn();
+        a += 4; b += 8; vec_end_iteration();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
     vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1); vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
@@ -1155,7 +1152,7 @@ TARGET static void output_1_scalar(const float *a, const float *b, const float *
     for (size_t k = 0; k < 8; k++) {
         b_0 = vec_load(b); b_1 = vec_load(b + 4);
         vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        a += 4; b += 8; vec_turn();
+        a += 4; b += 8; vec_end_iteration();
     }
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
@@ -1178,15 +1175,15 @@ static size_t output_parts_scalar(size_t rows)
 TARGET static void output_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
     const size_t first = part / 1 * 8;
-    const size_t end = least(rows, first + 8);
+    const size_t end = min_size(rows, first + 8);
     const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < least(panel_0 + 1, 1); panel++) {
+    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
         const float *w = packed + 256 + panel * 64;
         const float *bias = packed + 320 + panel * 8;
         const float *a_head = a;
         float *c_head = c + panel * 8;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_scalar(a_head + row * 8, w, bias, c_head + row * 8, least(QUERY_BLOCK, end - row));
+            output_scalar(a_head + row * 8, w, bias, c_head + row * 8, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -1218,7 +1215,7 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
     const size_t rows = g->count * g->args->n;
     /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
     const size_t groups = (g->keys + 7) / 8; /* that are keys as well */
-    const size_t group = least(part / 3, groups), at = part - group * 3;
+    const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 64, rows, group * 1 + at);
     else if (at < 2)
@@ -1230,11 +1227,11 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
-TARGET static void turn_queries_scalar(const float *q, size_t count, float *q_t)
+TARGET static void transpose_queries_scalar(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, least(LANES, count - lane), least(LANES, D_SCORE - d),
+            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
                              q_t + d * QUERY_BLOCK + lane,
                               QUERY_BLOCK, LANES);
 }
@@ -1242,14 +1239,15 @@ TARGET static void turn_queries_scalar(const float *q, size_t count, float *q_t)
 /* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
 TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
-    const size_t lane = row % QUERY_BLOCK, here = least(count, QUERY_BLOCK - lane);
+    const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
     float *dst = t + row / QUERY_BLOCK * step;
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
-            vec_store_first(dst + lane + i, least(LANES, here - i), vec_load_first(src + i, least(LANES, here - i)));
+            vec_store_first(dst + lane + i, min_size(LANES, here - i),
+                            vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
-            vec_store_first(dst + step + i - here, least(LANES, count - i),
-                            vec_load_first(src + i, least(LANES, count - i)));
+            vec_store_first(dst + step + i - here, min_size(LANES, count - i),
+                            vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -1264,12 +1262,13 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     const float *k = scratch + 128 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 192 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 16;
-    for (size_t t = first; t < least(s->n, first + 8); t += QUERY_BLOCK) {
+    for (size_t t = first; t < min_size(s->n, first + 8); t += QUERY_BLOCK) {
         struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
-        turn_queries_scalar(scratch + 64 + head * Q_HEAD + row * Q_ROW, least(QUERY_BLOCK, s->n - t), worker + 112);
+        transpose_queries_scalar(scratch + 64 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
+                                 worker + 112);
         tile.q_t = worker + 112;
-        const size_t queries = least(QUERY_BLOCK, s->n - t);
+        const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* the tile's queries fill vectors of their own, where z has them */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_scalar(&tile, alone ? z + row * 8 : worker + 96);
@@ -1309,7 +1308,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #undef V_HEAD
 #undef TARGET
 #undef vec
-#undef vec_turn
+#undef vec_end_iteration
 #undef vec_load
 #undef vec_store
 #undef vec_load_first
@@ -1586,7 +1585,7 @@ static size_t group_size(const struct kernel *kernel, const golden_args *args)
 {
     const size_t m = args->n;
     const size_t by_rows = kernel->rows / (args->n > 0 ? args->n : 1), by_sources = kernel->sources / (m > 0 ? m : 1);
-    const size_t fit = least(by_rows, by_sources);
+    const size_t fit = min_size(by_rows, by_sources);
     return fit > 1 ? fit : 1;
 }
 
@@ -1604,7 +1603,7 @@ int golden_forward(const void *packed, const golden_args *args, void *scratch)
     if (error)
         return error;
     const size_t size = group_size(of.kernel, args);
-    for (size_t b = 0; b < args->batch && args->n > 0; b += least(size, args->batch - b)) {
+    for (size_t b = 0; b < args->batch && args->n > 0; b += min_size(size, args->batch - b)) {
         struct group g;
         group_of(args, b, size, &g);
         for (size_t phase = 0; phase < PHASES; phase++) {

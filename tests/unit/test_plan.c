@@ -438,7 +438,7 @@ static void test_requests_of_folding(void **state)
     assert_true(!plan->fold.scores && !plan->fold.values && plan->fold.d_z == 500);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        assert_true(p->k.exists && p->v.exists && !p->value_blocks && p->ahead == 0);
+        assert_true(p->k.exists && p->v.exists && !p->value_blocks && p->prefetch_keys == 0);
         assert_true(p->q.prefetch == 0 && p->k.prefetch == 0 && p->v.prefetch == 0 && p->o.prefetch == 0);
     }
     plan_free(plan);
@@ -772,11 +772,11 @@ static void test_rows_apart(void **state)
 static void test_asking(void **state)
 {
     (void)state;
-    CHECK_PLAN("avx2", p.q.prefetch > 0 && p.ask_rows == 3, "d_model=1024", "h=16", "seq_len=128");
-    CHECK_PLAN("avx512", p.q.prefetch > 0 && p.ask_rows == 6, "d_model=1024", "h=16", "seq_len=128");
-    CHECK_PLAN("avx2", p.ahead > 0 && p.ahead_q > 0, "d_model=1024", "h=16", "seq_len=512");
-    CHECK_PLAN("avx2", p.ahead == 0 && p.ahead_q == 0, "d_model=1024", "h=16", "seq_len=512", "plan.prefetch=off");
-    CHECK_PLAN("avx2", p.ahead == 0, "d_model=1024", "h=16", "seq_len=512", "plan.size=small", "plan.prefetch=on", "plan.query_vecs=2");
+    CHECK_PLAN("avx2", p.q.prefetch > 0 && p.prefetch_min_rows == 3, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx512", p.q.prefetch > 0 && p.prefetch_min_rows == 6, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx2", p.prefetch_keys > 0 && p.prefetch_queries > 0, "d_model=1024", "h=16", "seq_len=512");
+    CHECK_PLAN("avx2", p.prefetch_keys == 0 && p.prefetch_queries == 0, "d_model=1024", "h=16", "seq_len=512", "plan.prefetch=off");
+    CHECK_PLAN("avx2", p.prefetch_keys == 0, "d_model=1024", "h=16", "seq_len=512", "plan.size=small", "plan.prefetch=on", "plan.query_vecs=2");
 }
 
 /* Small code: one shape a product, nothing special; what the spec asks for by its own key still holds. */
@@ -794,7 +794,7 @@ static void test_small(void **state)
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         assert_true(p->vecs == 1 && !p->at_once && !p->value_blocks);
-        assert_true(p->ahead == 0 && p->batch_rows == 0 && p->depth_slab == p->fold->d_score);
+        assert_true(p->prefetch_keys == 0 && p->batch_rows == 0 && p->depth_slab == p->fold->d_score);
         assert_true(p->rows % p->lanes == 0 || p->rows < p->lanes);
         assert_true(p->q.prefetch == 0 && p->q.rest == 0); /* no tiles for a last, smaller block */
         assert_true(p->fold->d_value % p->value_rows == 0);
