@@ -77,7 +77,7 @@ end
 function helpers.plus(a, n) return n ~= 0 and a .. " + " .. n or a end
 function helpers.offset(a, n) return n < 0 and a .. " - " .. -n or helpers.plus(a, n) end
 function helpers.times(a, n) return n ~= 1 and a .. " * " .. n or a end
-function helpers.some(n, thing) return n .. " " .. thing .. (n ~= 1 and "s" or "") end
+function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or things or thing .. "s") end
 
 -- What tile.in wants to know, where only `of` differs from the plain tile.
 function helpers.tile(of)

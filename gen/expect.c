@@ -37,7 +37,7 @@
 #define LINE_FLOATS 16
 #define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */
 #define COPY_LOADS 4            /* one vector of a tile that does not begin with a block: in or out */
-#define AHEAD_SHOWS 0.25        /* of bytes from L3 that were asked for in time, the share whose cycles show */
+#define PREFETCH_SHOWS 0.25     /* of bytes from L3 that were prefetched, the share whose cycles show */
 
 /* KiB, and bytes that one core reads in a cycle: measured over buffers that fit L2, and over 8 MiB. */
 struct caches {
@@ -93,7 +93,7 @@ const char *expect_step_name(enum expect_step_name step)
 struct work {
     double fmas, port_cycles, operations; /* vector multiply-adds, their cycles with stalls, other operations */
     double loads, tiles, overhead;        /* overhead: cycles to begin and end tiles */
-    double l2, l3, ahead, code;           /* bytes; ahead: from L3 as well, but asked for before they are needed */
+    double l2, l3, prefetched, code;      /* bytes; prefetched: from L3 too, but before they are needed */
 };
 
 /* What the counting functions need to know. */
@@ -158,7 +158,7 @@ static void count_far(struct model *m, struct work *w, double weights, double in
                       int64_t group_rows, bool prefetched, double times)
 {
     const double bytes = times * m->far * 4 * weights * (double)ceil_div(rows, group_rows);
-    *(prefetched ? &w->ahead : &w->l3) += bytes;
+    *(prefetched ? &w->prefetched : &w->l3) += bytes;
     w->l3 += times * 4 * (double)rows * (input + output);
 }
 
@@ -474,9 +474,9 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double v_reads = !stays ? heads * blocks : input && !l->split ? 1 : (double)l->h_kv;
     const double k_share = p->fold->scores ? m->far : m->near;
     const double v_share = input && !p->value_blocks ? m->far : m->near;
-    *(p->prefetch_keys > 0 ? &scores->ahead : &scores->l3) += times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
+    *(p->prefetch_keys > 0 ? &scores->prefetched : &scores->l3) += times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
     const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z; /* written, and fetched before unless it takes the queries' place */
-    *(p->prefetch_keys > 0 ? &sums->ahead : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
+    *(p->prefetch_keys > 0 ? &sums->prefetched : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     w->l3 += m->far * count_terms(l).bytes * pairs;
     if (l->scores) /* written, read again and divided, written */
@@ -525,7 +525,7 @@ static void finish(struct expect_step *s, const struct work *w, const struct mod
     s->bound[ports] = w->port_cycles + w->operations / core->ports;
     s->bound[EXPECT_LOADS] = w->loads / core->loads;
     s->bound[EXPECT_L2] = w->l2 / core->caches->l2_rate;
-    s->bound[EXPECT_L3] = (w->l3 + w->ahead) / core->caches->l3_rate;
+    s->bound[EXPECT_L3] = (w->l3 + w->prefetched) / core->caches->l3_rate;
     s->bound[EXPECT_CODE] = w->code / CODE_BANDWIDTH;
     s->bound[EXPECT_TILES] = w->overhead;
     s->held_by = ports;
@@ -536,7 +536,7 @@ static void finish(struct expect_step *s, const struct work *w, const struct mod
         if (i == EXPECT_TILES || i != (int)s->held_by)
             s->cycles += bounds[i].shows * s->bound[i];
     if (s->held_by != EXPECT_L3)
-        s->cycles -= (bounds[EXPECT_L3].shows - AHEAD_SHOWS) * w->ahead / core->caches->l3_rate;
+        s->cycles -= (bounds[EXPECT_L3].shows - PREFETCH_SHOWS) * w->prefetched / core->caches->l3_rate;
 }
 
 /* The layer is held by what holds the steps that take most of its cycles. */

@@ -24,10 +24,10 @@ static void reason(struct plan_isa *p, const char *format, ...)
         p->reasons[p->reason_count++] = strdup(text); /* NULL is caught by plan_make */
 }
 
-/* Why something is as it is: asked for, or the model's own words. */
+/* Why something is as it is: requested, or the model's own words. */
 static const char *why(const struct plan_request *request, enum plan_key key, const char *otherwise)
 {
-    return request_asks(request, key) ? "as asked" : otherwise;
+    return request_asks(request, key) ? "as requested" : otherwise;
 }
 
 static const char *plural(int64_t count)
@@ -136,8 +136,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
     if (is_small)
-        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, nothing asked for "
-               "ahead");
+        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetching");
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
     explain_fold(p, layer);
@@ -169,12 +168,12 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
                p->v_t.depth == 0 ? ": the transposed input itself" : "");
     if (p->z_rows && layer->w_o == W_O_DENSE)
         reason(p, "Z lies [token][head][feature]: %s",
-               request_asks(&p->request, PLAN_Z_LAYOUT) ? "as asked"
+               request_asks(&p->request, PLAN_Z_LAYOUT) ? "as requested"
                : p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
                : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
                                                : "a query block of it, over which each panel passes, exceeds half of L1");
     if (p->prefetch_keys > 0)
-        reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->prefetch_keys, plural(p->prefetch_keys),
+        reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys, plural(p->prefetch_keys),
                p->value_blocks ? "" : " and values");
     if (p->batch_rows > layer->seq_len)
         reason(p, "sequences of a batch are projected together, up to " D64 " tokens", p->batch_rows);

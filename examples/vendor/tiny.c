@@ -10,34 +10,35 @@
  * Cost of one full sequence: 0.65536 million multiply-adds, 16384 parameters.
  * Packed weights 65600 bytes, scratch 32768 bytes and 9472 more for each worker.
  *
- * Instruction sets, the most bytes of stack that a call takes at -O1 and above, and at -O0 (the plan of each, with its
- * reasons, stands where its section begins):
+ * Instruction sets, and the largest stack of a call in bytes at -O1 and above, and at -O0. The plan of each, with its
+ * reasons, is at the top of its section.
  *   scalar          3136    15424
  *   avx2            4032    32704
  *   avx512          7424   122112
  *   neon            3520    24000
  *
  * To check it against a double-precision reference: attnrun check SPEC.
- * Needs a C11 compiler, no flags and no library; instruction sets beyond the scalar code: gcc or clang. Which of those
- * above are compiled depends on the target, which of these runs on what CPU and operating system offer.
- * -DTINY_ONLY_ISA=TINY_ISA_NEON, say, compiles that one alone; what the file lacks or the target cannot have is an
- * error. Compile it without -ffast-math: what masks hide and what is not finite is told apart by IEEE arithmetic.
+ * It needs a C11 compiler, no flags and no library; all instruction sets but scalar need gcc or clang. Those that the
+ * target can have are compiled; of these the CPU and the operating system decide which one runs.
+ * -DTINY_ONLY_ISA=TINY_ISA_NEON, for example, compiles that one alone, and is an error if this file
+ * lacks it or the target cannot have it.
+ * Compile it without -ffast-math: masks and non-finite values need IEEE arithmetic.
  *
  * SPDX-License-Identifier: 0BSD. This file belongs to whoever generated it, without conditions.
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x5f836e0120e1cc00u
-#error "tiny.h is not of the run of attngen that made tiny.c; copy both files of one run, or make both anew"
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x6e48fa4bbd970480u
+#error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate both again"
 #endif
 
 #include <float.h>
 #if defined(__STDC_HOSTED__) && __STDC_HOSTED__
 #include <string.h>
-#else /* bare metal: a compiler's own headers only, and these two from the firmware */
+#else /* bare metal: the compiler's own headers alone; the firmware has these two functions */
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
 void *memset(void *to, int value, size_t bytes);
-#define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would ask for stdlib.h */
+#define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would include stdlib.h */
 #endif
 
 #if defined(_MSC_VER)
@@ -45,11 +46,11 @@ void *memset(void *to, int value, size_t bytes);
 #endif
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
-    (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0) /* what gcc 11 tells of -fassociative-math alone */
+    (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0) /* all that gcc 11 defines with -fassociative-math alone */
 #error "tiny.c needs IEEE arithmetic: compile it without -ffast-math and its parts"
 #endif
 
-/* What is compiled: every instruction set that the target can have, or that one alone which TINY_ONLY_ISA names. */
+/* COMPILES_...: whether an instruction set is compiled. All that the target can have are, or only TINY_ONLY_ISA. */
 #if defined(TINY_PACK_ONLY)
 #define WANTS(number) 0
 #elif defined(TINY_ONLY_ISA)
@@ -87,7 +88,7 @@ void *memset(void *to, int value, size_t bytes);
 #error "TINY_ONLY_ISA is none of TINY_ISA_SCALAR, TINY_ISA_AVX2, TINY_ISA_AVX512, TINY_ISA_NEON, which tiny.c has, or \
 not one that this target can compile"
 #endif
-/* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
+/* clang defines no macro for parts of -ffast-math; this is before the headers, so that intrinsics obey too */
 #if defined(__clang__)
 #if defined(__x86_64__)
 #pragma float_control(precise, on)
@@ -103,7 +104,7 @@ not one that this target can compile"
 #include <arm_neon.h>
 #endif
 #if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF /* gcc: no f32 product below feeds a sum but through vec_fma */
+#pragma STDC FP_CONTRACT OFF /* gcc needs none: no f32 product below is added to anything, but by vec_fma */
 #endif
 
 enum {
@@ -112,28 +113,28 @@ enum {
     H_KV = 4,
     D_K = 16,
     D_V = 16,
-    D_SCORE = 16, /* numbers of a query and of a key, as scored */
-    D_VALUE = 16, /* numbers of a value, as summed */
-    D_Z = 16, /* numbers of a head's z */
+    D_SCORE = 16, /* features of a query and of a key in a score */
+    D_VALUE = 16, /* features of a value in a weighted sum */
+    D_Z = 16, /* features of a head's z */
     D_SOURCE = 64,
     SEQ_LEN = 32,
     SOURCE_LEN = 32
 };
 enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
-_Static_assert(H % H_KV == 0, "every key/value head serves the same number of query heads");
+_Static_assert(H % H_KV == 0, "each key/value head serves the same number of query heads");
 _Static_assert(sizeof(float) == 4 && sizeof(int32_t) == 4, "f32 tensors, int32 lengths");
-_Static_assert(TINY_D_MODEL == D_MODEL && TINY_H == H && TINY_H_KV == H_KV && TINY_D_K == D_K && TINY_D_V == D_V &&
-                   TINY_D_SOURCE == D_SOURCE && TINY_D_OUT == 64 && TINY_SEQ_LEN == SEQ_LEN &&
-                       TINY_SOURCE_LEN == SOURCE_LEN,
+_Static_assert(TINY_D_MODEL == D_MODEL && TINY_H == H && TINY_H_KV == H_KV &&
+               TINY_D_K == D_K && TINY_D_V == D_V && TINY_D_SOURCE == D_SOURCE &&
+               TINY_D_OUT == 64 && TINY_SEQ_LEN == SEQ_LEN && TINY_SOURCE_LEN == SOURCE_LEN,
                "tiny.h has the sizes of tiny.c");
 _Static_assert(TINY_PACKED_BYTES == ((size_t)65600) &&
                TINY_SCRATCH_BYTES_FOR(3) == ((size_t)32768) + 3 * ((size_t)9472),
                "callers have room for what this file packs and writes");
 
-#define QUERY_SCALE 0.36067376f /* scale log2(e), folded into w_q and b_q: exponentials are powers of 2 */
+#define QUERY_SCALE 0.36067376f /* scale log2(e), multiplied into w_q and b_q, so that weights are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
 
-/* text of a register tile that serves several functions */
+/* a register tile that several functions share */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define INLINE static inline __attribute__((always_inline))
 #else
@@ -145,9 +146,8 @@ static inline size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Where floats may be carried in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone), a compiler rounds
- * them when it likes. There each result goes through memory, where a float is an f32: then the bits are those of any
- * other machine. */
+/* A compiler may keep floats in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone) and round them when
+ * it likes. Then each result goes through memory, where a float is an f32: the bits are those of any other machine. */
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16 || FLT_EVAL_METHOD == 32)
 #define as_f32(x) (x)
 #else
@@ -160,41 +160,39 @@ static inline float as_f32(float x)
 
 /* ==== packing: plain C for every instruction set, so that one machine may pack for another ==== */
 
-/* A packed block begins with 64 bytes, then come its numbers. One that was packed where it computes has a first header
- * that calls trust. One that was packed elsewhere has a first header that makes each call ask the machine, and a second
- * one, 32 bytes further on, that calls trust: its address is what tiny_open gives once it has asked, so that a block in
- * read-only memory need not be marked. Several blocks may follow each other, each on a 64-byte boundary. */
+/* A packed block is 64 bytes of headers, then numbers. A block that was packed by the program that computes with it
+ * has one header, which calls trust. A block that was packed elsewhere (-DTINY_PACK_ONLY) has two. With the first,
+ * each call asks what the CPU supports. The second, 32 bytes further on, is trusted: tiny_open returns its address
+ * once it has asked, so that read-only memory need not be written to. Several blocks may follow each other, each on a
+ * 64-byte boundary. */
 struct packed_header {
     uint32_t magic, isa;
-    uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
-    uint64_t next;  /* bytes to the next block; 0: this is the last */
+    uint64_t layer; /* hash of layer, plan and version */
+    uint64_t next;  /* bytes from this block to the next; 0: this is the last */
     uint64_t zero;
 };
-_Static_assert(2 * sizeof(struct packed_header) == TINY_ALIGNMENT, "the numbers lie on a boundary");
-/* magic: of a block that was packed where it computes; of one that was packed elsewhere; of the latter's second
- * header */
-#define PACKED_MAGIC 0x6b747461u    /* "attk" */
-#define ELSEWHERE_MAGIC 0x65747461u /* "atte" */
-#define OPENED_MAGIC 0x6f747461u    /* "atto" */
+_Static_assert(2 * sizeof(struct packed_header) == TINY_ALIGNMENT, "the numbers begin on a boundary");
+#define PACKED_MAGIC 0x6b747461u    /* "attk": packed by the program that computes */
+#define ELSEWHERE_MAGIC 0x65747461u /* "atte": packed elsewhere, first header */
+#define OPENED_MAGIC 0x6f747461u    /* "atto": packed elsewhere, second header */
 
-/* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
- * the pointer behind the panel, or NULL when a weight is not finite. */
+/* p[k][column] = scale w[k * k_stride + column * c_stride] for column < columns, zero up to `width`. Returns the end of
+ * the panel, or NULL when a weight is not finite. */
 static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride,
-                         size_t c_stride,
-                         float scale)
+                         size_t c_stride, float scale)
 {
     float check = 0.0f;
     for (size_t k = 0; k < depth; k++)
         for (size_t c = 0; c < width; c++) {
             const float value = c < columns ? as_f32(w[k * k_stride + c * c_stride] * scale) : 0.0f;
-            check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
+            check += value * 0.0f; /* 0, or NaN once a value is not finite */
             *p++ = value;
         }
     return check == 0.0f ? p : NULL;
 }
 
 #if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
-/* Weights into panels, as the tiles of scalar read them. Returns 0 when one is not finite. */
+/* Packs the weights in the order in which the tiles of scalar read them. Returns 0 when one is not finite. */
 static int pack_scalar(float *packed, const tiny_weights *weights)
 {
     /* queries */
@@ -247,7 +245,7 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 #endif
 
 #if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
-/* Weights into panels, as the tiles of avx2 read them. Returns 0 when one is not finite. */
+/* Packs the weights in the order in which the tiles of avx2 read them. Returns 0 when one is not finite. */
 static int pack_avx2(float *packed, const tiny_weights *weights)
 {
     /* queries */
@@ -300,7 +298,7 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 #endif
 
 #if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
-/* Weights into panels, as the tiles of avx512 read them. Returns 0 when one is not finite. */
+/* Packs the weights in the order in which the tiles of avx512 read them. Returns 0 when one is not finite. */
 static int pack_avx512(float *packed, const tiny_weights *weights)
 {
     /* queries */
@@ -353,7 +351,7 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
 #endif
 
 #if COMPILES_NEON || defined(TINY_PACK_ONLY)
-/* Weights into panels, as the tiles of neon read them. Returns 0 when one is not finite. */
+/* Packs the weights in the order in which the tiles of neon read them. Returns 0 when one is not finite. */
 static int pack_neon(float *packed, const tiny_weights *weights)
 {
     /* queries */
@@ -406,13 +404,13 @@ static int pack_neon(float *packed, const tiny_weights *weights)
 #endif
 
 #ifndef TINY_PACK_ONLY
-/* One sequence of a call: where its tensors begin, and how much of them counts. */
+/* One sequence of a call: its tensors and their extents */
 struct sequence {
     const float *source; /* self-attention: x */
     float *y;
     size_t n;      /* queries */
-    size_t m;      /* keys, seen or not: the row length of masks and weights */
-    size_t keys;   /* keys that exist: lengths[b], else m */
+    size_t m;      /* keys in memory: the row length of masks and attention weights */
+    size_t keys;   /* keys that count: lengths[b], else m */
 };
 
 static void sequence_of(const tiny_args *args, size_t b, struct sequence *s)
@@ -424,11 +422,12 @@ static void sequence_of(const tiny_args *args, size_t b, struct sequence *s)
     s->keys = s->m;
 }
 
-/* Sequences first ... first+count-1 of a call: projected as one matrix, whose rows are theirs one after the other */
+/* Sequences first ... first+count-1 of a call, which are projected as one matrix: their tokens, one sequence after the
+ * other */
 struct group {
     const tiny_args *args;
     size_t first, count;
-    size_t keys; /* of all: those that exist, where count is 1 */
+    size_t keys; /* of all of them; of one sequence alone, those that count */
 };
 
 static void group_of(const tiny_args *args, size_t first, size_t count, struct group *g)
@@ -440,10 +439,10 @@ static void group_of(const tiny_args *args, size_t first, size_t count, struct g
     g->keys = g->count * m;
 }
 
-/* How a tile of queries goes through its keys */
+/* What a pass of a tile of queries over the keys does */
 enum pass {
     PLAIN,
-    FIND_MAXIMUM /* nothing but the largest score of each query */
+    FIND_MAXIMUM /* finds each query's largest score, nothing else */
 };
 
 /* ==== scalar ====
@@ -476,14 +475,13 @@ enum pass {
 #define V_HEAD ((size_t)512)
 #define TARGET
 
-/* four floats, in plain C: a compiler may put them into one register of whatever the machine has */
+/* four floats in plain C, which a compiler may keep in one vector register */
 typedef struct vec_scalar {
     float v[4];
 } vec_scalar;
 #define vec vec_scalar
 
-/* ends a turn of a loop: without it gcc 12 would make vectors of four turns, in place of those above, with many
- * shuffles */
+/* ends an iteration; else gcc 12 would vectorise over four iterations instead of the lanes above, with many shuffles */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define vec_end_iteration() __asm__ volatile("")
 #else
@@ -526,7 +524,7 @@ static inline vec_scalar splat_scalar(float x)
 #define vec_splat(x) splat_scalar(x)
 #define vec_zero() splat_scalar(0.0f)
 
-/* one rounding where the machine does that as fast as two, else two */
+/* one rounding where the target has a fast fused multiply-add, else two */
 #if defined(__FP_FAST_FMAF)
 #define fma_scalar(a, b, c) __builtin_fmaf(a, b, c)
 #else
@@ -651,9 +649,9 @@ static inline vec_scalar power_scalar(vec_scalar u)
 }
 #define vec_power(u) power_scalar(u)
 
-/* 2^t, infinity from 128 on, 0 from -126.5 down, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which
- * leaves i + 127 in the low bits, 0 for the least i, -127; a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
- * times 2^i. Minimax in the relative error (Remez): 2.4e-7 with its rounding. */
+/* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * minimax in the relative error (Remez, 2.4e-7 with its rounding); times 2^i. */
 TARGET static inline vec exp2_scalar(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
@@ -678,10 +676,10 @@ static inline void transpose_4x4_scalar(const float *src, size_t src_row, float 
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_4x4_scalar(src, src_row, dst, dst_row)
 
-/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns (both at most LANES); each row of dst is written
- * `width` wide, with zeros behind `rows` -- */
+/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
+ * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_scalar(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
-                                    size_t dst_row, size_t width)
+        size_t dst_row, size_t width)
 {
     if (rows == LANES && columns == LANES) {
         vec_transpose(src, src_row, dst, dst_row);
@@ -699,7 +697,7 @@ TARGET static void transpose_scalar(const float *src, size_t src_row, size_t row
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
+/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
 /* 4 tokens x 8 features, 64 deep */
 TARGET static void queries_4_scalar(const float *a, const float *b, float *c, const size_t *at)
@@ -739,8 +737,9 @@ TARGET static void queries_1_scalar(const float *a, const float *b, float *c, co
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
-/* one panel over up to 8 tokens, cut evenly where there are 8 */
-TARGET static void queries_scalar(const float *a, const float *w, float *c, const size_t *at, size_t count)
+/* one panel over `count` tokens, at most 8; tiles of near-equal height where there are 8 */
+TARGET static void queries_scalar(const float *a, const float *w, float *c, const size_t *at,
+        size_t count)
 {
     for (; count >= 4; count -= 4, a += 256, c += 64)
         queries_4_scalar(a, w, c, at);
@@ -748,7 +747,7 @@ TARGET static void queries_scalar(const float *a, const float *w, float *c, cons
         queries_1_scalar(a, w, c, at);
 }
 
-/* 1 part for each group of 32 tokens: part = token group x 8 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 8 panels */
 static size_t queries_parts_scalar(size_t rows)
 {
     return (rows + 31) / 32;
@@ -763,7 +762,7 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
         const float *w = packed + 16 + panel * 512;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[2]; /* each vector of the panel into its head's array */
+        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 8 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -775,7 +774,7 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: part = token group x 8 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 8 panels */
 static size_t keys_parts_scalar(size_t rows)
 {
     return (rows + 31) / 32;
@@ -790,7 +789,7 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
         const float *w = packed + 4112 + panel * 512;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[2]; /* each vector of the panel into its head's array */
+        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 8 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -802,7 +801,7 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: part = token group x 8 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 8 panels */
 static size_t inputs_parts_scalar(size_t rows)
 {
     return (rows + 31) / 32;
@@ -817,7 +816,7 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
         const float *w = packed + 8208 + panel * 512;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[2]; /* each vector of the panel into its head's array */
+        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 8 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -829,21 +828,24 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 8 queries at a time -- */
 
-/* A tile of queries on its way through the keys */
+/* A tile of queries: its inputs, and its state while keys pass */
 struct tile_scalar {
     const struct sequence *sequence;
-    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
-    float *worker;
-    size_t head, t;           /* t: position of the first query */
-    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
-    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
-    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+    const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
+    float *worker;               /* this worker's scratch */
+    size_t head, t;              /* t: position of the tile's first query */
+    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float l[QUERY_BLOCK];        /* sum of its weights */
+    float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
+    float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
+    float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
+    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int some_open[VECS];         /* some m is not known yet */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK
- * apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
 
-/* 5 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 5 keys x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -901,7 +903,7 @@ TARGET static void weights_5_2x_scalar(const float *a, const float *b, float *c,
     sums_of_scores_5_2x_scalar(a, b, c, NULL, m, l);
 }
 
-/* 2 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 2 keys x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_2_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -945,7 +947,7 @@ TARGET static void weights_2_2x_scalar(const float *a, const float *b, float *c,
     sums_of_scores_2_2x_scalar(a, b, c, NULL, m, l);
 }
 
-/* 1 key x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 1 key x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -987,7 +989,8 @@ TARGET static void weights_1_2x_scalar(const float *a, const float *b, float *c,
     sums_of_scores_1_2x_scalar(a, b, c, NULL, m, l);
 }
 
-TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, float *maximum,
+        size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         scores_5_2x_scalar(k, q_t, s, maximum);
@@ -997,7 +1000,8 @@ TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, 
         scores_1_2x_scalar(k, q_t, s, maximum);
 }
 
-TARGET static void weights_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+TARGET static void weights_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
+        size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         weights_5_2x_scalar(k, q_t, s, m, l);
@@ -1007,10 +1011,11 @@ TARGET static void weights_2x_scalar(const float *k, const float *q_t, float *s,
         weights_1_2x_scalar(k, q_t, s, m, l);
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, float *l,
-                                    size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -1076,15 +1081,16 @@ TARGET static void values_2x_scalar(const float *v, const float *p, float *o, in
         values_4_2x_scalar(v, p, o, resume, keys);
 }
 
-/* `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
-TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+/* One block, `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
+TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key,
+        size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
-    size_t done = 0; /* keys whose weights stand in s */
+    size_t done = 0; /* keys whose weights are in s */
     if (pass == FIND_MAXIMUM || *some_open) {
-        /* one register tile of scores is enough to find an m, unless something is hidden */
+        /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 5);
         float maximum[8];
         for (size_t i = 0; i < 8; i += LANES)
@@ -1107,10 +1113,10 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK
- * apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 12 keys x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
                                                float *l)
 {
@@ -1166,7 +1172,7 @@ TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c
     sums_of_scores_12_1x_scalar(a, b, c, NULL, m, l);
 }
 
-/* 3 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 3 keys x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -1203,7 +1209,7 @@ TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c,
     sums_of_scores_3_1x_scalar(a, b, c, NULL, m, l);
 }
 
-/* 1 key x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 1 key x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -1239,7 +1245,8 @@ TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c,
     sums_of_scores_1_1x_scalar(a, b, c, NULL, m, l);
 }
 
-TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum,
+        size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         scores_12_1x_scalar(k, q_t, s, maximum);
@@ -1249,7 +1256,8 @@ TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, 
         scores_1_1x_scalar(k, q_t, s, maximum);
 }
 
-TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
+        size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         weights_12_1x_scalar(k, q_t, s, m, l);
@@ -1259,10 +1267,11 @@ TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s,
         weights_1_1x_scalar(k, q_t, s, m, l);
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l,
-                                    size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -1320,15 +1329,16 @@ TARGET static void values_1x_scalar(const float *v, const float *p, float *o, in
         values_8_1x_scalar(v, p, o, resume, keys);
 }
 
-/* `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+/* One block, `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key,
+        size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
-    size_t done = 0; /* keys whose weights stand in s */
+    size_t done = 0; /* keys whose weights are in s */
     if (pass == FIND_MAXIMUM || *some_open) {
-        /* one register tile of scores is enough to find an m, unless something is hidden */
+        /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 12);
         float maximum[4];
         for (size_t i = 0; i < 4; i += LANES)
@@ -1348,7 +1358,7 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     *resume = 1;
 }
 
-/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+/* Number of keys in the block that begins at `key`: up to `end`, in near-equal blocks of whole tiles */
 static size_t block_keys_scalar(size_t key, size_t end)
 {
     const size_t keys = end - key;
@@ -1359,11 +1369,11 @@ static size_t block_keys_scalar(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 4) / 5 * 5);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
- * vector of queries at a time. */
+/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
+ * with one vector of queries at a time. */
 TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors)
 {
-    size_t first = 0, end = 0; /* of the full-width keys */
+    size_t first = 0, end = 0; /* keys at full width */
     if (vectors == VECS) {
         end = tile->sequence->keys;
         for (size_t key = first, keys; key < end; key += keys) {
@@ -1392,7 +1402,7 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
     }
 }
 
-/* Before a pass: no sums yet */
+/* Resets m, l and o before a pass */
 TARGET static void restart_scalar(struct tile_scalar *tile)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
@@ -1405,7 +1415,7 @@ TARGET static void restart_scalar(struct tile_scalar *tile)
     }
 }
 
-/* The flagged queries shall start from the largest of all their scores. */
+/* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, size_t vectors)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
@@ -1416,9 +1426,9 @@ TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, si
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
- * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
- * m by more than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
+ * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 288;
@@ -1431,7 +1441,7 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
-            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
+            check = vec_fma(sum, vec_zero(), check); /* NaN once a sum is not finite */
         }
         vec_store(tile->l + lane, inverse);
         vec_store(tile->overflow + lane, overflow);
@@ -1441,7 +1451,7 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
     return failed;
 }
 
-/* One pass over the keys, and what came of it */
+/* One pass over the keys; returns what finish does */
 TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors, float *z)
 {
     restart_scalar(tile);
@@ -1449,14 +1459,16 @@ TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t v
     return finish_scalar(tile, vectors, z);
 }
 
-/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
- * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
- * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
- * had. */
+/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
+ * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
+ * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
+ * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
+ * its bits. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
-    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
+    const size_t vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
@@ -1507,8 +1519,9 @@ TARGET static void output_1_scalar(const float *a, const float *b, float *c)
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
 
-/* one panel over up to 8 tokens, cut evenly where there are 8 */
-TARGET static void output_scalar(const float *a, const float *w, float *c, size_t count)
+/* one panel over `count` tokens, at most 8; tiles of near-equal height where there are 8 */
+TARGET static void output_scalar(const float *a, const float *w, float *c,
+        size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)
         output_4_scalar(a, w, c);
@@ -1516,7 +1529,7 @@ TARGET static void output_scalar(const float *a, const float *w, float *c, size_
         output_1_scalar(a, w, c);
 }
 
-/* 1 part for each group of 32 tokens: part = token group x 8 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 8 panels */
 static size_t output_parts_scalar(size_t rows)
 {
     return (rows + 31) / 32;
@@ -1536,9 +1549,9 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
     }
 }
 
-/* -- phases: what they do, and into how many parts they are cut -- */
+/* -- phases: what each does, and how many parts it has -- */
 
-/* groups of 4 query blocks in a sequence */
+/* parts of one head of a sequence: 4 query blocks each */
 static size_t attend_groups_scalar(const struct group *g)
 {
     return (g->args->n + 31) / 32;
@@ -1562,30 +1575,30 @@ static size_t parts_scalar(const struct group *g, size_t phase)
 TARGET static void project_part_scalar(const float *packed, const struct group *g, float *scratch, size_t part)
 {
     const size_t rows = g->count * g->args->n;
-    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
-    const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
+    /* row group by row group, so that each is read into L2 once; part 0 of a group is the queries' */
+    const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
         keys_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                         group * 1 + at - 1);
+                group * 1 + at - 1);
     else
         inputs_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                           group * 1 + at - 2);
+                group * 1 + at - 2);
 }
 
-/* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
+/* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
 TARGET static void transpose_queries_scalar(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
-                             q_t + d * QUERY_BLOCK + lane,
-                              QUERY_BLOCK, LANES);
+            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane),
+                    min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
-/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
+ * `step` apart */
 TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -1593,10 +1606,10 @@ TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, s
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, min_size(LANES, here - i),
-                            vec_load_first(src + i, min_size(LANES, here - i)));
+                    vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
             vec_store_first(dst + step + i - here, min_size(LANES, count - i),
-                            vec_load_first(src + i, min_size(LANES, count - i)));
+                    vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -1607,7 +1620,7 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 32;
     struct sequence sequence, *s = &sequence;
     sequence_of(g->args, g->first + index, s);
-    const size_t row_0 = index * s->n; /* of the group's rows */
+    const size_t row_0 = index * s->n; /* of this sequence in the group */
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 128;
@@ -1618,7 +1631,7 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
                                  worker + 416);
         tile.q_t = worker + 416;
         const size_t queries = min_size(QUERY_BLOCK, s->n - t);
-        /* the tile's queries fill vectors of their own, where z has them */
+        /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_scalar(&tile, alone ? z + row * 64 : worker + 288);
         if (!alone)
@@ -1627,7 +1640,7 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
 }
 
 TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
-                              size_t part)
+        size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -1639,7 +1652,8 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
         attend_part_scalar(g, scratch, worker, part);
         break;
     default:
-        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
+        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 64,
+                g->count * g->args->n, part);
         break;
     }
 }
@@ -1735,14 +1749,14 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 
 #define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 
-/* gcc moves sums less in a tile that stands alone than in one that it puts into its caller */
+/* not inlined: in a function of its own gcc moves a tile's sums between registers less */
 #if defined(__clang__)
 #define TILE
 #else
 #define TILE __attribute__((noinline))
 #endif
 
-/* ASan and TSan do not see what asm reads, but see this */
+/* reads `a` in plain C for ASan and TSan, which do not see what asm reads */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define vec_sees(a) ((void)*(const volatile float *)&(a))
@@ -1807,9 +1821,9 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 /* 2^i, from the low bits i + 127 */
 #define vec_power(u) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(u), 23))
 
-/* 2^t, infinity from 128 on, 0 from -126.5 down, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which
- * leaves i + 127 in the low bits, 0 for the least i, -127; a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
- * times 2^i. Minimax in the relative error (Remez): 2.4e-7 with its rounding. */
+/* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * minimax in the relative error (Remez, 2.4e-7 with its rounding); times 2^i. */
 TARGET static inline vec exp2_avx2(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
@@ -1860,10 +1874,10 @@ TARGET static inline void transpose_8x8_avx2(const float *src, size_t src_row, f
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_8x8_avx2(src, src_row, dst, dst_row)
 
-/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns (both at most LANES); each row of dst is written
- * `width` wide, with zeros behind `rows` -- */
+/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
+ * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
-                                  size_t dst_row, size_t width)
+        size_t dst_row, size_t width)
 {
     if (rows == LANES && columns == LANES) {
         vec_transpose(src, src_row, dst, dst_row);
@@ -1881,7 +1895,7 @@ TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows,
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
+/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
 /* 6 tokens x 16 features, 64 deep */
 TILE TARGET static void queries_6_avx2(const float *a, const float *b, float *c, const size_t *at)
@@ -1967,8 +1981,9 @@ TILE TARGET static void queries_1_avx2(const float *a, const float *b, float *c,
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
-/* one panel over up to 16 tokens, cut evenly where there are 16 */
-TARGET static void queries_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
+/* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
+TARGET static void queries_avx2(const float *a, const float *w, float *c, const size_t *at,
+        size_t count)
 {
     for (; count >= 6 && count != 10; count -= 6, a += 384, c += 96)
         queries_6_avx2(a, w, c, at);
@@ -1980,7 +1995,7 @@ TARGET static void queries_avx2(const float *a, const float *w, float *c, const 
         queries_1_avx2(a, w, c, at);
 }
 
-/* 1 part for each group of 32 tokens: part = token group x 4 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t queries_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32;
@@ -1995,7 +2010,7 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
         const float *w = packed + 16 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[2]; /* each vector of the panel into its head's array */
+        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -2007,7 +2022,7 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: part = token group x 4 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t keys_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32;
@@ -2022,7 +2037,7 @@ TARGET static void keys_part_avx2(const float *packed, const float *a, float *c,
         const float *w = packed + 4112 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[2]; /* each vector of the panel into its head's array */
+        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -2034,7 +2049,7 @@ TARGET static void keys_part_avx2(const float *packed, const float *a, float *c,
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: part = token group x 4 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t inputs_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32;
@@ -2049,7 +2064,7 @@ TARGET static void inputs_part_avx2(const float *packed, const float *a, float *
         const float *w = packed + 8208 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[2]; /* each vector of the panel into its head's array */
+        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -2061,21 +2076,24 @@ TARGET static void inputs_part_avx2(const float *packed, const float *a, float *
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
 
-/* A tile of queries on its way through the keys */
+/* A tile of queries: its inputs, and its state while keys pass */
 struct tile_avx2 {
     const struct sequence *sequence;
-    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
-    float *worker;
-    size_t head, t;           /* t: position of the first query */
-    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
-    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
-    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+    const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
+    float *worker;               /* this worker's scratch */
+    size_t head, t;              /* t: position of the tile's first query */
+    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float l[QUERY_BLOCK];        /* sum of its weights */
+    float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
+    float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
+    float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
+    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int some_open[VECS];         /* some m is not known yet */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK
- * apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
 
-/* 6 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 6 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -2134,7 +2152,7 @@ TILE TARGET static void weights_6_2x_avx2(const float *a, const float *b, float 
     sums_of_scores_6_2x_avx2(a, b, c, NULL, m, l);
 }
 
-/* 2 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 2 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -2178,7 +2196,7 @@ TILE TARGET static void weights_2_2x_avx2(const float *a, const float *b, float 
     sums_of_scores_2_2x_avx2(a, b, c, NULL, m, l);
 }
 
-/* 1 key x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 1 key x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -2220,7 +2238,8 @@ TILE TARGET static void weights_1_2x_avx2(const float *a, const float *b, float 
     sums_of_scores_1_2x_avx2(a, b, c, NULL, m, l);
 }
 
-TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, float *maximum,
+        size_t keys)
 {
     for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
         scores_6_2x_avx2(k, q_t, s, maximum);
@@ -2230,7 +2249,8 @@ TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, fl
         scores_1_2x_avx2(k, q_t, s, maximum);
 }
 
-TARGET static void weights_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+TARGET static void weights_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l,
+        size_t keys)
 {
     for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
         weights_6_2x_avx2(k, q_t, s, m, l);
@@ -2240,10 +2260,11 @@ TARGET static void weights_2x_avx2(const float *k, const float *q_t, float *s, c
         weights_1_2x_avx2(k, q_t, s, m, l);
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, float *l,
-                                  size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -2349,15 +2370,16 @@ TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int 
         values_5_2x_avx2(v, p, o, resume, keys);
 }
 
-/* `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
-TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+/* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
+TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key,
+        size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
-    size_t done = 0; /* keys whose weights stand in s */
+    size_t done = 0; /* keys whose weights are in s */
     if (pass == FIND_MAXIMUM || *some_open) {
-        /* one register tile of scores is enough to find an m, unless something is hidden */
+        /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 6);
         float maximum[16];
         for (size_t i = 0; i < 16; i += LANES)
@@ -2380,10 +2402,10 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are QUERY_BLOCK
- * apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
 
-/* 14 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 14 keys x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
                                              float *l)
 {
@@ -2446,7 +2468,7 @@ TILE TARGET static void weights_14_1x_avx2(const float *a, const float *b, float
     sums_of_scores_14_1x_avx2(a, b, c, NULL, m, l);
 }
 
-/* 4 keys x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 4 keys x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -2487,7 +2509,7 @@ TILE TARGET static void weights_4_1x_avx2(const float *a, const float *b, float 
     sums_of_scores_4_1x_avx2(a, b, c, NULL, m, l);
 }
 
-/* 1 key x 8 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 1 key x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -2523,7 +2545,8 @@ TILE TARGET static void weights_1_1x_avx2(const float *a, const float *b, float 
     sums_of_scores_1_1x_avx2(a, b, c, NULL, m, l);
 }
 
-TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, float *maximum,
+        size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         scores_14_1x_avx2(k, q_t, s, maximum);
@@ -2533,7 +2556,8 @@ TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, fl
         scores_1_1x_avx2(k, q_t, s, maximum);
 }
 
-TARGET static void weights_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+TARGET static void weights_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l,
+        size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         weights_14_1x_avx2(k, q_t, s, m, l);
@@ -2543,10 +2567,11 @@ TARGET static void weights_1x_avx2(const float *k, const float *q_t, float *s, c
         weights_1_1x_avx2(k, q_t, s, m, l);
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, float *l,
-                                  size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -2604,15 +2629,16 @@ TARGET static void values_1x_avx2(const float *v, const float *p, float *o, int 
         values_8_1x_avx2(v, p, o, resume, keys);
 }
 
-/* `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+/* One block, `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key,
+        size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
-    size_t done = 0; /* keys whose weights stand in s */
+    size_t done = 0; /* keys whose weights are in s */
     if (pass == FIND_MAXIMUM || *some_open) {
-        /* one register tile of scores is enough to find an m, unless something is hidden */
+        /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 14);
         float maximum[8];
         for (size_t i = 0; i < 8; i += LANES)
@@ -2632,7 +2658,7 @@ TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     *resume = 1;
 }
 
-/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+/* Number of keys in the block that begins at `key`: up to `end`, in near-equal blocks of whole tiles */
 static size_t block_keys_avx2(size_t key, size_t end)
 {
     const size_t keys = end - key;
@@ -2643,11 +2669,11 @@ static size_t block_keys_avx2(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 5) / 6 * 6);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
- * vector of queries at a time. */
+/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
+ * with one vector of queries at a time. */
 TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vectors)
 {
-    size_t first = 0, end = 0; /* of the full-width keys */
+    size_t first = 0, end = 0; /* keys at full width */
     if (vectors == VECS) {
         end = tile->sequence->keys;
         for (size_t key = first, keys; key < end; key += keys) {
@@ -2676,7 +2702,7 @@ TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vect
     }
 }
 
-/* Before a pass: no sums yet */
+/* Resets m, l and o before a pass */
 TARGET static void restart_avx2(struct tile_avx2 *tile)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
@@ -2689,7 +2715,7 @@ TARGET static void restart_avx2(struct tile_avx2 *tile)
     }
 }
 
-/* The flagged queries shall start from the largest of all their scores. */
+/* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_avx2(struct tile_avx2 *tile, const float *flags, size_t vectors)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
@@ -2700,9 +2726,9 @@ TARGET static void raise_avx2(struct tile_avx2 *tile, const float *flags, size_t
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
- * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
- * m by more than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
+ * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 576;
@@ -2715,7 +2741,7 @@ TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
-            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
+            check = vec_fma(sum, vec_zero(), check); /* NaN once a sum is not finite */
         }
         vec_store(tile->l + lane, inverse);
         vec_store(tile->overflow + lane, overflow);
@@ -2725,7 +2751,7 @@ TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
     return failed;
 }
 
-/* One pass over the keys, and what came of it */
+/* One pass over the keys; returns what finish does */
 TARGET static int pass_avx2(struct tile_avx2 *tile, enum pass pass, size_t vectors, float *z)
 {
     restart_avx2(tile);
@@ -2733,14 +2759,16 @@ TARGET static int pass_avx2(struct tile_avx2 *tile, enum pass pass, size_t vecto
     return finish_avx2(tile, vectors, z);
 }
 
-/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
- * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
- * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
- * had. */
+/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
+ * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
+ * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
+ * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
+ * its bits. */
 TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 {
-    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
+    const size_t vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
@@ -2833,8 +2861,9 @@ TILE TARGET static void output_1_avx2(const float *a, const float *b, float *c)
     vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
 }
 
-/* one panel over up to 16 tokens, cut evenly where there are 16 */
-TARGET static void output_avx2(const float *a, const float *w, float *c, size_t count)
+/* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
+TARGET static void output_avx2(const float *a, const float *w, float *c,
+        size_t count)
 {
     for (; count >= 6 && count != 10; count -= 6, a += 6, c += 384)
         output_6_avx2(a, w, c);
@@ -2846,7 +2875,7 @@ TARGET static void output_avx2(const float *a, const float *w, float *c, size_t 
         output_1_avx2(a, w, c);
 }
 
-/* 1 part for each group of 32 tokens: part = token group x 4 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t output_parts_avx2(size_t rows)
 {
     return (rows + 31) / 32;
@@ -2866,9 +2895,9 @@ TARGET static void output_part_avx2(const float *packed, const float *a, float *
     }
 }
 
-/* -- phases: what they do, and into how many parts they are cut -- */
+/* -- phases: what each does, and how many parts it has -- */
 
-/* groups of 2 query blocks in a sequence */
+/* parts of one head of a sequence: 2 query blocks each */
 static size_t attend_groups_avx2(const struct group *g)
 {
     return (g->args->n + 31) / 32;
@@ -2892,30 +2921,30 @@ static size_t parts_avx2(const struct group *g, size_t phase)
 TARGET static void project_part_avx2(const float *packed, const struct group *g, float *scratch, size_t part)
 {
     const size_t rows = g->count * g->args->n;
-    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
-    const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
+    /* row group by row group, so that each is read into L2 once; part 0 of a group is the queries' */
+    const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
         keys_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                       group * 1 + at - 1);
+                group * 1 + at - 1);
     else
         inputs_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                         group * 1 + at - 2);
+                group * 1 + at - 2);
 }
 
-/* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
+/* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
 TARGET static void transpose_queries_avx2(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_avx2(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
-                           q_t + d * QUERY_BLOCK + lane,
-                            QUERY_BLOCK, LANES);
+            transpose_avx2(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane),
+                    min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
-/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
+ * `step` apart */
 TARGET static void lanes_out_avx2(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -2923,10 +2952,10 @@ TARGET static void lanes_out_avx2(const float *src, size_t step, size_t row, siz
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, min_size(LANES, here - i),
-                            vec_load_first(src + i, min_size(LANES, here - i)));
+                    vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
             vec_store_first(dst + step + i - here, min_size(LANES, count - i),
-                            vec_load_first(src + i, min_size(LANES, count - i)));
+                    vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -2937,7 +2966,7 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
     const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 32;
     struct sequence sequence, *s = &sequence;
     sequence_of(g->args, g->first + index, s);
-    const size_t row_0 = index * s->n; /* of the group's rows */
+    const size_t row_0 = index * s->n; /* of this sequence in the group */
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 256;
@@ -2948,7 +2977,7 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
                                worker + 832);
         tile.q_t = worker + 832;
         const size_t queries = min_size(QUERY_BLOCK, s->n - t);
-        /* the tile's queries fill vectors of their own, where z has them */
+        /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_avx2(&tile, alone ? z + row * 64 : worker + 576);
         if (!alone)
@@ -2957,7 +2986,7 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
 }
 
 TARGET static void run_avx2(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
-                            size_t part)
+        size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -2969,7 +2998,8 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
         attend_part_avx2(g, scratch, worker, part);
         break;
     default:
-        output_part_avx2(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
+        output_part_avx2(packed, scratch, g->args->y + g->first * g->args->n * 64,
+                g->count * g->args->n, part);
         break;
     }
 }
@@ -3065,7 +3095,7 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 
 #define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
 
-/* gcc moves sums less in a tile that stands alone than in one that it puts into its caller */
+/* not inlined: in a function of its own gcc moves a tile's sums between registers less */
 #if defined(__clang__)
 #define TILE
 #else
@@ -3116,8 +3146,8 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 
 #define vec_any_eq(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) != 0)
 
-/* 2^t, infinity from 128 on, 0 for -infinity, NaN for NaN: f = t - floor(t), a polynomial of degree 5 for 2^f on [0,
- * 1), times 2^floor(t). Minimax in the relative error (Remez): 7.5e-8. */
+/* 2^t; infinity from 128 on, 0 for -infinity, NaN for NaN. f = t - floor(t); a polynomial of degree 5 for 2^f on [0,
+ * 1), minimax in the relative error (Remez, 7.5e-8); times 2^floor(t). */
 TARGET static inline __m512 exp2_avx512(__m512 t)
 {
     const __m512 f = _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -3174,14 +3204,22 @@ TARGET static inline void transpose_16x16_avx512(const float *src, size_t src_ro
     const __m512 q13 = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(p12), _mm512_castps_pd(p14)));
     const __m512 q14 = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(p13), _mm512_castps_pd(p15)));
     const __m512 q15 = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(p13), _mm512_castps_pd(p15)));
-    const __m512 s0 = _mm512_shuffle_f32x4(q0, q4, 0x88), s4 = _mm512_shuffle_f32x4(q0, q4, 0xdd);
-    const __m512 s8 = _mm512_shuffle_f32x4(q8, q12, 0x88), s12 = _mm512_shuffle_f32x4(q8, q12, 0xdd);
-    const __m512 s1 = _mm512_shuffle_f32x4(q1, q5, 0x88), s5 = _mm512_shuffle_f32x4(q1, q5, 0xdd);
-    const __m512 s9 = _mm512_shuffle_f32x4(q9, q13, 0x88), s13 = _mm512_shuffle_f32x4(q9, q13, 0xdd);
-    const __m512 s2 = _mm512_shuffle_f32x4(q2, q6, 0x88), s6 = _mm512_shuffle_f32x4(q2, q6, 0xdd);
-    const __m512 s10 = _mm512_shuffle_f32x4(q10, q14, 0x88), s14 = _mm512_shuffle_f32x4(q10, q14, 0xdd);
-    const __m512 s3 = _mm512_shuffle_f32x4(q3, q7, 0x88), s7 = _mm512_shuffle_f32x4(q3, q7, 0xdd);
-    const __m512 s11 = _mm512_shuffle_f32x4(q11, q15, 0x88), s15 = _mm512_shuffle_f32x4(q11, q15, 0xdd);
+    const __m512 s0 = _mm512_shuffle_f32x4(q0, q4, 0x88);
+    const __m512 s4 = _mm512_shuffle_f32x4(q0, q4, 0xdd);
+    const __m512 s8 = _mm512_shuffle_f32x4(q8, q12, 0x88);
+    const __m512 s12 = _mm512_shuffle_f32x4(q8, q12, 0xdd);
+    const __m512 s1 = _mm512_shuffle_f32x4(q1, q5, 0x88);
+    const __m512 s5 = _mm512_shuffle_f32x4(q1, q5, 0xdd);
+    const __m512 s9 = _mm512_shuffle_f32x4(q9, q13, 0x88);
+    const __m512 s13 = _mm512_shuffle_f32x4(q9, q13, 0xdd);
+    const __m512 s2 = _mm512_shuffle_f32x4(q2, q6, 0x88);
+    const __m512 s6 = _mm512_shuffle_f32x4(q2, q6, 0xdd);
+    const __m512 s10 = _mm512_shuffle_f32x4(q10, q14, 0x88);
+    const __m512 s14 = _mm512_shuffle_f32x4(q10, q14, 0xdd);
+    const __m512 s3 = _mm512_shuffle_f32x4(q3, q7, 0x88);
+    const __m512 s7 = _mm512_shuffle_f32x4(q3, q7, 0xdd);
+    const __m512 s11 = _mm512_shuffle_f32x4(q11, q15, 0x88);
+    const __m512 s15 = _mm512_shuffle_f32x4(q11, q15, 0xdd);
     _mm512_storeu_ps(dst + 0 * dst_row, _mm512_shuffle_f32x4(s0, s8, 0x88));
     _mm512_storeu_ps(dst + 4 * dst_row, _mm512_shuffle_f32x4(s4, s12, 0x88));
     _mm512_storeu_ps(dst + 8 * dst_row, _mm512_shuffle_f32x4(s0, s8, 0xdd));
@@ -3201,10 +3239,10 @@ TARGET static inline void transpose_16x16_avx512(const float *src, size_t src_ro
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_16x16_avx512(src, src_row, dst, dst_row)
 
-/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns (both at most LANES); each row of dst is written
- * `width` wide, with zeros behind `rows` -- */
+/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
+ * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_avx512(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
-                                    size_t dst_row, size_t width)
+        size_t dst_row, size_t width)
 {
     if (rows == LANES && columns == LANES) {
         vec_transpose(src, src_row, dst, dst_row);
@@ -3222,7 +3260,7 @@ TARGET static void transpose_avx512(const float *src, size_t src_row, size_t row
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
+/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
 /* 6 tokens x 64 features, 64 deep */
 TILE TARGET static void queries_6_avx512(const float *a, const float *b, float *c, const size_t *at)
@@ -3340,8 +3378,9 @@ TILE TARGET static void queries_1_avx512(const float *a, const float *b, float *
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
 }
 
-/* one panel over up to 32 tokens, cut evenly where there are 32 */
-TARGET static void queries_avx512(const float *a, const float *w, float *c, const size_t *at, size_t count)
+/* one panel over `count` tokens, at most 32; tiles of near-equal height where there are 32 */
+TARGET static void queries_avx512(const float *a, const float *w, float *c, const size_t *at,
+        size_t count)
 {
     for (; count >= 6 && count != 20; count -= 6, a += 384, c += 96)
         queries_6_avx512(a, w, c, at);
@@ -3353,7 +3392,7 @@ TARGET static void queries_avx512(const float *a, const float *w, float *c, cons
         queries_1_avx512(a, w, c, at);
 }
 
-/* 1 part for each group of 32 tokens: part = token group x 1 panel */
+/* 1 part for each group of 32 tokens: a part is the group times 1 panel */
 static size_t queries_parts_avx512(size_t rows)
 {
     return (rows + 31) / 32;
@@ -3368,7 +3407,7 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
         const float *w = packed + 16 + panel * 4096;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[4]; /* each vector of the panel into its head's array */
+        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
             const size_t column = panel * 64 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -3380,7 +3419,7 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: part = token group x 1 panel */
+/* 1 part for each group of 32 tokens: a part is the group times 1 panel */
 static size_t keys_parts_avx512(size_t rows)
 {
     return (rows + 31) / 32;
@@ -3395,7 +3434,7 @@ TARGET static void keys_part_avx512(const float *packed, const float *a, float *
         const float *w = packed + 4112 + panel * 4096;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[4]; /* each vector of the panel into its head's array */
+        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
             const size_t column = panel * 64 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -3407,7 +3446,7 @@ TARGET static void keys_part_avx512(const float *packed, const float *a, float *
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: part = token group x 1 panel */
+/* 1 part for each group of 32 tokens: a part is the group times 1 panel */
 static size_t inputs_parts_avx512(size_t rows)
 {
     return (rows + 31) / 32;
@@ -3422,7 +3461,7 @@ TARGET static void inputs_part_avx512(const float *packed, const float *a, float
         const float *w = packed + 8208 + panel * 4096;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[4]; /* each vector of the panel into its head's array */
+        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
             const size_t column = panel * 64 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -3434,21 +3473,24 @@ TARGET static void inputs_part_avx512(const float *packed, const float *a, float
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 32 queries at a time -- */
 
-/* A tile of queries on its way through the keys */
+/* A tile of queries: its inputs, and its state while keys pass */
 struct tile_avx512 {
     const struct sequence *sequence;
-    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
-    float *worker;
-    size_t head, t;           /* t: position of the first query */
-    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
-    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
-    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+    const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
+    float *worker;               /* this worker's scratch */
+    size_t head, t;              /* t: position of the tile's first query */
+    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float l[QUERY_BLOCK];        /* sum of its weights */
+    float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
+    float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
+    float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
+    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int some_open[VECS];         /* some m is not known yet */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are QUERY_BLOCK
- * apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
 
-/* 14 keys x 32 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 14 keys x 32 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
                                                float *l)
 {
@@ -3540,7 +3582,7 @@ TILE TARGET static void weights_14_2x_avx512(const float *a, const float *b, flo
     sums_of_scores_14_2x_avx512(a, b, c, NULL, m, l);
 }
 
-/* 4 keys x 32 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 4 keys x 32 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -3592,7 +3634,7 @@ TILE TARGET static void weights_4_2x_avx512(const float *a, const float *b, floa
     sums_of_scores_4_2x_avx512(a, b, c, NULL, m, l);
 }
 
-/* 1 key x 32 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 1 key x 32 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -3634,7 +3676,8 @@ TILE TARGET static void weights_1_2x_avx512(const float *a, const float *b, floa
     sums_of_scores_1_2x_avx512(a, b, c, NULL, m, l);
 }
 
-TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, float *maximum,
+        size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         scores_14_2x_avx512(k, q_t, s, maximum);
@@ -3644,7 +3687,8 @@ TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, 
         scores_1_2x_avx512(k, q_t, s, maximum);
 }
 
-TARGET static void weights_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+TARGET static void weights_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l,
+        size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         weights_14_2x_avx512(k, q_t, s, m, l);
@@ -3654,10 +3698,11 @@ TARGET static void weights_2x_avx512(const float *k, const float *q_t, float *s,
         weights_1_2x_avx512(k, q_t, s, m, l);
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, float *l,
-                                    size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -3735,15 +3780,16 @@ TARGET static void values_2x_avx512(const float *v, const float *p, float *o, in
         values_8_2x_avx512(v, p, o, resume, keys);
 }
 
-/* `keys` keys from `key` on, for the 32 queries of `tile` from lane `lane` on */
-TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+/* One block, `keys` keys from `key` on, for the 32 queries of `tile` from lane `lane` on */
+TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key,
+        size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
-    size_t done = 0; /* keys whose weights stand in s */
+    size_t done = 0; /* keys whose weights are in s */
     if (pass == FIND_MAXIMUM || *some_open) {
-        /* one register tile of scores is enough to find an m, unless something is hidden */
+        /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 14);
         float maximum[32];
         for (size_t i = 0; i < 32; i += LANES)
@@ -3766,10 +3812,10 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK
- * apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
 
-/* 16 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 16 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
                                                float *l)
 {
@@ -3836,7 +3882,7 @@ TILE TARGET static void weights_16_1x_avx512(const float *a, const float *b, flo
     sums_of_scores_16_1x_avx512(a, b, c, NULL, m, l);
 }
 
-/* 4 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 4 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -3877,7 +3923,7 @@ TILE TARGET static void weights_4_1x_avx512(const float *a, const float *b, floa
     sums_of_scores_4_1x_avx512(a, b, c, NULL, m, l);
 }
 
-/* 1 key x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 1 key x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -3913,7 +3959,8 @@ TILE TARGET static void weights_1_1x_avx512(const float *a, const float *b, floa
     sums_of_scores_1_1x_avx512(a, b, c, NULL, m, l);
 }
 
-TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, float *maximum,
+        size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         scores_16_1x_avx512(k, q_t, s, maximum);
@@ -3923,7 +3970,8 @@ TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, 
         scores_1_1x_avx512(k, q_t, s, maximum);
 }
 
-TARGET static void weights_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+TARGET static void weights_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l,
+        size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         weights_16_1x_avx512(k, q_t, s, m, l);
@@ -3933,10 +3981,11 @@ TARGET static void weights_1x_avx512(const float *k, const float *q_t, float *s,
         weights_1_1x_avx512(k, q_t, s, m, l);
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, float *l,
-                                    size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -4009,15 +4058,16 @@ TARGET static void values_1x_avx512(const float *v, const float *p, float *o, in
         values_16_1x_avx512(v, p, o, resume, keys);
 }
 
-/* `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+/* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key,
+        size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
-    size_t done = 0; /* keys whose weights stand in s */
+    size_t done = 0; /* keys whose weights are in s */
     if (pass == FIND_MAXIMUM || *some_open) {
-        /* one register tile of scores is enough to find an m, unless something is hidden */
+        /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 16);
         float maximum[16];
         for (size_t i = 0; i < 16; i += LANES)
@@ -4037,7 +4087,7 @@ TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     *resume = 1;
 }
 
-/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+/* Number of keys in the block that begins at `key`: up to `end`, in near-equal blocks of whole tiles */
 static size_t block_keys_avx512(size_t key, size_t end)
 {
     const size_t keys = end - key;
@@ -4048,11 +4098,11 @@ static size_t block_keys_avx512(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 13) / 14 * 14);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
- * vector of queries at a time. */
+/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
+ * with one vector of queries at a time. */
 TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t vectors)
 {
-    size_t first = 0, end = 0; /* of the full-width keys */
+    size_t first = 0, end = 0; /* keys at full width */
     if (vectors == VECS) {
         end = tile->sequence->keys;
         for (size_t key = first, keys; key < end; key += keys) {
@@ -4081,7 +4131,7 @@ TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t 
     }
 }
 
-/* Before a pass: no sums yet */
+/* Resets m, l and o before a pass */
 TARGET static void restart_avx512(struct tile_avx512 *tile)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
@@ -4094,7 +4144,7 @@ TARGET static void restart_avx512(struct tile_avx512 *tile)
     }
 }
 
-/* The flagged queries shall start from the largest of all their scores. */
+/* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_avx512(struct tile_avx512 *tile, const float *flags, size_t vectors)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
@@ -4105,9 +4155,9 @@ TARGET static void raise_avx512(struct tile_avx512 *tile, const float *flags, si
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
- * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
- * m by more than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
+ * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 1344;
@@ -4120,7 +4170,7 @@ TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float 
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
-            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
+            check = vec_fma(sum, vec_zero(), check); /* NaN once a sum is not finite */
         }
         vec_store(tile->l + lane, inverse);
         vec_store(tile->overflow + lane, overflow);
@@ -4130,7 +4180,7 @@ TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float 
     return failed;
 }
 
-/* One pass over the keys, and what came of it */
+/* One pass over the keys; returns what finish does */
 TARGET static int pass_avx512(struct tile_avx512 *tile, enum pass pass, size_t vectors, float *z)
 {
     restart_avx512(tile);
@@ -4138,14 +4188,16 @@ TARGET static int pass_avx512(struct tile_avx512 *tile, enum pass pass, size_t v
     return finish_avx512(tile, vectors, z);
 }
 
-/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
- * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
- * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
- * had. */
+/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
+ * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
+ * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
+ * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
+ * its bits. */
 TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 {
-    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
+    const size_t vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
@@ -4262,8 +4314,9 @@ TILE TARGET static void output_1_avx512(const float *a, const float *b, float *c
     vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
 }
 
-/* one panel over up to 32 tokens, cut evenly where there are 32 */
-TARGET static void output_avx512(const float *a, const float *w, float *c, size_t count)
+/* one panel over `count` tokens, at most 32; tiles of near-equal height where there are 32 */
+TARGET static void output_avx512(const float *a, const float *w, float *c,
+        size_t count)
 {
     for (; count >= 6 && count != 20; count -= 6, a += 6, c += 384)
         output_6_avx512(a, w, c);
@@ -4275,7 +4328,7 @@ TARGET static void output_avx512(const float *a, const float *w, float *c, size_
         output_1_avx512(a, w, c);
 }
 
-/* 1 part for each group of 32 tokens: part = token group x 1 panel */
+/* 1 part for each group of 32 tokens: a part is the group times 1 panel */
 static size_t output_parts_avx512(size_t rows)
 {
     return (rows + 31) / 32;
@@ -4295,9 +4348,9 @@ TARGET static void output_part_avx512(const float *packed, const float *a, float
     }
 }
 
-/* -- phases: what they do, and into how many parts they are cut -- */
+/* -- phases: what each does, and how many parts it has -- */
 
-/* groups of 1 query block in a sequence */
+/* parts of one head of a sequence: 1 query block each */
 static size_t attend_groups_avx512(const struct group *g)
 {
     return (g->args->n + 31) / 32;
@@ -4321,30 +4374,30 @@ static size_t parts_avx512(const struct group *g, size_t phase)
 TARGET static void project_part_avx512(const float *packed, const struct group *g, float *scratch, size_t part)
 {
     const size_t rows = g->count * g->args->n;
-    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
-    const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
+    /* row group by row group, so that each is read into L2 once; part 0 of a group is the queries' */
+    const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
         keys_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                         group * 1 + at - 1);
+                group * 1 + at - 1);
     else
         inputs_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                           group * 1 + at - 2);
+                group * 1 + at - 2);
 }
 
-/* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
+/* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
 TARGET static void transpose_queries_avx512(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_avx512(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
-                             q_t + d * QUERY_BLOCK + lane,
-                              QUERY_BLOCK, LANES);
+            transpose_avx512(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane),
+                    min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
-/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
+ * `step` apart */
 TARGET static void lanes_out_avx512(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -4352,10 +4405,10 @@ TARGET static void lanes_out_avx512(const float *src, size_t step, size_t row, s
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, min_size(LANES, here - i),
-                            vec_load_first(src + i, min_size(LANES, here - i)));
+                    vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
             vec_store_first(dst + step + i - here, min_size(LANES, count - i),
-                            vec_load_first(src + i, min_size(LANES, count - i)));
+                    vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -4366,7 +4419,7 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
     const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 32;
     struct sequence sequence, *s = &sequence;
     sequence_of(g->args, g->first + index, s);
-    const size_t row_0 = index * s->n; /* of the group's rows */
+    const size_t row_0 = index * s->n; /* of this sequence in the group */
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 512;
@@ -4377,7 +4430,7 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
                                  worker + 1856);
         tile.q_t = worker + 1856;
         const size_t queries = min_size(QUERY_BLOCK, s->n - t);
-        /* the tile's queries fill vectors of their own, where z has them */
+        /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_avx512(&tile, alone ? z + row * 64 : worker + 1344);
         if (!alone)
@@ -4386,7 +4439,7 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
 }
 
 TARGET static void run_avx512(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
-                              size_t part)
+        size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -4398,7 +4451,8 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
         attend_part_avx512(g, scratch, worker, part);
         break;
     default:
-        output_part_avx512(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
+        output_part_avx512(packed, scratch, g->args->y + g->first * g->args->n * 64,
+                g->count * g->args->n, part);
         break;
     }
 }
@@ -4562,9 +4616,9 @@ TARGET static inline float32x4_t max_neon(float32x4_t a, float32x4_t b)
 /* 2^i, from the low bits i + 127 */
 #define vec_power(u) mask_neon(vshlq_n_u32(bits_neon(u), 23))
 
-/* 2^t, infinity from 128 on, 0 from -126.5 down, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which
- * leaves i + 127 in the low bits, 0 for the least i, -127; a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
- * times 2^i. Minimax in the relative error (Remez): 2.4e-7 with its rounding. */
+/* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * minimax in the relative error (Remez, 2.4e-7 with its rounding); times 2^i. */
 TARGET static inline vec exp2_neon(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
@@ -4597,10 +4651,10 @@ TARGET static inline void transpose_4x4_neon(const float *src, size_t src_row, f
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_4x4_neon(src, src_row, dst, dst_row)
 
-/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns (both at most LANES); each row of dst is written
- * `width` wide, with zeros behind `rows` -- */
+/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
+ * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
-                                  size_t dst_row, size_t width)
+        size_t dst_row, size_t width)
 {
     if (rows == LANES && columns == LANES) {
         vec_transpose(src, src_row, dst, dst_row);
@@ -4618,7 +4672,7 @@ TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows,
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
+/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
 /* 4 tokens x 16 features, 64 deep */
 TARGET static void queries_4_neon(const float *a, const float *b, float *c, const size_t *at)
@@ -4670,8 +4724,9 @@ TARGET static void queries_1_neon(const float *a, const float *b, float *c, cons
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
 }
 
-/* one panel over up to 16 tokens, cut evenly where there are 16 */
-TARGET static void queries_neon(const float *a, const float *w, float *c, const size_t *at, size_t count)
+/* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
+TARGET static void queries_neon(const float *a, const float *w, float *c, const size_t *at,
+        size_t count)
 {
     for (; count >= 4; count -= 4, a += 256, c += 64)
         queries_4_neon(a, w, c, at);
@@ -4679,7 +4734,7 @@ TARGET static void queries_neon(const float *a, const float *w, float *c, const 
         queries_1_neon(a, w, c, at);
 }
 
-/* 1 part for each group of 32 tokens: part = token group x 4 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t queries_parts_neon(size_t rows)
 {
     return (rows + 31) / 32;
@@ -4694,7 +4749,7 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
         const float *w = packed + 16 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[4]; /* each vector of the panel into its head's array */
+        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
             const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -4706,7 +4761,7 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: part = token group x 4 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t keys_parts_neon(size_t rows)
 {
     return (rows + 31) / 32;
@@ -4721,7 +4776,7 @@ TARGET static void keys_part_neon(const float *packed, const float *a, float *c,
         const float *w = packed + 4112 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[4]; /* each vector of the panel into its head's array */
+        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
             const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -4733,7 +4788,7 @@ TARGET static void keys_part_neon(const float *packed, const float *a, float *c,
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: part = token group x 4 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t inputs_parts_neon(size_t rows)
 {
     return (rows + 31) / 32;
@@ -4748,7 +4803,7 @@ TARGET static void inputs_part_neon(const float *packed, const float *a, float *
         const float *w = packed + 8208 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[4]; /* each vector of the panel into its head's array */
+        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
             const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
@@ -4760,21 +4815,24 @@ TARGET static void inputs_part_neon(const float *packed, const float *a, float *
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
 
-/* A tile of queries on its way through the keys */
+/* A tile of queries: its inputs, and its state while keys pass */
 struct tile_neon {
     const struct sequence *sequence;
-    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
-    float *worker;
-    size_t head, t;           /* t: position of the first query */
-    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
-    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
-    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+    const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
+    float *worker;               /* this worker's scratch */
+    size_t head, t;              /* t: position of the tile's first query */
+    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float l[QUERY_BLOCK];        /* sum of its weights */
+    float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
+    float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
+    float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
+    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int some_open[VECS];         /* some m is not known yet */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are QUERY_BLOCK
- * apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
 
-/* 5 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 5 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_5_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -4860,7 +4918,7 @@ TARGET static void weights_5_4x_neon(const float *a, const float *b, float *c, c
     sums_of_scores_5_4x_neon(a, b, c, NULL, m, l);
 }
 
-/* 2 keys x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 2 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_2_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -4922,7 +4980,7 @@ TARGET static void weights_2_4x_neon(const float *a, const float *b, float *c, c
     sums_of_scores_2_4x_neon(a, b, c, NULL, m, l);
 }
 
-/* 1 key x 16 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 1 key x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_1_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -4976,7 +5034,8 @@ TARGET static void weights_1_4x_neon(const float *a, const float *b, float *c, c
     sums_of_scores_1_4x_neon(a, b, c, NULL, m, l);
 }
 
-TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, float *maximum,
+        size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         scores_5_4x_neon(k, q_t, s, maximum);
@@ -4986,7 +5045,8 @@ TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, fl
         scores_1_4x_neon(k, q_t, s, maximum);
 }
 
-TARGET static void weights_4x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+TARGET static void weights_4x_neon(const float *k, const float *q_t, float *s, const float *m, float *l,
+        size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         weights_5_4x_neon(k, q_t, s, m, l);
@@ -4996,10 +5056,11 @@ TARGET static void weights_4x_neon(const float *k, const float *q_t, float *s, c
         weights_1_4x_neon(k, q_t, s, m, l);
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_4x_neon(float *s, const float *maximum, float *m, float *l,
-                                  size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -5099,15 +5160,16 @@ TARGET static void values_4x_neon(const float *v, const float *p, float *o, int 
         values_4_4x_neon(v, p, o, resume, keys);
 }
 
-/* `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
-TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+/* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
+TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key,
+        size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
-    size_t done = 0; /* keys whose weights stand in s */
+    size_t done = 0; /* keys whose weights are in s */
     if (pass == FIND_MAXIMUM || *some_open) {
-        /* one register tile of scores is enough to find an m, unless something is hidden */
+        /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 5);
         float maximum[16];
         for (size_t i = 0; i < 16; i += LANES)
@@ -5130,10 +5192,10 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK
- * apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
 
-/* 16 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 16 keys x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_16_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
                                              float *l)
 {
@@ -5200,7 +5262,7 @@ TARGET static void weights_16_1x_neon(const float *a, const float *b, float *c, 
     sums_of_scores_16_1x_neon(a, b, c, NULL, m, l);
 }
 
-/* 4 keys x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 4 keys x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_4_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -5241,7 +5303,7 @@ TARGET static void weights_4_1x_neon(const float *a, const float *b, float *c, c
     sums_of_scores_4_1x_neon(a, b, c, NULL, m, l);
 }
 
-/* 1 key x 4 queries, 16 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 1 key x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_1_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
                                             float *l)
 {
@@ -5277,7 +5339,8 @@ TARGET static void weights_1_1x_neon(const float *a, const float *b, float *c, c
     sums_of_scores_1_1x_neon(a, b, c, NULL, m, l);
 }
 
-TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, float *maximum,
+        size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         scores_16_1x_neon(k, q_t, s, maximum);
@@ -5287,7 +5350,8 @@ TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, fl
         scores_1_1x_neon(k, q_t, s, maximum);
 }
 
-TARGET static void weights_1x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+TARGET static void weights_1x_neon(const float *k, const float *q_t, float *s, const float *m, float *l,
+        size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         weights_16_1x_neon(k, q_t, s, m, l);
@@ -5297,10 +5361,11 @@ TARGET static void weights_1x_neon(const float *k, const float *q_t, float *s, c
         weights_1_1x_neon(k, q_t, s, m, l);
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_1x_neon(float *s, const float *maximum, float *m, float *l,
-                                  size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -5373,15 +5438,16 @@ TARGET static void values_1x_neon(const float *v, const float *p, float *o, int 
         values_16_1x_neon(v, p, o, resume, keys);
 }
 
-/* `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key, size_t keys)
+/* One block, `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key,
+        size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
-    size_t done = 0; /* keys whose weights stand in s */
+    size_t done = 0; /* keys whose weights are in s */
     if (pass == FIND_MAXIMUM || *some_open) {
-        /* one register tile of scores is enough to find an m, unless something is hidden */
+        /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 16);
         float maximum[4];
         for (size_t i = 0; i < 4; i += LANES)
@@ -5401,7 +5467,7 @@ TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t 
     *resume = 1;
 }
 
-/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+/* Number of keys in the block that begins at `key`: up to `end`, in near-equal blocks of whole tiles */
 static size_t block_keys_neon(size_t key, size_t end)
 {
     const size_t keys = end - key;
@@ -5412,11 +5478,11 @@ static size_t block_keys_neon(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 4) / 5 * 5);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
- * vector of queries at a time. */
+/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
+ * with one vector of queries at a time. */
 TARGET static void walk_neon(struct tile_neon *tile, enum pass pass, size_t vectors)
 {
-    size_t first = 0, end = 0; /* of the full-width keys */
+    size_t first = 0, end = 0; /* keys at full width */
     if (vectors == VECS) {
         end = tile->sequence->keys;
         for (size_t key = first, keys; key < end; key += keys) {
@@ -5445,7 +5511,7 @@ TARGET static void walk_neon(struct tile_neon *tile, enum pass pass, size_t vect
     }
 }
 
-/* Before a pass: no sums yet */
+/* Resets m, l and o before a pass */
 TARGET static void restart_neon(struct tile_neon *tile)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
@@ -5458,7 +5524,7 @@ TARGET static void restart_neon(struct tile_neon *tile)
     }
 }
 
-/* The flagged queries shall start from the largest of all their scores. */
+/* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_neon(struct tile_neon *tile, const float *flags, size_t vectors)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
@@ -5469,9 +5535,9 @@ TARGET static void raise_neon(struct tile_neon *tile, const float *flags, size_t
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
- * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
- * m by more than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
+ * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 560;
@@ -5484,7 +5550,7 @@ TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
-            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
+            check = vec_fma(sum, vec_zero(), check); /* NaN once a sum is not finite */
         }
         vec_store(tile->l + lane, inverse);
         vec_store(tile->overflow + lane, overflow);
@@ -5494,7 +5560,7 @@ TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
     return failed;
 }
 
-/* One pass over the keys, and what came of it */
+/* One pass over the keys; returns what finish does */
 TARGET static int pass_neon(struct tile_neon *tile, enum pass pass, size_t vectors, float *z)
 {
     restart_neon(tile);
@@ -5502,14 +5568,16 @@ TARGET static int pass_neon(struct tile_neon *tile, enum pass pass, size_t vecto
     return finish_neon(tile, vectors, z);
 }
 
-/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
- * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
- * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
- * had. */
+/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
+ * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
+ * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
+ * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
+ * its bits. */
 TARGET static void attend_neon(struct tile_neon *tile, float *z)
 {
-    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
+    const size_t vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
@@ -5568,8 +5636,9 @@ TARGET static void output_1_neon(const float *a, const float *b, float *c)
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
 }
 
-/* one panel over up to 16 tokens, cut evenly where there are 16 */
-TARGET static void output_neon(const float *a, const float *w, float *c, size_t count)
+/* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
+TARGET static void output_neon(const float *a, const float *w, float *c,
+        size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)
         output_4_neon(a, w, c);
@@ -5577,7 +5646,7 @@ TARGET static void output_neon(const float *a, const float *w, float *c, size_t 
         output_1_neon(a, w, c);
 }
 
-/* 1 part for each group of 32 tokens: part = token group x 4 panels */
+/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t output_parts_neon(size_t rows)
 {
     return (rows + 31) / 32;
@@ -5597,9 +5666,9 @@ TARGET static void output_part_neon(const float *packed, const float *a, float *
     }
 }
 
-/* -- phases: what they do, and into how many parts they are cut -- */
+/* -- phases: what each does, and how many parts it has -- */
 
-/* groups of 2 query blocks in a sequence */
+/* parts of one head of a sequence: 2 query blocks each */
 static size_t attend_groups_neon(const struct group *g)
 {
     return (g->args->n + 31) / 32;
@@ -5623,30 +5692,30 @@ static size_t parts_neon(const struct group *g, size_t phase)
 TARGET static void project_part_neon(const float *packed, const struct group *g, float *scratch, size_t part)
 {
     const size_t rows = g->count * g->args->n;
-    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
-    const size_t groups = (g->keys + 31) / 32; /* that are keys as well */
+    /* row group by row group, so that each is read into L2 once; part 0 of a group is the queries' */
+    const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
     else if (at < 2)
         keys_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                       group * 1 + at - 1);
+                group * 1 + at - 1);
     else
         inputs_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                         group * 1 + at - 2);
+                group * 1 + at - 2);
 }
 
-/* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
+/* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
 TARGET static void transpose_queries_neon(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_neon(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
-                           q_t + d * QUERY_BLOCK + lane,
-                            QUERY_BLOCK, LANES);
+            transpose_neon(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane),
+                    min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
-/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
+ * `step` apart */
 TARGET static void lanes_out_neon(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -5654,10 +5723,10 @@ TARGET static void lanes_out_neon(const float *src, size_t step, size_t row, siz
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, min_size(LANES, here - i),
-                            vec_load_first(src + i, min_size(LANES, here - i)));
+                    vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
             vec_store_first(dst + step + i - here, min_size(LANES, count - i),
-                            vec_load_first(src + i, min_size(LANES, count - i)));
+                    vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -5668,7 +5737,7 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
     const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 32;
     struct sequence sequence, *s = &sequence;
     sequence_of(g->args, g->first + index, s);
-    const size_t row_0 = index * s->n; /* of the group's rows */
+    const size_t row_0 = index * s->n; /* of this sequence in the group */
     const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 256;
@@ -5679,7 +5748,7 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
                                worker + 816);
         tile.q_t = worker + 816;
         const size_t queries = min_size(QUERY_BLOCK, s->n - t);
-        /* the tile's queries fill vectors of their own, where z has them */
+        /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_neon(&tile, alone ? z + row * 64 : worker + 560);
         if (!alone)
@@ -5688,7 +5757,7 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
 }
 
 TARGET static void run_neon(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
-                            size_t part)
+        size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -5700,7 +5769,8 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
         attend_part_neon(g, scratch, worker, part);
         break;
     default:
-        output_part_neon(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
+        output_part_neon(packed, scratch, g->args->y + g->first * g->args->n * 64,
+                g->count * g->args->n, part);
         break;
     }
 }
@@ -5747,11 +5817,11 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
 #endif
 
 #endif
-/* ==== which instruction set ==== */
+/* ==== instruction sets ==== */
 
 #ifndef TINY_PACK_ONLY
-/* What CPU and operating system offer: bits of two registers of CPUID, and of XCR0, in which the system says what
- * vector registers it saves. Intel SDM volume 2A, CPUID, and volume 1, 13.1. */
+/* What the CPU and the operating system support: bits of two registers of CPUID, and of XCR0, which says what vector
+ * registers the system saves. Intel SDM volume 2A, CPUID, and volume 1, 13.1. */
 struct machine {
     uint32_t leaf_1_ecx, leaf_7_ebx, xcr0;
 };
@@ -5786,19 +5856,19 @@ static struct machine this_machine(void)
         __cpuid_count(7, 0, eax, ebx, ecx, edx);
         has.leaf_7_ebx = ebx;
     }
-    if ((has.leaf_1_ecx & NEEDS_OSXSAVE) != 0) /* else xgetbv is an illegal instruction */
+    if ((has.leaf_1_ecx & NEEDS_OSXSAVE) != 0) /* otherwise xgetbv is an illegal instruction */
         has.xcr0 = saved_registers();
     return has;
 }
 #else
 static struct machine this_machine(void)
 {
-    return (struct machine){0, 0, 0}; /* what could be compiled needs nothing */
+    return (struct machine){0, 0, 0}; /* the sets that are compiled need nothing */
 }
 #endif
 
 #endif
-/* What packs for each instruction set, best last. */
+/* How to pack for each instruction set, the best last */
 static const struct packer {
     tiny_isa_id id;
     const char *name;
@@ -5807,31 +5877,27 @@ static const struct packer {
     int (*pack)(float *packed, const tiny_weights *weights);
 } packers[] = {
 #if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
-    {TINY_ISA_SCALAR, "scalar", 0x3470fddc1f9d4c30u, ((size_t)65600),
-     pack_scalar},
+    {TINY_ISA_SCALAR, "scalar", 0x3470fddc1f9d4c30u, ((size_t)65600), pack_scalar},
 #endif
 #if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX2, "avx2", 0x4342efa0503d8667u, ((size_t)65600),
-     pack_avx2},
+    {TINY_ISA_AVX2, "avx2", 0x4342efa0503d8667u, ((size_t)65600), pack_avx2},
 #endif
 #if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX512, "avx512", 0x07fd7fe25776538fu, ((size_t)65600),
-     pack_avx512},
+    {TINY_ISA_AVX512, "avx512", 0x07fd7fe25776538fu, ((size_t)65600), pack_avx512},
 #endif
 #if COMPILES_NEON || defined(TINY_PACK_ONLY)
-    {TINY_ISA_NEON, "neon", 0xaa1bd263fa85ecd7u, ((size_t)65600),
-     pack_neon},
+    {TINY_ISA_NEON, "neon", 0xaa1bd263fa85ecd7u, ((size_t)65600), pack_neon},
 #endif
 };
 #define PACKERS (sizeof packers / sizeof packers[0])
 
 #ifndef TINY_PACK_ONLY
-/* What computes: a row for each of `packers`. */
+/* How to compute: a row for each of `packers` */
 static const struct kernel {
     struct machine needs; /* bits that must all be set */
     size_t (*parts)(const struct group *g, size_t phase);
     void (*run)(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part);
-    size_t rows, sources; /* most queries and keys of sequences that are projected as one matrix */
+    size_t rows, sources; /* at most so many queries and keys of several sequences are projected as one matrix */
 } kernels[] = {
 #if COMPILES_SCALAR
     {{0, 0, 0},
@@ -5851,11 +5917,10 @@ static const struct kernel {
      parts_neon, run_neon, 32, 32},
 #endif
 };
-_Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "who packs can compute");
+_Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "each packer has its kernel");
 
 #endif
-/* Rows of `packers` that this machine can compute with: bit i is row i. To pack alone it needs none of their
- * instructions. */
+/* Bit i: this machine can compute with row i of `packers`. Packing alone needs none of their instructions. */
 static uint32_t runnable(void)
 {
 #ifndef TINY_PACK_ONLY
@@ -5878,7 +5943,7 @@ static const struct packer *packer_for(tiny_isa_id isa)
 #ifndef TINY_PACK_ONLY
     const int best = isa == TINY_ISA_AUTO;
 #else
-    const int best = 0; /* of which machine? */
+    const int best = 0; /* the machine that will compute is not known */
 #endif
     const uint32_t here = runnable();
     for (size_t i = PACKERS; i-- > 0;)
@@ -5894,7 +5959,7 @@ static int misaligned(const void *p, size_t alignment)
     return (uintptr_t)p % alignment != 0;
 }
 
-/* Where a block's header stands that calls trust, and who packed it. */
+/* The header of a packed block that calls trust, and the row of its instruction set. */
 struct block {
     const char *header;
     const struct packer *packer;
@@ -5910,7 +5975,7 @@ static int packer_of(const struct packed_header *header, const struct packer **p
     return TINY_ERROR_ISA;
 }
 
-/* The best block of the TINY_ALIGNMENT-aligned memory at `blocks` for this machine, which is asked. */
+/* Finds the best block for this machine in the TINY_ALIGNMENT-aligned memory at `blocks`. */
 static int open_best(const void *blocks, size_t bytes, struct block *best)
 {
     const uint32_t here = runnable();
@@ -5936,7 +6001,7 @@ static int open_best(const void *blocks, size_t bytes, struct block *best)
     return best->packer != NULL ? TINY_OK : error;
 }
 
-/* The block that a call computes with. */
+/* Finds the block that a call computes with. */
 static int find_block(const void *packed, struct block *block)
 {
     struct packed_header header;
@@ -5969,7 +6034,7 @@ static int check_weights(const tiny_weights *w)
 }
 
 #ifndef TINY_PACK_ONLY
-/* Everything about a call but its scratch: pointers and extents first, then the lengths. */
+/* Checks all of a call but its scratch: first pointers and extents, then the lengths. */
 static int check_args(const tiny_args *a)
 {
     if (a == NULL)
@@ -5992,7 +6057,7 @@ static int check_args(const tiny_args *a)
     return TINY_OK;
 }
 
-/* What computes a call, and on which block. */
+/* The kernel of a call and its packed block. */
 struct subject {
     const struct kernel *kernel;
     const void *packed;
@@ -6035,7 +6100,7 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa)
     if (packer == NULL)
         return TINY_ERROR_ISA;
     struct packed_header header[2] = {{0, (uint32_t)packer->id, packer->layer, 0, 0}, {0, 0, 0, 0, 0}};
-    memset(packed, 0, packer->bytes); /* not usable until it is complete; what lies between matrices is zero */
+    memset(packed, 0, packer->bytes); /* not usable until it is complete; gaps between matrices are zero */
     memcpy(packed, header, sizeof header);
     if (!packer->pack(packed, weights))
         return TINY_ERROR_NONFINITE;
@@ -6068,14 +6133,14 @@ int tiny_open(const void *blocks, size_t bytes, const void **packed)
 
 #ifndef TINY_PACK_ONLY
 static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch,
-                     size_t phase,
-                     size_t part, size_t worker)
+                     size_t phase, size_t part, size_t worker)
 {
     float *shared = scratch;
-    kernel->run(packed, g, shared, shared + ((size_t)8192) + worker * ((size_t)2368), phase, part);
+    float *own = shared + ((size_t)8192) + worker * ((size_t)2368);
+    kernel->run(packed, g, shared, own, phase, part);
 }
 
-/* Sequences that go together; at least 1. */
+/* Number of sequences that are projected as one matrix, at least 1. */
 static size_t group_size(const struct kernel *kernel, const tiny_args *args)
 {
     const size_t m = args->n;
@@ -6084,7 +6149,7 @@ static size_t group_size(const struct kernel *kernel, const tiny_args *args)
     return fit > 1 ? fit : 1;
 }
 
-/* Of a call that was checked */
+/* Number of phases of a call that was checked */
 static size_t phases_of(const struct kernel *kernel, const tiny_args *args)
 {
     const size_t size = group_size(kernel, args);

@@ -6,7 +6,7 @@
  *   Q = x W_Q    K = x W_K    V = x W_V
  *   A_i = softmax(scale Q_i K_i^T)    Z_i = A_i V_i    y = [Z_1 ... Z_h] W_O
  *
- * Weights are stored [in][out], y = x W (weight_layout = in_out; torch.nn.Linear has them the other way round).
+ * Weights are stored [in][out], y = x W (weight_layout = in_out). torch.nn.Linear stores them the other way round.
  * Tensors, row-major f32 unless said otherwise:
  *   x         [batch][n][64]
  *   w_q       [64][64]
@@ -15,14 +15,14 @@
  *   w_o       [64][64]
  *   y         [batch][n][64]
  * y and attn must not overlap each other, the inputs, the packed block or the scratch. Inputs are only read, and
- * never past their end. n and batch may differ from call to call; n within the limit below, a batch as
- * large as its tensors can be (PTRDIFF_MAX bytes each); zeros are legal.
+ * never past their end. n and batch may differ from call to call: n within the limit below, batch
+ * as long as no tensor exceeds PTRDIFF_MAX bytes; zeros are legal.
  *
- * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero); what a mask
- * hides never matters, whatever it holds; NaN and infinity that a query does see make its row non-finite; the same
- * input gives the same bits for one ISA, compiler and set of flags. No allocation, no locks, no I/O, no mutable state.
- * Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept or, within a wider
- * bound, flushed to zero; in another rounding mode they are larger, and nothing is promised of their size.
+ * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero).
+ * What a mask hides never matters, whatever it holds. NaN and infinity that a query does see make its row non-finite.
+ * The same input gives the same bits for one ISA, compiler and set of flags. There is no allocation, no lock, no I/O
+ * and no mutable state. Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept
+ * or, within a wider bound, flushed to zero. In other rounding modes they are larger, and not bounded.
  *
  * Use:
  *     static _Alignas(64) float packed[TINY_PACKED_BYTES / 4], scratch[TINY_SCRATCH_BYTES / 4];
@@ -47,32 +47,32 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 1
-#define TINY_PAIR 0x5f836e0120e1cc00u /* tells this pair from every other: tiny.c compiles with this header alone */
+#define TINY_PAIR 0x6e48fa4bbd970480u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
 #define TINY_H_KV 4 /* key/value heads */
 #define TINY_D_K 16 /* width of a query and of a key */
 #define TINY_D_V 16 /* width of a value */
-#define TINY_D_SOURCE 64 /* width of what keys and values are made of */
+#define TINY_D_SOURCE 64 /* width of the input of keys and values */
 #define TINY_D_OUT 64 /* width of y */
-#define TINY_SEQ_LEN 32 /* most queries in a sequence */
-#define TINY_SOURCE_LEN 32 /* most keys */
+#define TINY_SEQ_LEN 32 /* maximum number of queries in a sequence */
+#define TINY_SOURCE_LEN 32 /* maximum number of keys */
 
-#define TINY_ALIGNMENT 64 /* of packed and scratch, in bytes; tensors need their natural alignment only */
-#define TINY_SIZE(bytes) (SIZE_MAX / SIZE_MAX * (bytes)) /* of type size_t, yet #if can evaluate it, unlike a cast */
+#define TINY_ALIGNMENT 64 /* of packed and scratch, in bytes; tensors need only their natural alignment */
+#define TINY_SIZE(bytes) (SIZE_MAX / SIZE_MAX * (bytes)) /* a size_t that #if can evaluate, unlike a cast */
 #define TINY_PACKED_BYTES TINY_SIZE(65600)
 #define TINY_SCRATCH_BYTES TINY_SCRATCH_BYTES_FOR(1)
-/* scratch for one call that `workers` threads share */
+/* scratch of one call that `workers` threads share */
 #define TINY_SCRATCH_BYTES_FOR(workers) (TINY_SIZE(32768) + TINY_SIZE(workers) * 9472)
 
-/* Products of weights that packing takes (1) or not (0): W_Q W_K^T, so that keys are the input itself, and W_V W_O */
+/* Whether packing multiplies W_Q by W_K^T, so that keys are the input itself, and W_V by W_O: 1 or 0 */
 enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 };
 
-/* Instruction sets. Of them tiny.c has scalar, avx2, avx512, neon; those of the target are compiled,
- * or with -DTINY_ONLY_ISA=TINY_ISA_..., for tiny.c, that one alone. */
+/* Instruction sets. tiny.c has scalar, avx2, avx512, neon. Those that the target can have are compiled,
+ * or with -DTINY_ONLY_ISA=TINY_ISA_... that one alone. */
 typedef enum tiny_isa_id {
-    TINY_ISA_AUTO = 0, /* the best one that is compiled and that CPU and operating system support */
+    TINY_ISA_AUTO = 0, /* the best one that is compiled and that the CPU and the operating system support */
     TINY_ISA_SCALAR = 1, /* every machine */
     TINY_ISA_SSE4 = 4, /* x86-64 with SSE4.1 */
     TINY_ISA_AVX2 = 2, /* x86-64 with AVX2 and FMA */
@@ -84,7 +84,7 @@ typedef enum tiny_isa_id {
 
 typedef enum tiny_error {
     TINY_OK = 0,
-    TINY_ERROR_NULL = 1,      /* a pointer that is needed is NULL */
+    TINY_ERROR_NULL = 1,      /* a required pointer is NULL */
     TINY_ERROR_UNUSED = 2,    /* a tensor is given that this layer neither reads nor writes */
     TINY_ERROR_SIZE = 3,      /* n or batch outside the limits, or m neither n nor 0 */
     TINY_ERROR_LENGTH = 4,    /* a length outside 0 ... n */
@@ -92,12 +92,12 @@ typedef enum tiny_error {
     TINY_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
     TINY_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
     TINY_ERROR_NONFINITE = 8, /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
-    TINY_ERROR_PACKED = 9,    /* not a block that tiny_pack filled for this layer and plan, or not whole */
+    TINY_ERROR_PACKED = 9,    /* not a complete block that tiny_pack filled for this layer and plan */
     TINY_ERROR_PART = 10      /* phase or part out of range */
 } tiny_error;
 
-/* The structs are alike for every layer: pointers that a layer has no use for must be NULL; the extents of a mask that
- * it lacks are not looked at. */
+/* The structs are the same for every layer. Pointers that this layer does not use must be NULL; the extents of a mask
+ * that it lacks are ignored. */
 typedef struct tiny_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
 } tiny_weights;
@@ -115,43 +115,42 @@ typedef struct tiny_args {
     size_t batch, n, m; /* m: n or 0 */
 } tiny_args;
 
-/* Repacks the weights, once, into `packed` (TINY_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of
- * one ISA read, and records the ISA there. On an error the block is not usable. The weights are not needed afterwards;
- * any number of threads may share the block, and it may be copied.
+/* Packs the weights into `packed` (TINY_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of one ISA read,
+ * and records the ISA there. Needed once: the weights are not read afterwards. After an error the block is not usable.
+ * Any number of threads may share the block, and it may be copied.
  *
- * To pack on another machine than the one that computes, say at build time: compiled with -DTINY_PACK_ONLY, the .c file
- * is tiny_pack, tiny_open, tiny_isa, tiny_isa_name and tiny_strerror alone, on any machine, for every instruction set
- * above but TINY_ISA_AUTO. The block's numbers are in the byte order of the machine that packs. */
+ * To pack on another machine than the one that computes, for example at build time, compile with -DTINY_PACK_ONLY: then
+ * tiny.c has only tiny_pack, tiny_open, tiny_isa, tiny_isa_name and tiny_strerror. It packs on any
+ * machine, for every instruction set above but TINY_ISA_AUTO, in the byte order of the machine that packs. */
 int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 
-/* For blocks that were packed elsewhere: attnrun pack's, those of a program with -DTINY_PACK_ONLY, or one that was
- * written to a file. Asks the machine, once, which of the blocks in these `bytes` (64-byte aligned, only read) is the
- * best for it:
- * *packed is what calls then take, and lies in `blocks`. On an error *packed is NULL; TINY_ERROR_ISA: there is none for
- * this machine.
+/* For blocks that were packed elsewhere: by attnrun pack, by a program with -DTINY_PACK_ONLY, or read from a file.
+ * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
+ * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
+ * TINY_ERROR_ISA: there is no block for this machine.
  *
- * Calls take `blocks` themselves too, but then ask at each call: on x86-64 less than 1 us, in a virtual machine 5 to
- * 20. A block that tiny_pack filled without -DTINY_PACK_ONLY was made for its machine, and calls do not ask again. */
+ * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
+ * 1 us on x86-64 and 5 to 20 us in a virtual machine. A block that tiny_pack filled without -DTINY_PACK_ONLY is for
+ * the machine that packed it, and calls do not check again. */
 int tiny_open(const void *blocks, size_t bytes, const void **packed);
 
-/* The whole layer, on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for
- * each call under way.
- * Everything is checked before a tensor is touched; on an error nothing is written. */
+/* Computes the whole layer on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant,
+ * one for each call under way. Everything is checked before a tensor is touched; on an error nothing is written. */
 int tiny_forward(const void *packed, const tiny_args *args, void *scratch);
 
-/* The same for callers with threads: phases 0 ... tiny_phases()-1 in order; all parts of a phase, each once (it may
- * overwrite what it has read), in any order, on any threads; then join: a phase of a small layer takes microseconds,
- * less than it takes to wake a thread. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a
- * scratch of TINY_SCRATCH_BYTES_FOR(workers).
- * A batch is walked a few sequences at a time, each through all phases: where they are many, it may be better that
- * each thread calls tiny_forward on sequences of its own. The result does not depend on who runs what. Both counts
- * are 0 for a bad call (tiny_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
+/* The same for callers with threads. Run phases 0 ... tiny_phases()-1 in order; in each phase run every part
+ * exactly once (it may overwrite what it has read), in any order, on any threads; then join. A phase of a small layer
+ * takes microseconds, less than waking a thread. Each thread has its own number `worker`, 0 ... workers-1, and all
+ * share a scratch of TINY_SCRATCH_BYTES_FOR(workers). A batch is computed a few sequences at a time, each through all
+ * phases. With many sequences it may be better that each thread calls tiny_forward on sequences of its own. The
+ * result does not depend on which thread runs what. Both counts are 0 for a bad call (tiny_forward says what is
+ * wrong with it) and where there is nothing to do: n or batch 0. */
 size_t tiny_phases(const void *packed, const tiny_args *args);
 size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase);
 int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t phase, size_t part, size_t worker);
 const char *tiny_phase_name(size_t phase);
 
-/* The instruction set that calls with a packed block take (AUTO: tiny_forward returns an error), and its name (NULL:
+/* The instruction set that calls with a packed block use (AUTO: tiny_forward returns an error), and its name (NULL:
  * not compiled from this file). */
 tiny_isa_id tiny_isa(const void *packed);
 const char *tiny_isa_name(tiny_isa_id isa);

@@ -10,31 +10,32 @@
  * Cost of one full sequence: 0.002624 million multiply-adds, 288 parameters.
  * Packed weights 1344 bytes, scratch 1024 bytes and 512 more for each worker.
  *
- * Instruction sets, the most bytes of stack that a call takes at -O1 and above, and at -O0 (the plan of each, with its
- * reasons, stands where its section begins):
+ * Instruction sets, and the largest stack of a call in bytes at -O1 and above, and at -O0. The plan of each, with its
+ * reasons, is at the top of its section.
  *   scalar          3136    13120
  *
  * To check it against a double-precision reference: attnrun check SPEC.
- * Needs a C11 compiler, no flags and no library; instruction sets beyond the scalar code: gcc or clang. Which of those
- * above are compiled depends on the target, which of these runs on what CPU and operating system offer.
- * -DGOLDEN_ONLY_ISA=GOLDEN_ISA_SCALAR, say, compiles that one alone; what the file lacks or the target cannot have is
- * an error. Compile it without -ffast-math: what masks hide and what is not finite is told apart by IEEE arithmetic.
+ * It needs a C11 compiler, no flags and no library; all instruction sets but scalar need gcc or clang. Those that the
+ * target can have are compiled; of these the CPU and the operating system decide which one runs.
+ * -DGOLDEN_ONLY_ISA=GOLDEN_ISA_SCALAR, for example, compiles that one alone, and is an error if this file
+ * lacks it or the target cannot have it.
+ * Compile it without -ffast-math: masks and non-finite values need IEEE arithmetic.
  *
  * SPDX-License-Identifier: 0BSD. This file belongs to whoever generated it, without conditions.
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xbe271556b67e50d0u
-#error "golden.h is not of the run of attngen that made golden.c; copy both files of one run, or make both anew"
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xbd58aee057422a5cu
+#error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate both again"
 #endif
 
 #include <float.h>
 #if defined(__STDC_HOSTED__) && __STDC_HOSTED__
 #include <string.h>
-#else /* bare metal: a compiler's own headers only, and these two from the firmware */
+#else /* bare metal: the compiler's own headers alone; the firmware has these two functions */
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
 void *memset(void *to, int value, size_t bytes);
-#define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would ask for stdlib.h */
+#define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would include stdlib.h */
 #endif
 
 #if defined(_MSC_VER)
@@ -42,11 +43,11 @@ void *memset(void *to, int value, size_t bytes);
 #endif
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
-    (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0) /* what gcc 11 tells of -fassociative-math alone */
+    (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0) /* all that gcc 11 defines with -fassociative-math alone */
 #error "golden.c needs IEEE arithmetic: compile it without -ffast-math and its parts"
 #endif
 
-/* What is compiled: every instruction set that the target can have, or that one alone which GOLDEN_ONLY_ISA names. */
+/* COMPILES_...: whether an instruction set is compiled. All that the target can have are, or only GOLDEN_ONLY_ISA. */
 #if defined(GOLDEN_PACK_ONLY)
 #define WANTS(number) 0
 #elif defined(GOLDEN_ONLY_ISA)
@@ -61,7 +62,7 @@ void *memset(void *to, int value, size_t bytes);
 #if !(COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY))
 #error "GOLDEN_ONLY_ISA is none of GOLDEN_ISA_SCALAR, which golden.c has, or not one that this target can compile"
 #endif
-/* of parts of -ffast-math it tells by no macro; before the headers, so that intrinsics obey too */
+/* clang defines no macro for parts of -ffast-math; this is before the headers, so that intrinsics obey too */
 #if defined(__clang__)
 #if defined(__x86_64__)
 #pragma float_control(precise, on)
@@ -70,7 +71,7 @@ void *memset(void *to, int value, size_t bytes);
 #endif
 #endif
 #if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF /* gcc: no f32 product below feeds a sum but through vec_fma */
+#pragma STDC FP_CONTRACT OFF /* gcc needs none: no f32 product below is added to anything, but by vec_fma */
 #endif
 
 enum {
@@ -79,29 +80,28 @@ enum {
     H_KV = 2,
     D_K = 4,
     D_V = 4,
-    D_SCORE = 4, /* numbers of a query and of a key, as scored */
-    D_VALUE = 4, /* numbers of a value, as summed */
-    D_Z = 4, /* numbers of a head's z */
+    D_SCORE = 4, /* features of a query and of a key in a score */
+    D_VALUE = 4, /* features of a value in a weighted sum */
+    D_Z = 4, /* features of a head's z */
     D_SOURCE = 8,
     SEQ_LEN = 8,
     SOURCE_LEN = 8
 };
 enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
-_Static_assert(H % H_KV == 0, "every key/value head serves the same number of query heads");
+_Static_assert(H % H_KV == 0, "each key/value head serves the same number of query heads");
 _Static_assert(sizeof(float) == 4 && sizeof(int32_t) == 4, "f32 tensors, int32 lengths");
-_Static_assert(GOLDEN_D_MODEL == D_MODEL && GOLDEN_H == H && GOLDEN_H_KV == H_KV && GOLDEN_D_K == D_K &&
-               GOLDEN_D_V == D_V &&
-                   GOLDEN_D_SOURCE == D_SOURCE && GOLDEN_D_OUT == 8 && GOLDEN_SEQ_LEN == SEQ_LEN &&
-                       GOLDEN_SOURCE_LEN == SOURCE_LEN,
+_Static_assert(GOLDEN_D_MODEL == D_MODEL && GOLDEN_H == H && GOLDEN_H_KV == H_KV &&
+               GOLDEN_D_K == D_K && GOLDEN_D_V == D_V && GOLDEN_D_SOURCE == D_SOURCE &&
+               GOLDEN_D_OUT == 8 && GOLDEN_SEQ_LEN == SEQ_LEN && GOLDEN_SOURCE_LEN == SOURCE_LEN,
                "golden.h has the sizes of golden.c");
 _Static_assert(GOLDEN_PACKED_BYTES == ((size_t)1344) &&
                GOLDEN_SCRATCH_BYTES_FOR(3) == ((size_t)1024) + 3 * ((size_t)512),
                "callers have room for what this file packs and writes");
 
-#define QUERY_SCALE 0.7213475f /* scale log2(e), folded into w_q and b_q: exponentials are powers of 2 */
+#define QUERY_SCALE 0.7213475f /* scale log2(e), multiplied into w_q and b_q, so that weights are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
 
-/* text of a register tile that serves several functions */
+/* a register tile that several functions share */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define INLINE static inline __attribute__((always_inline))
 #else
@@ -113,9 +113,8 @@ static inline size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Where floats may be carried in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone), a compiler rounds
- * them when it likes. There each result goes through memory, where a float is an f32: then the bits are those of any
- * other machine. */
+/* A compiler may keep floats in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone) and round them when
+ * it likes. Then each result goes through memory, where a float is an f32: the bits are those of any other machine. */
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16 || FLT_EVAL_METHOD == 32)
 #define as_f32(x) (x)
 #else
@@ -128,41 +127,39 @@ static inline float as_f32(float x)
 
 /* ==== packing: plain C for every instruction set, so that one machine may pack for another ==== */
 
-/* A packed block begins with 64 bytes, then come its numbers. One that was packed where it computes has a first header
- * that calls trust. One that was packed elsewhere has a first header that makes each call ask the machine, and a second
- * one, 32 bytes further on, that calls trust: its address is what golden_open gives once it has asked, so that a block
- * in read-only memory need not be marked. Several blocks may follow each other, each on a 64-byte boundary. */
+/* A packed block is 64 bytes of headers, then numbers. A block that was packed by the program that computes with it
+ * has one header, which calls trust. A block that was packed elsewhere (-DGOLDEN_PACK_ONLY) has two. With the first,
+ * each call asks what the CPU supports. The second, 32 bytes further on, is trusted: golden_open returns its address
+ * once it has asked, so that read-only memory need not be written to. Several blocks may follow each other, each on a
+ * 64-byte boundary. */
 struct packed_header {
     uint32_t magic, isa;
-    uint64_t layer; /* tells packed blocks of different layers, plans and versions apart */
-    uint64_t next;  /* bytes to the next block; 0: this is the last */
+    uint64_t layer; /* hash of layer, plan and version */
+    uint64_t next;  /* bytes from this block to the next; 0: this is the last */
     uint64_t zero;
 };
-_Static_assert(2 * sizeof(struct packed_header) == GOLDEN_ALIGNMENT, "the numbers lie on a boundary");
-/* magic: of a block that was packed where it computes; of one that was packed elsewhere; of the latter's second
- * header */
-#define PACKED_MAGIC 0x6b747461u    /* "attk" */
-#define ELSEWHERE_MAGIC 0x65747461u /* "atte" */
-#define OPENED_MAGIC 0x6f747461u    /* "atto" */
+_Static_assert(2 * sizeof(struct packed_header) == GOLDEN_ALIGNMENT, "the numbers begin on a boundary");
+#define PACKED_MAGIC 0x6b747461u    /* "attk": packed by the program that computes */
+#define ELSEWHERE_MAGIC 0x65747461u /* "atte": packed elsewhere, first header */
+#define OPENED_MAGIC 0x6f747461u    /* "atto": packed elsewhere, second header */
 
-/* p[k][width] = scale w[k][column], zero behind `columns`; w's strides along k and column are given. Returns
- * the pointer behind the panel, or NULL when a weight is not finite. */
+/* p[k][column] = scale w[k * k_stride + column * c_stride] for column < columns, zero up to `width`. Returns the end of
+ * the panel, or NULL when a weight is not finite. */
 static float *pack_panel(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t k_stride,
-                         size_t c_stride,
-                         float scale)
+                         size_t c_stride, float scale)
 {
     float check = 0.0f;
     for (size_t k = 0; k < depth; k++)
         for (size_t c = 0; c < width; c++) {
             const float value = c < columns ? as_f32(w[k * k_stride + c * c_stride] * scale) : 0.0f;
-            check += value * 0.0f; /* 0, or NaN from the first value that is not finite on */
+            check += value * 0.0f; /* 0, or NaN once a value is not finite */
             *p++ = value;
         }
     return check == 0.0f ? p : NULL;
 }
 
 #if COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY)
-/* Weights into panels, as the tiles of scalar read them. Returns 0 when one is not finite. */
+/* Packs the weights in the order in which the tiles of scalar read them. Returns 0 when one is not finite. */
 static int pack_scalar(float *packed, const golden_weights *weights)
 {
     /* queries */
@@ -223,13 +220,13 @@ static int pack_scalar(float *packed, const golden_weights *weights)
 #endif
 
 #ifndef GOLDEN_PACK_ONLY
-/* One sequence of a call: where its tensors begin, and how much of them counts. */
+/* One sequence of a call: its tensors and their extents */
 struct sequence {
     const float *source; /* self-attention: x */
     float *y;
     size_t n;      /* queries */
-    size_t m;      /* keys, seen or not: the row length of masks and weights */
-    size_t keys;   /* keys that exist: lengths[b], else m */
+    size_t m;      /* keys in memory: the row length of masks and attention weights */
+    size_t keys;   /* keys that count: lengths[b], else m */
 };
 
 static void sequence_of(const golden_args *args, size_t b, struct sequence *s)
@@ -241,11 +238,12 @@ static void sequence_of(const golden_args *args, size_t b, struct sequence *s)
     s->keys = s->m;
 }
 
-/* Sequences first ... first+count-1 of a call: projected as one matrix, whose rows are theirs one after the other */
+/* Sequences first ... first+count-1 of a call, which are projected as one matrix: their tokens, one sequence after the
+ * other */
 struct group {
     const golden_args *args;
     size_t first, count;
-    size_t keys; /* of all: those that exist, where count is 1 */
+    size_t keys; /* of all of them; of one sequence alone, those that count */
 };
 
 static void group_of(const golden_args *args, size_t first, size_t count, struct group *g)
@@ -257,13 +255,13 @@ static void group_of(const golden_args *args, size_t first, size_t count, struct
     g->keys = g->count * m;
 }
 
-/* key - query as a lane number of a tile of `width` queries, -1 and width standing for all that is outside */
+/* key - query as a lane of a tile of `width` queries; -1 or `width` where it is outside the tile */
 static inline float lane_of(size_t key, size_t query, size_t width)
 {
     return key < query ? -1.0f : (float)min_size(key - query, width);
 }
 
-/* Keys from ... until-1 are hidden from some query of a tile: a block that begins at `key` ends where that changes. */
+/* Keys from ... until-1 are hidden from some query of a tile. A block that begins at `key` ends where that changes. */
 static inline void cut_at(size_t *end, int *some_hidden, size_t key, size_t from, size_t until)
 {
     if (key < from) {
@@ -275,7 +273,8 @@ static inline void cut_at(size_t *end, int *some_hidden, size_t key, size_t from
     }
 }
 
-/* The keys that some of the queries t ... last may see, and those that all of them see: first ... end-1 */
+/* The keys that some of the queries t ... last may see: first ... end-1. With t and last swapped, those that all
+ * see. */
 static void visible_keys(const struct sequence *s, size_t t, size_t last, size_t *first, size_t *end)
 {
     *first = 0;
@@ -286,18 +285,18 @@ static void visible_keys(const struct sequence *s, size_t t, size_t last, size_t
     (void)last;
 }
 
-/* How a tile of queries goes through its keys */
+/* What a pass of a tile of queries over the keys does */
 enum pass {
     PLAIN,
-    GUARDED, /* what a mask hides is kept out of every sum, not multiplied by 0 */
-    FIND_MAXIMUM /* nothing but the largest score of each query */
+    GUARDED, /* leaves hidden values out of the sums, where PLAIN multiplies them by 0 */
+    FIND_MAXIMUM /* finds each query's largest score, nothing else */
 };
 
 /* ==== scalar ====
  *
  * from the spec: plan.unroll = 1, plan.query_vecs = 1
  * 4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
- * query block 4: 1 vector, as asked for seq_len 8
+ * query block 4: 1 vector, as requested for seq_len 8
  * scores: tile 12 x 4, 12 accumulators + 1 operand + 1 broadcast of 14 registers; single vectors 12 x 4
  * weighted sums: tile 4 x 4, single vectors 4 x 4: d_v in near-equal parts
  * key block 12: scores of 12 x 4 take 192 bytes, about half of L1, in near-equal blocks of source_len
@@ -324,14 +323,13 @@ enum pass {
 #define V_HEAD ((size_t)32)
 #define TARGET
 
-/* four floats, in plain C: a compiler may put them into one register of whatever the machine has */
+/* four floats in plain C, which a compiler may keep in one vector register */
 typedef struct vec_scalar {
     float v[4];
 } vec_scalar;
 #define vec vec_scalar
 
-/* ends a turn of a loop: without it gcc 12 would make vectors of four turns, in place of those above, with many
- * shuffles */
+/* ends an iteration; else gcc 12 would vectorise over four iterations instead of the lanes above, with many shuffles */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define vec_end_iteration() __asm__ volatile("")
 #else
@@ -376,7 +374,7 @@ static inline vec_scalar splat_scalar(float x)
 
 #define vec_iota() ((vec_scalar){{0.0f, 1.0f, 2.0f, 3.0f}})
 
-/* one rounding where the machine does that as fast as two, else two */
+/* one rounding where the target has a fast fused multiply-add, else two */
 #if defined(__FP_FAST_FMAF)
 #define fma_scalar(a, b, c) __builtin_fmaf(a, b, c)
 #else
@@ -510,9 +508,9 @@ static inline vec_scalar power_scalar(vec_scalar u)
 }
 #define vec_power(u) power_scalar(u)
 
-/* 2^t, infinity from 128 on, 0 from -126.5 down, NaN for NaN: i = round(t), found by adding 1.5 2^23 + 127, which
- * leaves i + 127 in the low bits, 0 for the least i, -127; a polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
- * times 2^i. Minimax in the relative error (Remez): 2.4e-7 with its rounding. */
+/* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * minimax in the relative error (Remez, 2.4e-7 with its rounding); times 2^i. */
 TARGET static inline vec exp2_scalar(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
@@ -537,10 +535,10 @@ static inline void transpose_4x4_scalar(const float *src, size_t src_row, float 
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_4x4_scalar(src, src_row, dst, dst_row)
 
-/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns (both at most LANES); each row of dst is written
- * `width` wide, with zeros behind `rows` -- */
+/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
+ * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_scalar(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
-                                    size_t dst_row, size_t width)
+        size_t dst_row, size_t width)
 {
     if (rows == LANES && columns == LANES) {
         vec_transpose(src, src_row, dst, dst_row);
@@ -558,7 +556,7 @@ TARGET static void transpose_scalar(const float *src, size_t src_row, size_t row
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], scale log2(e) folded in -- */
+/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
 /* 4 tokens x 8 features, 8 deep */
 TARGET static void queries_4_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at)
@@ -594,9 +592,9 @@ TARGET static void queries_1_scalar(const float *a, const float *b, const float 
     vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
 }
 
-/* one panel over up to 4 tokens, cut evenly where there are 4 */
+/* one panel over `count` tokens, at most 4; tiles of near-equal height where there are 4 */
 TARGET static void queries_scalar(const float *a, const float *w, const float *bias, float *c, const size_t *at,
-                                  size_t count)
+        size_t count)
 {
     for (; count >= 4; count -= 4, a += 32, c += 16)
         queries_4_scalar(a, w, bias, c, at);
@@ -604,7 +602,7 @@ TARGET static void queries_scalar(const float *a, const float *w, const float *b
         queries_1_scalar(a, w, bias, c, at);
 }
 
-/* 1 part for each group of 8 tokens: part = token group x 1 panel */
+/* 1 part for each group of 8 tokens: a part is the group times 1 panel */
 static size_t queries_parts_scalar(size_t rows)
 {
     return (rows + 7) / 8;
@@ -620,7 +618,7 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
         const float *bias = packed + 80 + panel * 8;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[2]; /* each vector of the panel into its head's array */
+        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 8 + i * LANES;
             at[i] = column / 4 * ((size_t)32) + column % 4;
@@ -632,7 +630,7 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 8 tokens: part = token group x 1 panel */
+/* 1 part for each group of 8 tokens: a part is the group times 1 panel */
 static size_t keys_parts_scalar(size_t rows)
 {
     return (rows + 7) / 8;
@@ -648,7 +646,7 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
         const float *bias = packed + 160 + panel * 8;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[2]; /* each vector of the panel into its head's array */
+        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 8 + i * LANES;
             at[i] = column / 4 * ((size_t)32) + column % 4;
@@ -660,7 +658,7 @@ TARGET static void keys_part_scalar(const float *packed, const float *a, float *
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 8 tokens: part = token group x 1 panel */
+/* 1 part for each group of 8 tokens: a part is the group times 1 panel */
 static size_t inputs_parts_scalar(size_t rows)
 {
     return (rows + 7) / 8;
@@ -676,7 +674,7 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
         const float *bias = packed + 240 + panel * 8;
         const float *a_head = a;
         float *c_head = c;
-        size_t at[2]; /* each vector of the panel into its head's array */
+        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 8 + i * LANES;
             at[i] = column / 4 * ((size_t)32) + column % 4;
@@ -688,21 +686,24 @@ TARGET static void inputs_part_scalar(const float *packed, const float *a, float
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 4 queries at a time -- */
 
-/* A tile of queries on its way through the keys */
+/* A tile of queries: its inputs, and its state while keys pass */
 struct tile_scalar {
     const struct sequence *sequence;
-    const float *q_t, *k, *v; /* of this head; q_t from the first query on */
-    float *worker;
-    size_t head, t;           /* t: position of the first query */
-    float m[QUERY_BLOCK], l[QUERY_BLOCK];   /* reference score and sum of weights of each query */
-    float start[QUERY_BLOCK];               /* m at the start of a pass: -infinity for open */
-    float overflow[QUERY_BLOCK], nonfinite[QUERY_BLOCK]; /* not 0: l is out of range; z is not finite */
-    int resume[VECS], some_open[VECS]; /* o holds sums already; an m is not yet known */
+    const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
+    float *worker;               /* this worker's scratch */
+    size_t head, t;              /* t: position of the tile's first query */
+    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float l[QUERY_BLOCK];        /* sum of its weights */
+    float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
+    float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
+    float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
+    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int some_open[VECS];         /* some m is not known yet */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are QUERY_BLOCK
- * apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 4 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 12 keys x 4 queries, 4 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
                                                float *l)
 {
@@ -753,7 +754,7 @@ TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c
     sums_of_scores_12_1x_scalar(a, b, c, NULL, m, l);
 }
 
-/* 3 keys x 4 queries, 4 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 3 keys x 4 queries, 4 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -788,7 +789,7 @@ TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c,
     sums_of_scores_3_1x_scalar(a, b, c, NULL, m, l);
 }
 
-/* 1 key x 4 queries, 4 deep; raises the maximum of each lane, or makes 2^(s - m) at once, added to l */
+/* 1 key x 4 queries, 4 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
 INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
                                               float *l)
 {
@@ -822,7 +823,8 @@ TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c,
     sums_of_scores_1_1x_scalar(a, b, c, NULL, m, l);
 }
 
-TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum, size_t keys)
+TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum,
+        size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         scores_12_1x_scalar(k, q_t, s, maximum);
@@ -832,7 +834,8 @@ TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, 
         scores_1_1x_scalar(k, q_t, s, maximum);
 }
 
-TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
+TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
+        size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         weights_12_1x_scalar(k, q_t, s, m, l);
@@ -842,13 +845,12 @@ TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s,
         weights_1_1x_scalar(k, q_t, s, m, l);
 }
 
-/* -- masks: which of `keys` keys from position `key_0` on the 4 queries from position `query_0` on may see: all ones
- * or all zeros for each (key, lane) -- */
+/* -- masks: visible[key][lane] = all ones where the query may see the key, else all zeros -- */
 TARGET static void mask_1x_scalar(size_t query_0, size_t key_0, float *visible, size_t keys)
 {
     const vec lane_0 = vec_iota();
     for (size_t j = 0; j < keys; j++, visible += QUERY_BLOCK) {
-        /* the query whose position is the key's, as a lane number; far away is as good as just outside */
+        /* lanes of the queries at the edges of what sees this key; those outside the tile count as just outside */
         const vec own = vec_splat(lane_of(key_0 + j, query_0, 4));
         for (size_t lane = 0; lane < 4; lane += LANES) {
             const vec here = vec_add(lane_0, vec_splat((float)lane));
@@ -858,7 +860,7 @@ TARGET static void mask_1x_scalar(size_t query_0, size_t key_0, float *visible, 
     }
 }
 
-/* s = s where visible, -infinity elsewhere; maximum is found anew */
+/* s = s where visible, else -infinity; maximum = the largest s of each lane */
 TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *maximum, size_t keys)
 {
     for (size_t lane = 0; lane < 4; lane += LANES) {
@@ -874,10 +876,11 @@ TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *
     }
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the first scores
- * that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still open. -- */
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l,
-                                    size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -897,11 +900,11 @@ TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, fl
     return state;
 }
 
-/* -- softmax, where some keys may be hidden: p = 2^(s - m), in place; l += sum p. A query's m is the largest of the
- * first scores that it is shown; what follows may exceed it, which attend checks. Returns whether an m is still
- * open. -- */
+/* -- softmax where some keys may be hidden: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const float *maximum, float *m, float *l,
-                                           size_t keys)
+        size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F);
     int state = 0;
@@ -913,7 +916,8 @@ TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const
         state |= vec_any_eq(m_0, open);
     }
     for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK, visible += QUERY_BLOCK) {
-        const vec p_0 = vec_and(vec_load(visible), vec_exp2(vec_sub(vec_load(s), m_0)));
+        const vec p_0 = vec_and(vec_load(visible),
+                vec_exp2(vec_sub(vec_load(s), m_0)));
         vec_store(s, p_0);
         l_0 = vec_add(l_0, p_0);
     }
@@ -944,10 +948,10 @@ TARGET static void values_1x_scalar(const float *v, const float *p, float *o, in
         values_4_1x_scalar(v, p, o, resume, keys);
 }
 
-/* The same sums in the same order, but a value never meets a query that may not see it: NaN or infinity in a hidden
- * row stays there. Only taken when a row of the plain form came out non-finite. */
-TARGET static void values_guarded_1x_scalar(const float *v, const float *p, const float *visible, float *o, int resume,
-                                     size_t keys)
+/* The same sums in the same order without the hidden values, so that their NaN and infinity do not enter. Used only
+ * where a sum of the plain form is not finite. */
+TARGET static void values_guarded_1x_scalar(const float *v, const float *p, const float *visible, float *o,
+        int resume, size_t keys)
 {
     for (size_t d = 0; d < D_VALUE; d++)
         for (size_t lane = 0; lane < 4; lane += LANES) {
@@ -961,18 +965,18 @@ TARGET static void values_guarded_1x_scalar(const float *v, const float *p, cons
         }
 }
 
-/* `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys,
-                                   int some_hidden)
+/* One block, `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
+TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key,
+        size_t keys, int some_hidden)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
     int *some_open = &tile->some_open[lane / LANES], *resume = &tile->resume[lane / LANES];
     const size_t t = tile->t + lane;
     float *visible = tile->worker + 48 + lane;
-    size_t done = 0; /* keys whose weights stand in s */
+    size_t done = 0; /* keys whose weights are in s */
     if (pass == FIND_MAXIMUM || *some_open || some_hidden) {
-        /* one register tile of scores is enough to find an m, unless something is hidden */
+        /* one register tile of scores is enough to find an m, unless a mask hides some */
         done = pass == FIND_MAXIMUM || some_hidden ? keys : min_size(keys, 12);
         float maximum[4];
         for (size_t i = 0; i < 4; i += LANES)
@@ -1002,7 +1006,7 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     *resume = 1;
 }
 
-/* Keys in the next block, which begins at `key` and ends by `end`: near-equal blocks of whole tiles */
+/* Number of keys in the block that begins at `key`: up to `end`, in near-equal blocks of whole tiles */
 static size_t block_keys_scalar(size_t key, size_t end)
 {
     const size_t keys = end - key;
@@ -1013,8 +1017,8 @@ static size_t block_keys_scalar(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 11) / 12 * 12);
 }
 
-/* Keys in the next block of the LANES queries from t on, which begins at `key` and ends by `end`; whether one of the
- * queries may not see one of the keys. */
+/* The same for the LANES queries from t on. The block ends where what they see changes; *some_hidden: whether some key
+ * of it is hidden from some of them. */
 static size_t block_cut_scalar(size_t t, size_t key, size_t end, int *some_hidden)
 {
     size_t cut = end;
@@ -1023,8 +1027,8 @@ static size_t block_cut_scalar(size_t t, size_t key, size_t end, int *some_hidde
     return block_keys_scalar(key, cut);
 }
 
-/* All the keys that the tile's queries may see: blocks that all of a full tile see at its full width, the rest one
- * vector of queries at a time. */
+/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
+ * with one vector of queries at a time. */
 TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors)
 {
     for (size_t i = 0; i < vectors; i++) {
@@ -1044,7 +1048,7 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
     }
 }
 
-/* Before a pass: no sums yet */
+/* Resets m, l and o before a pass */
 TARGET static void restart_scalar(struct tile_scalar *tile)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
@@ -1057,7 +1061,7 @@ TARGET static void restart_scalar(struct tile_scalar *tile)
     }
 }
 
-/* The flagged queries shall start from the largest of all their scores. */
+/* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, size_t vectors)
 {
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
@@ -1068,9 +1072,9 @@ TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, si
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart; a query that saw no key has l = 0 and gets zeros. l
- * becomes 1 / l. Returns 1 if some l is out of range (not finite or so large that sums are near overflow: scores exceed
- * m by more than an exponential can hold), plus 2 if some z is not finite. */
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
+ * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 96;
@@ -1083,7 +1087,7 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
         for (size_t d = 0; d < D_VALUE; d++) {
             const vec sum = vec_mul(vec_load(o + d * QUERY_BLOCK + lane), inverse);
             vec_store(z + d * QUERY_BLOCK + lane, sum);
-            check = vec_fma(sum, vec_zero(), check); /* NaN from the first that is not finite on */
+            check = vec_fma(sum, vec_zero(), check); /* NaN once a sum is not finite */
         }
         vec_store(tile->l + lane, inverse);
         vec_store(tile->overflow + lane, overflow);
@@ -1093,7 +1097,7 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
     return failed;
 }
 
-/* One pass over the keys, and what came of it */
+/* One pass over the keys; returns what finish does */
 TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors, float *z)
 {
     restart_scalar(tile);
@@ -1101,14 +1105,16 @@ TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t v
     return finish_scalar(tile, vectors, z);
 }
 
-/* Z of the tile's queries, to where the output step reads it. One pass is enough, unless scores outgrow their m: those
- * queries start again from their largest score. Or unless something is not finite: what a mask hides is multiplied by
- * 0, which shows (0 NaN = NaN), so the same sums are formed without it; a query that fails even so saw it, or its
- * values are too large for its m. Each step is taken for a query by its own scores alone: the others repeat what they
- * had. */
+/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
+ * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
+ * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
+ * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
+ * its bits. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
-    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t), vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
+    const size_t vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
@@ -1157,8 +1163,9 @@ TARGET static void output_1_scalar(const float *a, const float *b, const float *
     vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
 }
 
-/* one panel over up to 4 tokens, cut evenly where there are 4 */
-TARGET static void output_scalar(const float *a, const float *w, const float *bias, float *c, size_t count)
+/* one panel over `count` tokens, at most 4; tiles of near-equal height where there are 4 */
+TARGET static void output_scalar(const float *a, const float *w, const float *bias, float *c,
+        size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 32)
         output_4_scalar(a, w, bias, c);
@@ -1166,7 +1173,7 @@ TARGET static void output_scalar(const float *a, const float *w, const float *bi
         output_1_scalar(a, w, bias, c);
 }
 
-/* 1 part for each group of 8 tokens: part = token group x 1 panel */
+/* 1 part for each group of 8 tokens: a part is the group times 1 panel */
 static size_t output_parts_scalar(size_t rows)
 {
     return (rows + 7) / 8;
@@ -1187,9 +1194,9 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
     }
 }
 
-/* -- phases: what they do, and into how many parts they are cut -- */
+/* -- phases: what each does, and how many parts it has -- */
 
-/* groups of 2 query blocks in a sequence */
+/* parts of one head of a sequence: 2 query blocks each */
 static size_t attend_groups_scalar(const struct group *g)
 {
     return (g->args->n + 7) / 8;
@@ -1213,30 +1220,30 @@ static size_t parts_scalar(const struct group *g, size_t phase)
 TARGET static void project_part_scalar(const float *packed, const struct group *g, float *scratch, size_t part)
 {
     const size_t rows = g->count * g->args->n;
-    /* row group by row group, so that each is read into L2 once: parts 0 ... 0 of a group are the queries' */
-    const size_t groups = (g->keys + 7) / 8; /* that are keys as well */
+    /* row group by row group, so that each is read into L2 once; part 0 of a group is the queries' */
+    const size_t groups = (g->keys + 7) / 8; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
         queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 64, rows, group * 1 + at);
     else if (at < 2)
         keys_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 128, g->keys,
-                         group * 1 + at - 1);
+                group * 1 + at - 1);
     else
         inputs_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 192, g->keys,
-                           group * 1 + at - 2);
+                group * 1 + at - 2);
 }
 
-/* q_t[feature][lane] = q[query][feature] for `count` queries from q on, zero behind them up to a whole vector */
+/* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
 TARGET static void transpose_queries_scalar(const float *q, size_t count, float *q_t)
 {
     for (size_t lane = 0; lane < count; lane += LANES)
         for (size_t d = 0; d < D_SCORE; d += LANES)
-            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane), min_size(LANES, D_SCORE - d),
-                             q_t + d * QUERY_BLOCK + lane,
-                              QUERY_BLOCK, LANES);
+            transpose_scalar(q + lane * Q_ROW + d, Q_ROW, min_size(LANES, count - lane),
+                    min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
-/* dst[block][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on */
+/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
+ * `step` apart */
 TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -1244,10 +1251,10 @@ TARGET static void lanes_out_scalar(const float *src, size_t step, size_t row, s
     for (size_t f = 0; f < features; f++, src += QUERY_BLOCK, dst += QUERY_BLOCK) {
         for (size_t i = 0; i < here; i += LANES)
             vec_store_first(dst + lane + i, min_size(LANES, here - i),
-                            vec_load_first(src + i, min_size(LANES, here - i)));
+                    vec_load_first(src + i, min_size(LANES, here - i)));
         for (size_t i = here; i < count; i += LANES)
             vec_store_first(dst + step + i - here, min_size(LANES, count - i),
-                            vec_load_first(src + i, min_size(LANES, count - i)));
+                    vec_load_first(src + i, min_size(LANES, count - i)));
     }
 }
 
@@ -1258,7 +1265,7 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     const size_t index = part / (groups * H), head = part / groups % H, first = part % groups * 8;
     struct sequence sequence, *s = &sequence;
     sequence_of(g->args, g->first + index, s);
-    const size_t row_0 = index * s->n; /* of the group's rows */
+    const size_t row_0 = index * s->n; /* of this sequence in the group */
     const float *k = scratch + 128 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + 192 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 16;
@@ -1269,7 +1276,7 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
                                  worker + 112);
         tile.q_t = worker + 112;
         const size_t queries = min_size(QUERY_BLOCK, s->n - t);
-        /* the tile's queries fill vectors of their own, where z has them */
+        /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_scalar(&tile, alone ? z + row * 8 : worker + 96);
         if (!alone)
@@ -1278,7 +1285,7 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
 }
 
 TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
-                              size_t part)
+        size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -1290,7 +1297,8 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
         attend_part_scalar(g, scratch, worker, part);
         break;
     default:
-        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 8, g->count * g->args->n, part);
+        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 8,
+                g->count * g->args->n, part);
         break;
     }
 }
@@ -1340,11 +1348,11 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #endif
 
 #endif
-/* ==== which instruction set ==== */
+/* ==== instruction sets ==== */
 
 #ifndef GOLDEN_PACK_ONLY
 #endif
-/* What packs for each instruction set, best last. */
+/* How to pack for each instruction set, the best last */
 static const struct packer {
     golden_isa_id id;
     const char *name;
@@ -1353,28 +1361,26 @@ static const struct packer {
     int (*pack)(float *packed, const golden_weights *weights);
 } packers[] = {
 #if COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY)
-    {GOLDEN_ISA_SCALAR, "scalar", 0x99967b498458ee7fu, ((size_t)1344),
-     pack_scalar},
+    {GOLDEN_ISA_SCALAR, "scalar", 0x6f07095d4bf3015fu, ((size_t)1344), pack_scalar},
 #endif
 };
 #define PACKERS (sizeof packers / sizeof packers[0])
 
 #ifndef GOLDEN_PACK_ONLY
-/* What computes: a row for each of `packers`. */
+/* How to compute: a row for each of `packers` */
 static const struct kernel {
     size_t (*parts)(const struct group *g, size_t phase);
     void (*run)(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part);
-    size_t rows, sources; /* most queries and keys of sequences that are projected as one matrix */
+    size_t rows, sources; /* at most so many queries and keys of several sequences are projected as one matrix */
 } kernels[] = {
 #if COMPILES_SCALAR
     {parts_scalar, run_scalar, 8, 8},
 #endif
 };
-_Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "who packs can compute");
+_Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "each packer has its kernel");
 
 #endif
-/* Rows of `packers` that this machine can compute with: bit i is row i. To pack alone it needs none of their
- * instructions. */
+/* Bit i: this machine can compute with row i of `packers`. Packing alone needs none of their instructions. */
 static uint32_t runnable(void)
 {
     return UINT32_MAX;
@@ -1385,7 +1391,7 @@ static const struct packer *packer_for(golden_isa_id isa)
 #ifndef GOLDEN_PACK_ONLY
     const int best = isa == GOLDEN_ISA_AUTO;
 #else
-    const int best = 0; /* of which machine? */
+    const int best = 0; /* the machine that will compute is not known */
 #endif
     const uint32_t here = runnable();
     for (size_t i = PACKERS; i-- > 0;)
@@ -1401,7 +1407,7 @@ static int misaligned(const void *p, size_t alignment)
     return (uintptr_t)p % alignment != 0;
 }
 
-/* Where a block's header stands that calls trust, and who packed it. */
+/* The header of a packed block that calls trust, and the row of its instruction set. */
 struct block {
     const char *header;
     const struct packer *packer;
@@ -1417,7 +1423,7 @@ static int packer_of(const struct packed_header *header, const struct packer **p
     return GOLDEN_ERROR_ISA;
 }
 
-/* The best block of the GOLDEN_ALIGNMENT-aligned memory at `blocks` for this machine, which is asked. */
+/* Finds the best block for this machine in the GOLDEN_ALIGNMENT-aligned memory at `blocks`. */
 static int open_best(const void *blocks, size_t bytes, struct block *best)
 {
     const uint32_t here = runnable();
@@ -1443,7 +1449,7 @@ static int open_best(const void *blocks, size_t bytes, struct block *best)
     return best->packer != NULL ? GOLDEN_OK : error;
 }
 
-/* The block that a call computes with. */
+/* Finds the block that a call computes with. */
 static int find_block(const void *packed, struct block *block)
 {
     struct packed_header header;
@@ -1474,7 +1480,7 @@ static int check_weights(const golden_weights *w)
 }
 
 #ifndef GOLDEN_PACK_ONLY
-/* Everything about a call but its scratch: pointers and extents first, then the lengths. */
+/* Checks all of a call but its scratch: first pointers and extents, then the lengths. */
 static int check_args(const golden_args *a)
 {
     if (a == NULL)
@@ -1497,7 +1503,7 @@ static int check_args(const golden_args *a)
     return GOLDEN_OK;
 }
 
-/* What computes a call, and on which block. */
+/* The kernel of a call and its packed block. */
 struct subject {
     const struct kernel *kernel;
     const void *packed;
@@ -1540,7 +1546,7 @@ int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa)
     if (packer == NULL)
         return GOLDEN_ERROR_ISA;
     struct packed_header header[2] = {{0, (uint32_t)packer->id, packer->layer, 0, 0}, {0, 0, 0, 0, 0}};
-    memset(packed, 0, packer->bytes); /* not usable until it is complete; what lies between matrices is zero */
+    memset(packed, 0, packer->bytes); /* not usable until it is complete; gaps between matrices are zero */
     memcpy(packed, header, sizeof header);
     if (!packer->pack(packed, weights))
         return GOLDEN_ERROR_NONFINITE;
@@ -1573,14 +1579,14 @@ int golden_open(const void *blocks, size_t bytes, const void **packed)
 
 #ifndef GOLDEN_PACK_ONLY
 static void run_part(const struct kernel *kernel, const void *packed, const struct group *g, void *scratch,
-                     size_t phase,
-                     size_t part, size_t worker)
+                     size_t phase, size_t part, size_t worker)
 {
     float *shared = scratch;
-    kernel->run(packed, g, shared, shared + ((size_t)256) + worker * ((size_t)128), phase, part);
+    float *own = shared + ((size_t)256) + worker * ((size_t)128);
+    kernel->run(packed, g, shared, own, phase, part);
 }
 
-/* Sequences that go together; at least 1. */
+/* Number of sequences that are projected as one matrix, at least 1. */
 static size_t group_size(const struct kernel *kernel, const golden_args *args)
 {
     const size_t m = args->n;
@@ -1589,7 +1595,7 @@ static size_t group_size(const struct kernel *kernel, const golden_args *args)
     return fit > 1 ? fit : 1;
 }
 
-/* Of a call that was checked */
+/* Number of phases of a call that was checked */
 static size_t phases_of(const struct kernel *kernel, const golden_args *args)
 {
     const size_t size = group_size(kernel, args);

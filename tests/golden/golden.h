@@ -6,7 +6,7 @@
  *   Q = x W_Q + b_Q    K = x W_K + b_K    V = x W_V + b_V
  *   A_i = softmax(scale Q_i K_i^T)    Z_i = A_i V_i    y = [Z_1 ... Z_h] W_O + b_O
  *
- * Weights are stored [in][out], y = x W (weight_layout = in_out; torch.nn.Linear has them the other way round).
+ * Weights are stored [in][out], y = x W (weight_layout = in_out). torch.nn.Linear stores them the other way round.
  * Tensors, row-major f32 unless said otherwise:
  *   x         [batch][n][8]
  *   w_q       [8][8]
@@ -19,16 +19,16 @@
  *   b_o       [8]
  *   y         [batch][n][8]
  * y and attn must not overlap each other, the inputs, the packed block or the scratch. Inputs are only read, and
- * never past their end. n and batch may differ from call to call; n within the limit below, a batch as
- * large as its tensors can be (PTRDIFF_MAX bytes each); zeros are legal.
+ * never past their end. n and batch may differ from call to call: n within the limit below, batch
+ * as long as no tensor exceeds PTRDIFF_MAX bytes; zeros are legal.
  *
  * Query t sees key j only if j <= t.
  *
- * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero); what a mask
- * hides never matters, whatever it holds; NaN and infinity that a query does see make its row non-finite; the same
- * input gives the same bits for one ISA, compiler and set of flags. No allocation, no locks, no I/O, no mutable state.
- * Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept or, within a wider
- * bound, flushed to zero; in another rounding mode they are larger, and nothing is promised of their size.
+ * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero).
+ * What a mask hides never matters, whatever it holds. NaN and infinity that a query does see make its row non-finite.
+ * The same input gives the same bits for one ISA, compiler and set of flags. There is no allocation, no lock, no I/O
+ * and no mutable state. Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept
+ * or, within a wider bound, flushed to zero. In other rounding modes they are larger, and not bounded.
  * Positions count from 0 for queries and for keys alike.
  *
  * Use:
@@ -54,32 +54,32 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 1
-#define GOLDEN_PAIR 0xbe271556b67e50d0u /* tells this pair from every other: golden.c compiles with this header alone */
+#define GOLDEN_PAIR 0xbd58aee057422a5cu /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
 #define GOLDEN_H_KV 2 /* key/value heads */
 #define GOLDEN_D_K 4 /* width of a query and of a key */
 #define GOLDEN_D_V 4 /* width of a value */
-#define GOLDEN_D_SOURCE 8 /* width of what keys and values are made of */
+#define GOLDEN_D_SOURCE 8 /* width of the input of keys and values */
 #define GOLDEN_D_OUT 8 /* width of y */
-#define GOLDEN_SEQ_LEN 8 /* most queries in a sequence */
-#define GOLDEN_SOURCE_LEN 8 /* most keys */
+#define GOLDEN_SEQ_LEN 8 /* maximum number of queries in a sequence */
+#define GOLDEN_SOURCE_LEN 8 /* maximum number of keys */
 
-#define GOLDEN_ALIGNMENT 64 /* of packed and scratch, in bytes; tensors need their natural alignment only */
-#define GOLDEN_SIZE(bytes) (SIZE_MAX / SIZE_MAX * (bytes)) /* of type size_t, yet #if can evaluate it, unlike a cast */
+#define GOLDEN_ALIGNMENT 64 /* of packed and scratch, in bytes; tensors need only their natural alignment */
+#define GOLDEN_SIZE(bytes) (SIZE_MAX / SIZE_MAX * (bytes)) /* a size_t that #if can evaluate, unlike a cast */
 #define GOLDEN_PACKED_BYTES GOLDEN_SIZE(1344)
 #define GOLDEN_SCRATCH_BYTES GOLDEN_SCRATCH_BYTES_FOR(1)
-/* scratch for one call that `workers` threads share */
+/* scratch of one call that `workers` threads share */
 #define GOLDEN_SCRATCH_BYTES_FOR(workers) (GOLDEN_SIZE(1024) + GOLDEN_SIZE(workers) * 512)
 
-/* Products of weights that packing takes (1) or not (0): W_Q W_K^T, so that keys are the input itself, and W_V W_O */
+/* Whether packing multiplies W_Q by W_K^T, so that keys are the input itself, and W_V by W_O: 1 or 0 */
 enum { GOLDEN_FOLDS_SCORES = 0, GOLDEN_FOLDS_VALUES = 0 };
 
-/* Instruction sets. Of them golden.c has scalar; those of the target are compiled,
- * or with -DGOLDEN_ONLY_ISA=GOLDEN_ISA_..., for golden.c, that one alone. */
+/* Instruction sets. golden.c has scalar. Those that the target can have are compiled,
+ * or with -DGOLDEN_ONLY_ISA=GOLDEN_ISA_... that one alone. */
 typedef enum golden_isa_id {
-    GOLDEN_ISA_AUTO = 0, /* the best one that is compiled and that CPU and operating system support */
+    GOLDEN_ISA_AUTO = 0, /* the best one that is compiled and that the CPU and the operating system support */
     GOLDEN_ISA_SCALAR = 1, /* every machine */
     GOLDEN_ISA_SSE4 = 4, /* x86-64 with SSE4.1 */
     GOLDEN_ISA_AVX2 = 2, /* x86-64 with AVX2 and FMA */
@@ -91,7 +91,7 @@ typedef enum golden_isa_id {
 
 typedef enum golden_error {
     GOLDEN_OK = 0,
-    GOLDEN_ERROR_NULL = 1,      /* a pointer that is needed is NULL */
+    GOLDEN_ERROR_NULL = 1,      /* a required pointer is NULL */
     GOLDEN_ERROR_UNUSED = 2,    /* a tensor is given that this layer neither reads nor writes */
     GOLDEN_ERROR_SIZE = 3,      /* n or batch outside the limits, or m neither n nor 0 */
     GOLDEN_ERROR_LENGTH = 4,    /* a length outside 0 ... n */
@@ -100,12 +100,12 @@ typedef enum golden_error {
     GOLDEN_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
     /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
     GOLDEN_ERROR_NONFINITE = 8,
-    GOLDEN_ERROR_PACKED = 9,    /* not a block that golden_pack filled for this layer and plan, or not whole */
+    GOLDEN_ERROR_PACKED = 9,    /* not a complete block that golden_pack filled for this layer and plan */
     GOLDEN_ERROR_PART = 10      /* phase or part out of range */
 } golden_error;
 
-/* The structs are alike for every layer: pointers that a layer has no use for must be NULL; the extents of a mask that
- * it lacks are not looked at. */
+/* The structs are the same for every layer. Pointers that this layer does not use must be NULL; the extents of a mask
+ * that it lacks are ignored. */
 typedef struct golden_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
 } golden_weights;
@@ -123,44 +123,43 @@ typedef struct golden_args {
     size_t batch, n, m; /* m: n or 0 */
 } golden_args;
 
-/* Repacks the weights, once, into `packed` (GOLDEN_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of
- * one ISA read, and records the ISA there. On an error the block is not usable. The weights are not needed afterwards;
- * any number of threads may share the block, and it may be copied.
+/* Packs the weights into `packed` (GOLDEN_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of one ISA
+ * read, and records the ISA there. Needed once: the weights are not read afterwards. After an error the block is not
+ * usable. Any number of threads may share the block, and it may be copied.
  *
- * To pack on another machine than the one that computes, say at build time: compiled with -DGOLDEN_PACK_ONLY, the .c
- * file is golden_pack, golden_open, golden_isa, golden_isa_name and golden_strerror alone, on any machine, for every
- * instruction set above but GOLDEN_ISA_AUTO. The block's numbers are in the byte order of the machine that packs. */
+ * To pack on another machine than the one that computes, for example at build time, compile with -DGOLDEN_PACK_ONLY:
+ * then golden.c has only golden_pack, golden_open, golden_isa, golden_isa_name and golden_strerror. It packs on any
+ * machine, for every instruction set above but GOLDEN_ISA_AUTO, in the byte order of the machine that packs. */
 int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 
-/* For blocks that were packed elsewhere: attnrun pack's, those of a program with -DGOLDEN_PACK_ONLY, or one that was
- * written to a file. Asks the machine, once, which of the blocks in these `bytes` (64-byte aligned, only read) is the
- * best for it:
- * *packed is what calls then take, and lies in `blocks`. On an error *packed is NULL; GOLDEN_ERROR_ISA: there is none
- * for this machine.
+/* For blocks that were packed elsewhere: by attnrun pack, by a program with -DGOLDEN_PACK_ONLY, or read from a file.
+ * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
+ * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
+ * GOLDEN_ERROR_ISA: there is no block for this machine.
  *
- * Calls take `blocks` themselves too, but then ask at each call: on x86-64 less than 1 us, in a virtual machine 5 to
- * 20. A block that golden_pack filled without -DGOLDEN_PACK_ONLY was made for its machine, and calls do not ask
- * again. */
+ * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
+ * 1 us on x86-64 and 5 to 20 us in a virtual machine. A block that golden_pack filled without -DGOLDEN_PACK_ONLY is for
+ * the machine that packed it, and calls do not check again. */
 int golden_open(const void *blocks, size_t bytes, const void **packed);
 
-/* The whole layer, on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one
- * for each call under way.
- * Everything is checked before a tensor is touched; on an error nothing is written. */
+/* Computes the whole layer on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents
+ * irrelevant, one for each call under way. Everything is checked before a tensor is touched; on an error nothing is
+ * written. */
 int golden_forward(const void *packed, const golden_args *args, void *scratch);
 
-/* The same for callers with threads: phases 0 ... golden_phases()-1 in order; all parts of a phase, each once (it may
- * overwrite what it has read), in any order, on any threads; then join: a phase of a small layer takes microseconds,
- * less than it takes to wake a thread. Each thread has a number `worker`, 0 ... workers-1, of its own, and all share a
- * scratch of GOLDEN_SCRATCH_BYTES_FOR(workers).
- * A batch is walked a few sequences at a time, each through all phases: where they are many, it may be better that
- * each thread calls golden_forward on sequences of its own. The result does not depend on who runs what. Both counts
- * are 0 for a bad call (golden_forward says what is wrong with it) and where there is nothing to do: n or batch 0. */
+/* The same for callers with threads. Run phases 0 ... golden_phases()-1 in order; in each phase run every part
+ * exactly once (it may overwrite what it has read), in any order, on any threads; then join. A phase of a small layer
+ * takes microseconds, less than waking a thread. Each thread has its own number `worker`, 0 ... workers-1, and all
+ * share a scratch of GOLDEN_SCRATCH_BYTES_FOR(workers). A batch is computed a few sequences at a time, each through all
+ * phases. With many sequences it may be better that each thread calls golden_forward on sequences of its own. The
+ * result does not depend on which thread runs what. Both counts are 0 for a bad call (golden_forward says what is
+ * wrong with it) and where there is nothing to do: n or batch 0. */
 size_t golden_phases(const void *packed, const golden_args *args);
 size_t golden_parts(const void *packed, const golden_args *args, size_t phase);
 int golden_run(const void *packed, const golden_args *args, void *scratch, size_t phase, size_t part, size_t worker);
 const char *golden_phase_name(size_t phase);
 
-/* The instruction set that calls with a packed block take (AUTO: golden_forward returns an error), and its name (NULL:
+/* The instruction set that calls with a packed block use (AUTO: golden_forward returns an error), and its name (NULL:
  * not compiled from this file). */
 golden_isa_id golden_isa(const void *packed);
 const char *golden_isa_name(golden_isa_id isa);
