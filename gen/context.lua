@@ -73,10 +73,13 @@ function helpers.of_kinds(list, ...)
     return found
 end
 
--- `a + n`, `a * n` and "n things" as a person would write them: without + 0, * 1 and plurals of one.
+-- `a + n`, `a * n`, "n things", what is taken n at a time, as a person would write them: without + 0, * 1, plurals of one.
 function helpers.plus(a, n) return n ~= 0 and a .. " + " .. n or a end
 function helpers.offset(a, n) return n < 0 and a .. " - " .. -n or helpers.plus(a, n) end
 function helpers.times(a, n) return n ~= 1 and a .. " * " .. n or a end
+function helpers.multiple(n, a) return n ~= 1 and n .. " * " .. a or a end
+function helpers.left(a, n) return n ~= 1 and a .. " >= " .. n or a .. " > 0" end
+function helpers.take(a, n) return n ~= 1 and a .. " -= " .. n or a .. "--" end
 function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or things or thing .. "s") end
 
 -- What tile.in wants to know, where only `of` differs from the plain tile.

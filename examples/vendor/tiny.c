@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x6e48fa4bbd970480u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x5aa77c9a6cb1fa1bu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate both again"
 #endif
 
@@ -196,45 +196,45 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
 static int pack_scalar(float *packed, const tiny_weights *weights)
 {
     /* queries */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 16 + head * 4096;
+    {
+        float *p = packed + 16;
         for (size_t column = 0; column < 64; column += 8) {
             const size_t columns = min_size(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
+            p = pack_panel(p, weights->w_q + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
     }
     /* keys */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 4112 + head * 4096;
+    {
+        float *p = packed + 4112;
         for (size_t column = 0; column < 64; column += 8) {
             const size_t columns = min_size(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
     }
     /* values */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 8208 + head * 4096;
+    {
+        float *p = packed + 8208;
         for (size_t column = 0; column < 64; column += 8) {
             const size_t columns = min_size(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
     }
     /* output */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 12304 + head * 4096;
+    {
+        float *p = packed + 12304;
         for (size_t column = 0; column < 64; column += 8) {
             const size_t columns = min_size(8, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_o + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -249,45 +249,45 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 static int pack_avx2(float *packed, const tiny_weights *weights)
 {
     /* queries */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 16 + head * 4096;
+    {
+        float *p = packed + 16;
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
+            p = pack_panel(p, weights->w_q + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
     }
     /* keys */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 4112 + head * 4096;
+    {
+        float *p = packed + 4112;
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
     }
     /* values */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 8208 + head * 4096;
+    {
+        float *p = packed + 8208;
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
     }
     /* output */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 12304 + head * 4096;
+    {
+        float *p = packed + 12304;
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_o + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -302,48 +302,32 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 static int pack_avx512(float *packed, const tiny_weights *weights)
 {
     /* queries */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 16 + head * 4096;
-        for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = min_size(64, 64 - column);
-            const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
+    {
+        float *p = packed + 16;
+        p = pack_panel(p, weights->w_q, 64, 64, 64, 64, 1, QUERY_SCALE);
+        if (!p)
+            return 0;
     }
     /* keys */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 4112 + head * 4096;
-        for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = min_size(64, 64 - column);
-            const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
+    {
+        float *p = packed + 4112;
+        p = pack_panel(p, weights->w_k, 64, 64, 64, 64, 1, 1.0f);
+        if (!p)
+            return 0;
     }
     /* values */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 8208 + head * 4096;
-        for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = min_size(64, 64 - column);
-            const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
+    {
+        float *p = packed + 8208;
+        p = pack_panel(p, weights->w_v, 64, 64, 64, 64, 1, 1.0f);
+        if (!p)
+            return 0;
     }
     /* output */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 12304 + head * 4096;
-        for (size_t column = 0; column < 64; column += 64) {
-            const size_t columns = min_size(64, 64 - column);
-            const size_t width = (columns + 15) / 16 * 16;
-            p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
+    {
+        float *p = packed + 12304;
+        p = pack_panel(p, weights->w_o, 64, 64, 64, 64, 1, 1.0f);
+        if (!p)
+            return 0;
     }
     return 1;
 }
@@ -355,45 +339,45 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
 static int pack_neon(float *packed, const tiny_weights *weights)
 {
     /* queries */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 16 + head * 4096;
+    {
+        float *p = packed + 16;
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_q + head * 64 + column, 64, columns, width, 64, 1, QUERY_SCALE);
+            p = pack_panel(p, weights->w_q + column, 64, columns, width, 64, 1, QUERY_SCALE);
             if (!p)
                 return 0;
         }
     }
     /* keys */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 4112 + head * 4096;
+    {
+        float *p = packed + 4112;
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_k + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
     }
     /* values */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 8208 + head * 4096;
+    {
+        float *p = packed + 8208;
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_v + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
     }
     /* output */
-    for (size_t head = 0; head < 1; head++) {
-        float *p = packed + 12304 + head * 4096;
+    {
+        float *p = packed + 12304;
         for (size_t column = 0; column < 64; column += 16) {
             const size_t columns = min_size(16, 64 - column);
             const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_o + head * 64 + column, 64, columns, width, 64, 1, 1.0f);
+            p = pack_panel(p, weights->w_o + column, 64, columns, width, 64, 1, 1.0f);
             if (!p)
                 return 0;
         }
@@ -743,7 +727,7 @@ TARGET static void queries_scalar(const float *a, const float *w, float *c, cons
 {
     for (; count >= 4; count -= 4, a += 256, c += 64)
         queries_4_scalar(a, w, c, at);
-    for (; count >= 1; count -= 1, a += 64, c += 16)
+    for (; count > 0; count--, a += 64, c += 16)
         queries_1_scalar(a, w, c, at);
 }
 
@@ -755,10 +739,9 @@ static size_t queries_parts_scalar(size_t rows)
 
 TARGET static void queries_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 8;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 8, 8); panel++) {
+    for (size_t panel = 0; panel < 8; panel++) {
         const float *w = packed + 16 + panel * 512;
         const float *a_head = a;
         float *c_head = c;
@@ -782,10 +765,9 @@ static size_t keys_parts_scalar(size_t rows)
 
 TARGET static void keys_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 8;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 8, 8); panel++) {
+    for (size_t panel = 0; panel < 8; panel++) {
         const float *w = packed + 4112 + panel * 512;
         const float *a_head = a;
         float *c_head = c;
@@ -809,10 +791,9 @@ static size_t inputs_parts_scalar(size_t rows)
 
 TARGET static void inputs_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 8;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 8, 8); panel++) {
+    for (size_t panel = 0; panel < 8; panel++) {
         const float *w = packed + 8208 + panel * 512;
         const float *a_head = a;
         float *c_head = c;
@@ -996,7 +977,7 @@ TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, 
         scores_5_2x_scalar(k, q_t, s, maximum);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_2x_scalar(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         scores_1_2x_scalar(k, q_t, s, maximum);
 }
 
@@ -1007,7 +988,7 @@ TARGET static void weights_2x_scalar(const float *k, const float *q_t, float *s,
         weights_5_2x_scalar(k, q_t, s, m, l);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         weights_2_2x_scalar(k, q_t, s, m, l);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         weights_1_2x_scalar(k, q_t, s, m, l);
 }
 
@@ -1252,7 +1233,7 @@ TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, 
         scores_12_1x_scalar(k, q_t, s, maximum);
     for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         scores_3_1x_scalar(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         scores_1_1x_scalar(k, q_t, s, maximum);
 }
 
@@ -1263,7 +1244,7 @@ TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s,
         weights_12_1x_scalar(k, q_t, s, m, l);
     for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
         weights_3_1x_scalar(k, q_t, s, m, l);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         weights_1_1x_scalar(k, q_t, s, m, l);
 }
 
@@ -1525,7 +1506,7 @@ TARGET static void output_scalar(const float *a, const float *w, float *c,
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)
         output_4_scalar(a, w, c);
-    for (; count >= 1; count -= 1, a += 1, c += 64)
+    for (; count > 0; count--, a += 1, c += 64)
         output_1_scalar(a, w, c);
 }
 
@@ -1537,10 +1518,9 @@ static size_t output_parts_scalar(size_t rows)
 
 TARGET static void output_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 8;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 8, 8); panel++) {
+    for (size_t panel = 0; panel < 8; panel++) {
         const float *w = packed + 12304 + panel * 512;
         const float *a_head = a;
         float *c_head = c + panel * 8;
@@ -1991,7 +1971,7 @@ TARGET static void queries_avx2(const float *a, const float *w, float *c, const 
         queries_5_avx2(a, w, c, at);
     for (; count >= 2; count -= 2, a += 128, c += 32)
         queries_2_avx2(a, w, c, at);
-    for (; count >= 1; count -= 1, a += 64, c += 16)
+    for (; count > 0; count--, a += 64, c += 16)
         queries_1_avx2(a, w, c, at);
 }
 
@@ -2003,10 +1983,9 @@ static size_t queries_parts_avx2(size_t rows)
 
 TARGET static void queries_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
+    for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 16 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -2030,10 +2009,9 @@ static size_t keys_parts_avx2(size_t rows)
 
 TARGET static void keys_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
+    for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 4112 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -2057,10 +2035,9 @@ static size_t inputs_parts_avx2(size_t rows)
 
 TARGET static void inputs_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
+    for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 8208 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -2245,7 +2222,7 @@ TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, fl
         scores_6_2x_avx2(k, q_t, s, maximum);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_2x_avx2(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         scores_1_2x_avx2(k, q_t, s, maximum);
 }
 
@@ -2256,7 +2233,7 @@ TARGET static void weights_2x_avx2(const float *k, const float *q_t, float *s, c
         weights_6_2x_avx2(k, q_t, s, m, l);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         weights_2_2x_avx2(k, q_t, s, m, l);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         weights_1_2x_avx2(k, q_t, s, m, l);
 }
 
@@ -2364,8 +2341,9 @@ TILE TARGET static void values_5_2x_avx2(const float *a, const float *b, float *
 
 TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 1; i++, v += 6 * V_FEATURE, o += 6 * QUERY_BLOCK)
-        values_6_2x_avx2(v, p, o, resume, keys);
+    values_6_2x_avx2(v, p, o, resume, keys);
+    v += 6 * V_FEATURE;
+    o += 6 * QUERY_BLOCK;
     for (size_t i = 0; i < 2; i++, v += 5 * V_FEATURE, o += 5 * QUERY_BLOCK)
         values_5_2x_avx2(v, p, o, resume, keys);
 }
@@ -2552,7 +2530,7 @@ TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, fl
         scores_14_1x_avx2(k, q_t, s, maximum);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_1x_avx2(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         scores_1_1x_avx2(k, q_t, s, maximum);
 }
 
@@ -2563,7 +2541,7 @@ TARGET static void weights_1x_avx2(const float *k, const float *q_t, float *s, c
         weights_14_1x_avx2(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         weights_4_1x_avx2(k, q_t, s, m, l);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         weights_1_1x_avx2(k, q_t, s, m, l);
 }
 
@@ -2871,7 +2849,7 @@ TARGET static void output_avx2(const float *a, const float *w, float *c,
         output_5_avx2(a, w, c);
     for (; count >= 2; count -= 2, a += 2, c += 128)
         output_2_avx2(a, w, c);
-    for (; count >= 1; count -= 1, a += 1, c += 64)
+    for (; count > 0; count--, a += 1, c += 64)
         output_1_avx2(a, w, c);
 }
 
@@ -2883,10 +2861,9 @@ static size_t output_parts_avx2(size_t rows)
 
 TARGET static void output_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
+    for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 12304 + panel * 1024;
         const float *a_head = a;
         float *c_head = c + panel * 16;
@@ -3388,7 +3365,7 @@ TARGET static void queries_avx512(const float *a, const float *w, float *c, cons
         queries_5_avx512(a, w, c, at);
     for (; count >= 2; count -= 2, a += 128, c += 32)
         queries_2_avx512(a, w, c, at);
-    for (; count >= 1; count -= 1, a += 64, c += 16)
+    for (; count > 0; count--, a += 64, c += 16)
         queries_1_avx512(a, w, c, at);
 }
 
@@ -3400,10 +3377,9 @@ static size_t queries_parts_avx512(size_t rows)
 
 TARGET static void queries_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
+    for (size_t panel = 0; panel < 1; panel++) {
         const float *w = packed + 16 + panel * 4096;
         const float *a_head = a;
         float *c_head = c;
@@ -3427,10 +3403,9 @@ static size_t keys_parts_avx512(size_t rows)
 
 TARGET static void keys_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
+    for (size_t panel = 0; panel < 1; panel++) {
         const float *w = packed + 4112 + panel * 4096;
         const float *a_head = a;
         float *c_head = c;
@@ -3454,10 +3429,9 @@ static size_t inputs_parts_avx512(size_t rows)
 
 TARGET static void inputs_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
+    for (size_t panel = 0; panel < 1; panel++) {
         const float *w = packed + 8208 + panel * 4096;
         const float *a_head = a;
         float *c_head = c;
@@ -3683,7 +3657,7 @@ TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, 
         scores_14_2x_avx512(k, q_t, s, maximum);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_2x_avx512(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         scores_1_2x_avx512(k, q_t, s, maximum);
 }
 
@@ -3694,7 +3668,7 @@ TARGET static void weights_2x_avx512(const float *k, const float *q_t, float *s,
         weights_14_2x_avx512(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         weights_4_2x_avx512(k, q_t, s, m, l);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         weights_1_2x_avx512(k, q_t, s, m, l);
 }
 
@@ -3966,7 +3940,7 @@ TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, 
         scores_16_1x_avx512(k, q_t, s, maximum);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_1x_avx512(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         scores_1_1x_avx512(k, q_t, s, maximum);
 }
 
@@ -3977,7 +3951,7 @@ TARGET static void weights_1x_avx512(const float *k, const float *q_t, float *s,
         weights_16_1x_avx512(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         weights_4_1x_avx512(k, q_t, s, m, l);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         weights_1_1x_avx512(k, q_t, s, m, l);
 }
 
@@ -4054,8 +4028,7 @@ TILE TARGET static void values_16_1x_avx512(const float *a, const float *b, floa
 
 TARGET static void values_1x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 1; i++, v += 16 * V_FEATURE, o += 16 * QUERY_BLOCK)
-        values_16_1x_avx512(v, p, o, resume, keys);
+    values_16_1x_avx512(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
@@ -4324,7 +4297,7 @@ TARGET static void output_avx512(const float *a, const float *w, float *c,
         output_5_avx512(a, w, c);
     for (; count >= 2; count -= 2, a += 2, c += 128)
         output_2_avx512(a, w, c);
-    for (; count >= 1; count -= 1, a += 1, c += 64)
+    for (; count > 0; count--, a += 1, c += 64)
         output_1_avx512(a, w, c);
 }
 
@@ -4336,10 +4309,9 @@ static size_t output_parts_avx512(size_t rows)
 
 TARGET static void output_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 1, 1); panel++) {
+    for (size_t panel = 0; panel < 1; panel++) {
         const float *w = packed + 12304 + panel * 4096;
         const float *a_head = a;
         float *c_head = c + panel * 64;
@@ -4730,7 +4702,7 @@ TARGET static void queries_neon(const float *a, const float *w, float *c, const 
 {
     for (; count >= 4; count -= 4, a += 256, c += 64)
         queries_4_neon(a, w, c, at);
-    for (; count >= 1; count -= 1, a += 64, c += 16)
+    for (; count > 0; count--, a += 64, c += 16)
         queries_1_neon(a, w, c, at);
 }
 
@@ -4742,10 +4714,9 @@ static size_t queries_parts_neon(size_t rows)
 
 TARGET static void queries_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
+    for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 16 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -4769,10 +4740,9 @@ static size_t keys_parts_neon(size_t rows)
 
 TARGET static void keys_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
+    for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 4112 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -4796,10 +4766,9 @@ static size_t inputs_parts_neon(size_t rows)
 
 TARGET static void inputs_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
+    for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 8208 + panel * 1024;
         const float *a_head = a;
         float *c_head = c;
@@ -5041,7 +5010,7 @@ TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, fl
         scores_5_4x_neon(k, q_t, s, maximum);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         scores_2_4x_neon(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         scores_1_4x_neon(k, q_t, s, maximum);
 }
 
@@ -5052,7 +5021,7 @@ TARGET static void weights_4x_neon(const float *k, const float *q_t, float *s, c
         weights_5_4x_neon(k, q_t, s, m, l);
     for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
         weights_2_4x_neon(k, q_t, s, m, l);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         weights_1_4x_neon(k, q_t, s, m, l);
 }
 
@@ -5346,7 +5315,7 @@ TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, fl
         scores_16_1x_neon(k, q_t, s, maximum);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         scores_4_1x_neon(k, q_t, s, maximum);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         scores_1_1x_neon(k, q_t, s, maximum);
 }
 
@@ -5357,7 +5326,7 @@ TARGET static void weights_1x_neon(const float *k, const float *q_t, float *s, c
         weights_16_1x_neon(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
         weights_4_1x_neon(k, q_t, s, m, l);
-    for (; keys >= 1; keys -= 1, k += 1 * K_ROW, s += 1 * QUERY_BLOCK)
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
         weights_1_1x_neon(k, q_t, s, m, l);
 }
 
@@ -5434,8 +5403,7 @@ TARGET static void values_16_1x_neon(const float *a, const float *b, float *c, i
 
 TARGET static void values_1x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    for (size_t i = 0; i < 1; i++, v += 16 * V_FEATURE, o += 16 * QUERY_BLOCK)
-        values_16_1x_neon(v, p, o, resume, keys);
+    values_16_1x_neon(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
@@ -5642,7 +5610,7 @@ TARGET static void output_neon(const float *a, const float *w, float *c,
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)
         output_4_neon(a, w, c);
-    for (; count >= 1; count -= 1, a += 1, c += 64)
+    for (; count > 0; count--, a += 1, c += 64)
         output_1_neon(a, w, c);
 }
 
@@ -5654,10 +5622,9 @@ static size_t output_parts_neon(size_t rows)
 
 TARGET static void output_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
-    const size_t first = part / 1 * 32;
+    const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    const size_t panel_0 = part % 1 * 4;
-    for (size_t panel = panel_0; panel < min_size(panel_0 + 4, 4); panel++) {
+    for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 12304 + panel * 1024;
         const float *a_head = a;
         float *c_head = c + panel * 16;
