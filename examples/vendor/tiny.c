@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x5aa77c9a6cb1fa1bu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x1daea328a41eb4a2u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate both again"
 #endif
 
@@ -1559,13 +1559,14 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
+        queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
+                group + at);
     else if (at < 2)
         keys_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                group * 1 + at - 1);
+                group + at - 1);
     else
         inputs_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                group * 1 + at - 2);
+                group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -1823,8 +1824,8 @@ TARGET static inline vec exp2_avx2(vec t)
 /* dst[c][r] = src[r][c], 8 x 8: pairs, quadruples, then halves */
 TARGET static inline void transpose_8x8_avx2(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
-    const __m256 r0 = _mm256_loadu_ps(src + 0 * src_row);
-    const __m256 r1 = _mm256_loadu_ps(src + 1 * src_row);
+    const __m256 r0 = _mm256_loadu_ps(src);
+    const __m256 r1 = _mm256_loadu_ps(src + src_row);
     const __m256 r2 = _mm256_loadu_ps(src + 2 * src_row);
     const __m256 r3 = _mm256_loadu_ps(src + 3 * src_row);
     const __m256 r4 = _mm256_loadu_ps(src + 4 * src_row);
@@ -1843,9 +1844,9 @@ TARGET static inline void transpose_8x8_avx2(const float *src, size_t src_row, f
     const __m256 q5 = _mm256_shuffle_ps(p4, p6, 0xee);
     const __m256 q6 = _mm256_shuffle_ps(p5, p7, 0x44);
     const __m256 q7 = _mm256_shuffle_ps(p5, p7, 0xee);
-    _mm256_storeu_ps(dst + 0 * dst_row, _mm256_permute2f128_ps(q0, q4, 0x20));
+    _mm256_storeu_ps(dst, _mm256_permute2f128_ps(q0, q4, 0x20));
     _mm256_storeu_ps(dst + 4 * dst_row, _mm256_permute2f128_ps(q0, q4, 0x31));
-    _mm256_storeu_ps(dst + 1 * dst_row, _mm256_permute2f128_ps(q1, q5, 0x20));
+    _mm256_storeu_ps(dst + dst_row, _mm256_permute2f128_ps(q1, q5, 0x20));
     _mm256_storeu_ps(dst + 5 * dst_row, _mm256_permute2f128_ps(q1, q5, 0x31));
     _mm256_storeu_ps(dst + 2 * dst_row, _mm256_permute2f128_ps(q2, q6, 0x20));
     _mm256_storeu_ps(dst + 6 * dst_row, _mm256_permute2f128_ps(q2, q6, 0x31));
@@ -2902,13 +2903,14 @@ TARGET static void project_part_avx2(const float *packed, const struct group *g,
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
+        queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
+                group + at);
     else if (at < 2)
         keys_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                group * 1 + at - 1);
+                group + at - 1);
     else
         inputs_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                group * 1 + at - 2);
+                group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -3141,8 +3143,8 @@ TARGET static inline __m512 exp2_avx512(__m512 t)
 /* dst[c][r] = src[r][c], 16 x 16: pairs, quadruples, then blocks of four */
 TARGET static inline void transpose_16x16_avx512(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
-    const __m512 r0 = _mm512_loadu_ps(src + 0 * src_row);
-    const __m512 r1 = _mm512_loadu_ps(src + 1 * src_row);
+    const __m512 r0 = _mm512_loadu_ps(src);
+    const __m512 r1 = _mm512_loadu_ps(src + src_row);
     const __m512 r2 = _mm512_loadu_ps(src + 2 * src_row);
     const __m512 r3 = _mm512_loadu_ps(src + 3 * src_row);
     const __m512 r4 = _mm512_loadu_ps(src + 4 * src_row);
@@ -3197,11 +3199,11 @@ TARGET static inline void transpose_16x16_avx512(const float *src, size_t src_ro
     const __m512 s7 = _mm512_shuffle_f32x4(q3, q7, 0xdd);
     const __m512 s11 = _mm512_shuffle_f32x4(q11, q15, 0x88);
     const __m512 s15 = _mm512_shuffle_f32x4(q11, q15, 0xdd);
-    _mm512_storeu_ps(dst + 0 * dst_row, _mm512_shuffle_f32x4(s0, s8, 0x88));
+    _mm512_storeu_ps(dst, _mm512_shuffle_f32x4(s0, s8, 0x88));
     _mm512_storeu_ps(dst + 4 * dst_row, _mm512_shuffle_f32x4(s4, s12, 0x88));
     _mm512_storeu_ps(dst + 8 * dst_row, _mm512_shuffle_f32x4(s0, s8, 0xdd));
     _mm512_storeu_ps(dst + 12 * dst_row, _mm512_shuffle_f32x4(s4, s12, 0xdd));
-    _mm512_storeu_ps(dst + 1 * dst_row, _mm512_shuffle_f32x4(s1, s9, 0x88));
+    _mm512_storeu_ps(dst + dst_row, _mm512_shuffle_f32x4(s1, s9, 0x88));
     _mm512_storeu_ps(dst + 5 * dst_row, _mm512_shuffle_f32x4(s5, s13, 0x88));
     _mm512_storeu_ps(dst + 9 * dst_row, _mm512_shuffle_f32x4(s1, s9, 0xdd));
     _mm512_storeu_ps(dst + 13 * dst_row, _mm512_shuffle_f32x4(s5, s13, 0xdd));
@@ -3379,13 +3381,13 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
 {
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 1; panel++) {
-        const float *w = packed + 16 + panel * 4096;
+    {
+        const float *w = packed + 16;
         const float *a_head = a;
         float *c_head = c;
         size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
-            const size_t column = panel * 64 + i * LANES;
+            const size_t column = i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
@@ -3405,13 +3407,13 @@ TARGET static void keys_part_avx512(const float *packed, const float *a, float *
 {
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 1; panel++) {
-        const float *w = packed + 4112 + panel * 4096;
+    {
+        const float *w = packed + 4112;
         const float *a_head = a;
         float *c_head = c;
         size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
-            const size_t column = panel * 64 + i * LANES;
+            const size_t column = i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
@@ -3431,13 +3433,13 @@ TARGET static void inputs_part_avx512(const float *packed, const float *a, float
 {
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 1; panel++) {
-        const float *w = packed + 8208 + panel * 4096;
+    {
+        const float *w = packed + 8208;
         const float *a_head = a;
         float *c_head = c;
         size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
-            const size_t column = panel * 64 + i * LANES;
+            const size_t column = i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
@@ -4311,10 +4313,10 @@ TARGET static void output_part_avx512(const float *packed, const float *a, float
 {
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 1; panel++) {
-        const float *w = packed + 12304 + panel * 4096;
+    {
+        const float *w = packed + 12304;
         const float *a_head = a;
-        float *c_head = c + panel * 64;
+        float *c_head = c;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             output_avx512(a_head + row * 64, w, c_head + row * 64, min_size(QUERY_BLOCK, end - row));
     }
@@ -4350,13 +4352,14 @@ TARGET static void project_part_avx512(const float *packed, const struct group *
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
+        queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
+                group + at);
     else if (at < 2)
         keys_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                group * 1 + at - 1);
+                group + at - 1);
     else
         inputs_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                group * 1 + at - 2);
+                group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -4610,8 +4613,8 @@ TARGET static inline vec exp2_neon(vec t)
 /* dst[c][r] = src[r][c], 4 x 4: pairs, then quadruples */
 TARGET static inline void transpose_4x4_neon(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
-    const float32x4_t r0 = vld1q_f32(src + 0 * src_row);
-    const float32x4_t r1 = vld1q_f32(src + 1 * src_row);
+    const float32x4_t r0 = vld1q_f32(src);
+    const float32x4_t r1 = vld1q_f32(src + src_row);
     const float32x4_t r2 = vld1q_f32(src + 2 * src_row);
     const float32x4_t r3 = vld1q_f32(src + 3 * src_row);
     const float32x4x2_t p = vzipq_f32(r0, r2), q = vzipq_f32(r1, r3);
@@ -5663,13 +5666,14 @@ TARGET static void project_part_neon(const float *packed, const struct group *g,
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group * 1 + at);
+        queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
+                group + at);
     else if (at < 2)
         keys_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                group * 1 + at - 1);
+                group + at - 1);
     else
         inputs_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                group * 1 + at - 2);
+                group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 1
-#define TINY_PAIR 0x5aa77c9a6cb1fa1bu /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x1daea328a41eb4a2u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
