@@ -23,7 +23,7 @@ static const struct option_row options[] = {
      .help = "set a key of each spec, over what the file says; as often as wanted"},
     {.name = "explain", .kind = OPTION_FLAG, .field = FIELD(explain), .commands = 1,
      .help = "print the layer step by step and the plan with its reasons; write only if -o is given"},
-    {.name = "batch", .argument = "B", .kind = OPTION_NUMBER, .field = FIELD(batch), .least = 1, .most = INT32_MAX,
+    {.name = "batch", .argument = "B", .kind = OPTION_NUMBER, .field = FIELD(batch), .min = 1, .max = INT32_MAX,
      .commands = 1, .help = "sequences in a call, for the speed that --explain expects; 1 if not given"},
     {.name = "plan", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(plan), .commands = 1,
      .help = "build as the plan file says that attnrun tune wrote for this layer"},

@@ -13,11 +13,11 @@
 #include "layer.h"
 
 #define FORMAT "1"
-#define LINE_MOST 2048
-#define BYTES_MOST ((size_t)1 << 20)
+#define MAX_LINE 2048
+#define MAX_BYTES ((size_t)1 << 20)
 #define BLANKS " \t\r"
 
-_Static_assert(PLAN_SPEC < LINE_MOST && PLAN_TEXT < LINE_MOST, "what is written can be read");
+_Static_assert(PLAN_SPEC < MAX_LINE && PLAN_TEXT < MAX_LINE, "what is written can be read");
 
 /* ---- the layer as a line ---- */
 
@@ -239,9 +239,9 @@ static void read_lines(struct reader *r, char *text, size_t length)
     for (r->line = 1; text < end; r->line++) {
         char *newline = memchr(text, '\n', (size_t)(end - text));
         const size_t count = (size_t)((newline != NULL ? newline : end) - text);
-        if (count >= LINE_MOST - 1 || memchr(text, '\0', count) != NULL) {
+        if (count >= MAX_LINE - 1 || memchr(text, '\0', count) != NULL) {
             diag_error(r->diag, place_at(r, r->line), "a zero byte, or a line of %d bytes and more; this is no plan "
-                       "file", LINE_MOST - 1);
+                       "file", MAX_LINE - 1);
             return;
         }
         text[count] = '\0';
@@ -300,7 +300,7 @@ bool plan_file_read(struct plan_file *file, const char *path, const struct layer
     const size_t before = diag->errors;
     struct reader *r = calloc(1, sizeof *r);
     size_t length;
-    char *text = r != NULL ? file_bytes(path, BYTES_MOST + 1, &length) : NULL;
+    char *text = r != NULL ? file_bytes(path, MAX_BYTES + 1, &length) : NULL;
     *file = plan_file_empty();
     file->path = path;
     if (r == NULL) {
@@ -311,7 +311,7 @@ bool plan_file_read(struct plan_file *file, const char *path, const struct layer
         r->file = file;
         r->diag = diag;
         read_lines(r, text, length);
-        if (length > BYTES_MOST)
+        if (length > MAX_BYTES)
             diag_error(diag, path, "longer than 1 MiB; this is no plan file");
         if (diag->errors == before)
             check_head(r, layer);
@@ -378,7 +378,7 @@ void plan_text(char text[PLAN_TEXT], const char *name)
 void plan_this_cpu(char text[PLAN_TEXT])
 {
     static const char key[] = "model name";
-    char line[LINE_MOST];
+    char line[MAX_LINE];
     FILE *in = fopen("/proc/cpuinfo", "re");
     text[0] = '\0';
     while (in != NULL && text[0] == '\0' && fgets(line, sizeof line, in) != NULL) {

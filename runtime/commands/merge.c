@@ -39,7 +39,7 @@ static bool shard_of(const struct record *record, size_t *shard, size_t *shards)
 static size_t point_of(const struct record *record)
 {
     const double point = record_get_number(record, "point"), points = record_get_number(record, "points");
-    const bool good = point >= 1 && point <= points && points <= POINTS_MOST && point == floor(point);
+    const bool good = point >= 1 && point <= points && points <= MAX_POINTS && point == floor(point);
     size_t shard, shards;
     if (record_get(record, "shard") != NULL && !shard_of(record, &shard, &shards))
         return 0;

@@ -38,7 +38,7 @@
 #define GROUP_BYTES ((size_t)2 << 30)       /* of the layers of a group, and at most a quarter of the memory */
 #define REASON 2000
 #define ID 16                               /* hexadecimal digits of an identity */
-#define LOST_MOST 3                         /* points lost in a row: what they lack will not come back by itself */
+#define MAX_LOST 3                         /* points lost in a row: what they lack will not come back by itself */
 #define CHECK_PART 0.6                      /* of a point's time that it is generated, compiled and checked, about */
 #define PLAIN_PROGRESS_S 30                 /* between two lines of progress where there is no terminal */
 #define LONG_S 600                          /* whose first line comes at once */
@@ -652,7 +652,7 @@ static bool lose(struct sweep *s, const struct point *p, const char *reason)
     fprintf(stderr, ": %s\n", reason);
     s->lost++;
     s->progress.done += p->weight;
-    return ++s->lost_in_a_row < LOST_MOST;
+    return ++s->lost_in_a_row < MAX_LOST;
 }
 
 /* ---- examining one point --------------------------------------------------------------------------------------- */
@@ -997,7 +997,7 @@ static void report_lost(const struct sweep *s, struct diag *diag)
     if (s->lost > 0)
         diag_environment(diag, s->spec, "%zu point%s could not be measured, for reasons of the machine, see above%s%s",
                          s->lost, s->lost == 1 ? "" : "s",
-                         s->lost_in_a_row >= LOST_MOST ? "; the sweep stopped, as they came one after the other" : "",
+                         s->lost_in_a_row >= MAX_LOST ? "; the sweep stopped, as they came one after the other" : "",
                          kept ? "; the same command with --resume tries again" : "");
 }
 

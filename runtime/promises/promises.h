@@ -14,9 +14,9 @@ enum promises {
     PROMISES_ALL
 };
 
-/* Says in `why` which promise is broken, and how; false. broken() is for whatever has a member of that name. */
-bool promise_broken(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
-#define broken(of, ...) promise_broken((of)->why, __VA_ARGS__)
+/* Records in `why` which promise is violated, and how; false. violated() is for whatever has a member of that name. */
+bool promise_violated(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
+#define violated(of, ...) promise_violated((of)->why, __VA_ARGS__)
 
 /* Runs the kernel on `inputs` (finite ones) in many ways. Returns true when the promises hold; else `why` says which
  * one does not. `packed` was filled by the kernel's pack. */

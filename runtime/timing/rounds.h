@@ -28,7 +28,7 @@ bool rounds_take(struct timing *timings, size_t count, size_t rounds, const doub
                  struct sample (*take)(void *context, size_t kernel), void *context);
 
 /* Measures packed kernels for about `seconds` each and at least so many rounds. False with the reason in `diag`. */
-bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t least,
+bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min,
                     struct diag *diag);
 
 #endif

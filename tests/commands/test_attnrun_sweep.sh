@@ -400,7 +400,7 @@ sed 's/"disturbed":[01]/"disturbed":1/' shard1.jsonl >torn.jsonl
 sed 's/"disturbed":[01]/"disturbed":0/' shard2.jsonl shard3.jsonl >calm.jsonl
 run 0 merge torn.jsonl calm.jsonl
 prints '[0-9]\* +[0-9.]+ '
-prints '^\*: a disturbed machine: the median is above 1\.3 times the least'
+prints '^\*: a disturbed machine: the median is above 1\.3 times the minimum'
 check "only those" test "$(grep -cE '^ +[0-9].*[0-9]\* ' out)" -eq "$(grep -c '"disturbed":1' torn.jsonl)"
 run 0 merge calm.jsonl torn.jsonl --csv -
 check "CSV has no star" test -z "$(grep -E '[0-9]\*' out)"

@@ -67,7 +67,7 @@ program() { # OUT BLOCK WHAT…: pack_program with that block
         -DHEADER="\"$name.h\"" -DBLOCK="\"$block.h\"" -DSYMBOL=${name}_packed -o "$out" "$root/tests/commands/pack_program.c" \
         "$@" $objects
 }
-most=$(sed -n "s/^#define ${upper}_PACKED_BYTES .*(\([0-9]*\)).*/\1/p" $name.h)
+max=$(sed -n "s/^#define ${upper}_PACKED_BYTES .*(\([0-9]*\)).*/\1/p" $name.h)
 check "the pair compiles" $CC -std=c11 -O1 -c $name.c
 for isa in $isas; do
     check "packs for $isa, whatever this machine has" pack "$spec" --weights w.safetensors --isa "$isa" -o "$isa.c"
@@ -76,7 +76,7 @@ for isa in $isas; do
     echo "$isa: $(sed 's/.*: //' log)" | tee -a programs
     check "the block of $isa is 64 bytes and more, and no more than the header says" \
         eval 'pack "$spec" --weights w.safetensors --isa $isa -o $isa.bin &&
-              test "$(stat -c %s $isa.bin)" -gt 64 -a "$(stat -c %s $isa.bin)" -le "$most"'
+              test "$(stat -c %s $isa.bin)" -gt 64 -a "$(stat -c %s $isa.bin)" -le "$max"'
     if "$attngen" --isa "$isa" -o "only-$isa" "$spec" >/dev/null; then
         cat >known.c <<PROGRAM
 #include "only-$isa/$name.h"

@@ -49,16 +49,16 @@ one() {
         /^ \*   [a-z0-9_]+ +[0-9]+ +[0-9]+$/ && kind == "code" {
             isa = $2
             so = bytes[isa]
-            most = (size == "small" ? 20 : 64) * 1024
-            verdict(isa !~ /scalar|avx/ || (so > 0 && so + bytes["shared"] < most),
-                    so " + " bytes["shared"] " bytes of code, less than " most)
+            max = (size == "small" ? 20 : 64) * 1024
+            verdict(isa !~ /scalar|avx/ || (so > 0 && so + bytes["shared"] < max),
+                    so " + " bytes["shared"] " bytes of code, less than " max)
         }
         /^ \*   [a-z0-9_]+ +[0-9]+ +[0-9]+$/ && kind == "stack" {
             isa = $2
             said = level == "-O0" ? $4 : $3
-            least = said / (level == "-O0" ? 12 : 8) # some compilers keep a transposition in registers
+            min = said / (level == "-O0" ? 12 : 8) # some compilers keep a transposition in registers
             if (isa in stack)
-                verdict(stack[isa] <= said && stack[isa] >= least, "stack of " stack[isa] " bytes, at most " said " said")
+                verdict(stack[isa] <= said && stack[isa] >= min, "stack of " stack[isa] " bytes, at most " said " said")
             else
                 print "skipped: " what ", " isa ": this machine lacks it"
         }
