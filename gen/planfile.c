@@ -114,7 +114,7 @@ static const char *place_at(struct reader *r, size_t line)
 
 static void duplicate(struct reader *r, const char *what, size_t first)
 {
-    diag_error(r->diag, place_at(r, r->line), "%s stands twice, first in line %zu; keep one of them", what, first);
+    diag_error(r->diag, place_at(r, r->line), "%s occurs twice, first in line %zu; keep one of them", what, first);
 }
 
 /* Keeps a text that may stand once. */
@@ -142,7 +142,8 @@ static void read_plan_key(struct reader *r, const char *name, const char *value)
     else if (r->section != NULL && key == PLAN_FOLD)
         diag_error(r->diag, place, "%s holds for all instruction sets; write it before the first section", name);
     else if (r->section == NULL && key != PLAN_FOLD)
-        diag_error(r->diag, place, "%s is decided for each instruction set; write it into a section, [avx2] say", name);
+        diag_error(r->diag, place, "%s is decided for each instruction set; write it into a section, such as [avx2]",
+                   name);
     else
         plan_value_read(r->section != NULL ? &r->section->request : &r->file->common, key, value, place, r->diag);
     r->plan_line[key] = r->line;
@@ -165,8 +166,8 @@ static void read_pair(struct reader *r, const char *key, const char *value)
         keep_text(r, key, value, r->section->compiler, sizeof r->section->compiler, &r->compiler_line);
     else
         diag_error(r->diag, place_at(r, r->line), "unknown key '%s'; %s", key, r->section != NULL
-                   ? "a section has cpu, compiler and keys of the plan (plan.unroll, say)"
-                   : "before the first section stand format, spec, fingerprint and plan.fold");
+                   ? "a section has cpu, compiler and keys of the plan, such as plan.unroll"
+                   : "only format, spec, fingerprint and plan.fold may stand before the first section");
 }
 
 /* What the section that ends here must have had. */
@@ -175,11 +176,11 @@ static void end_section(struct reader *r)
     if (r->section == NULL || r->section == &r->nowhere)
         return;
     if (r->cpu_line == 0)
-        diag_error(r->diag, place_at(r, r->section->line), "[%s] has no cpu; write where it was measured",
+        diag_error(r->diag, place_at(r, r->section->line), "[%s] has no cpu; write the one that it was measured on",
                    r->section_name);
     if (r->compiler_line == 0)
-        diag_error(r->diag, place_at(r, r->section->line), "[%s] has no compiler; write with which it was measured",
-                   r->section_name);
+        diag_error(r->diag, place_at(r, r->section->line), "[%s] has no compiler; write the one that it was measured "
+                   "with", r->section_name);
 }
 
 static void begin_section(struct reader *r, const char *name)
@@ -284,7 +285,7 @@ static void check_head(struct reader *r, const struct layer *layer)
     for (size_t i = 0; i < isa_count; i++)
         any = any || r->file->isa[i].line != 0;
     if (!any)
-        diag_error(r->diag, path, "has no section; write one for each instruction set, [avx2] say");
+        diag_error(r->diag, path, "has no section; write one for each instruction set, for example [avx2]");
 }
 
 struct plan_file plan_file_empty(void)
@@ -312,7 +313,7 @@ bool plan_file_read(struct plan_file *file, const char *path, const struct layer
         r->diag = diag;
         read_lines(r, text, length);
         if (length > MAX_BYTES)
-            diag_error(diag, path, "longer than 1 MiB; this is no plan file");
+            diag_error(diag, path, "longer than 1 MiB; this is not a plan file");
         if (diag->errors == before)
             check_head(r, layer);
     }

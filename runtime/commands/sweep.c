@@ -257,7 +257,7 @@ static size_t call_size(const struct sweep *s, size_t number, const char *key, s
         if (strcmp(s->axes.axis[i].key, key) != 0)
             continue;
         if (!number_whole(text, strlen(text), 1, INT32_MAX, &value))
-            diag_error(diag, key, "%s = %s is no size; write a whole number from 1 on", key, text);
+            diag_error(diag, key, "%s = %s is not a size; write a whole number, 1 or more", key, text);
         return (size_t)value;
     }
     return given != UNSET ? given : (size_t)otherwise;
@@ -282,7 +282,7 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
     if (p->m > (size_t)layer->source_len)
         diag_error(diag, "m", "m = %zu is past source_len = %lld; ask for less", p->m, (long long)layer->source_len);
     if (p->n < 1 || p->m < 1 || p->batch < 1)
-        diag_error(diag, "n", "n, m and batch must be 1 at least; with none of them there is nothing to time");
+        diag_error(diag, "n", "n, m and batch must be at least 1; without them there is nothing to time");
 }
 
 /* One line: "d_model = 64; h = 4". */

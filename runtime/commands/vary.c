@@ -49,7 +49,7 @@ static bool all_differ(const struct axis *axis, const char *place, struct diag *
     qsort(sorted, axis->count, sizeof *sorted, by_text);
     for (size_t i = 1; i < axis->count && diag->errors == errors; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            diag_error(diag, place, "the value %s stands twice; keep one", sorted[i]);
+            diag_error(diag, place, "the value %s occurs twice; keep one", sorted[i]);
     free(sorted);
     return diag->errors == errors;
 }
@@ -63,7 +63,7 @@ static bool add_range(struct axis *axis, const char *text, size_t length, const 
     if (third == NULL || !number_whole(text, (size_t)(second - text), 0, INT64_MAX, &first) ||
         !number_whole(second + 1, (size_t)(third - second - 1), 0, INT64_MAX, &last) ||
         !number_whole(third + 1, (size_t)(end - third - 1), 0, INT64_MAX, &step)) {
-        diag_error(diag, place, "'%.*s' is no range; write first:last:step in whole numbers, 256:1024:64 say",
+        diag_error(diag, place, "'%.*s' is not a range; write first:last:step in whole numbers, such as 256:1024:64",
                    (int)length, text);
         return false;
     }
@@ -175,7 +175,7 @@ bool shard_parse(const char *text, size_t *shard, size_t *shards, struct diag *d
     uint64_t i, n;
     if (slash == NULL || !number_whole(slash + 1, strlen(slash + 1), 1, MAX_POINTS, &n) ||
         !number_whole(text, (size_t)(slash - text), 1, n, &i)) {
-        diag_error(diag, "command line", "--shard cannot be \"%s\"; write I/N, 1/4 to 4/4 say", text);
+        diag_error(diag, "command line", "--shard cannot be \"%s\"; write I/N, for example 1/4 to 4/4", text);
         return false;
     }
     *shard = (size_t)i;

@@ -55,7 +55,7 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     if (layer->cross && draw->m > (size_t)layer->source_len)
         diag_error(diag, layer->name, "m = %zu is past source_len = %lld; ask for less", draw->m, (long long)layer->source_len);
     if (draw->n < 1 || draw->batch < 1)
-        diag_error(diag, layer->name, "n and batch must be 1 at least; without them there is nothing to time");
+        diag_error(diag, layer->name, "n and batch must be at least 1; without them there is nothing to time");
     if (diag->errors > errors)
         return false;
     if (!inputs_draw(&timed->inputs, layer, draw, diag))

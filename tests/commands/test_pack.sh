@@ -248,9 +248,9 @@ done
 refused 2 "'avx2' is given twice" "$spec" $w --isa avx2,scalar,avx2
 refused 2 "an empty name in the list" "$spec" $w --isa scalar,
 refused 2 "ends in none of" "$spec" $w --isa scalar -o block.o
-refused 2 "is no name for --format c" "$spec" $w --isa scalar -o block.S --format c
+refused 2 "is not a name for --format c" "$spec" $w --isa scalar -o block.S --format c
 refused 2 "--format cannot be 'elf'; write c or blob" "$spec" $w --isa scalar --format elf
-refused 2 "is no name for a C object" "$spec" $w --isa scalar --symbol 7up
+refused 2 "is not a name for a C object" "$spec" $w --isa scalar --symbol 7up
 refused 2 "is a keyword of C or C++" "$spec" $w --isa scalar --symbol int
 refused 2 "is the pair's own" "$spec" $w --isa scalar --symbol "$name"
 refused 2 "is the header of the pair" "$spec" $w --isa scalar -o "$name.S"

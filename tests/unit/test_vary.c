@@ -100,7 +100,7 @@ static void too_many_and_twice(void **state)
     diag_free(&diag);
 }
 
-/* As many values as there may be; one that stands twice is found among them. */
+/* As many values as there may be; one that occurs twice is found among them. */
 static void the_most_values(void **state)
 {
     static const char *const max[] = {"scale=1:100000:1"};
@@ -117,7 +117,7 @@ static void the_most_values(void **state)
         assert_false(axes_parse(&axes, &bad[i], 1, &diag));
         axes_free(&axes);
     }
-    assert_non_null(strstr(diag.messages[0], "the value 50000 stands twice"));
+    assert_non_null(strstr(diag.messages[0], "the value 50000 occurs twice"));
     assert_non_null(strstr(diag.messages[1], "more than 100000"));
     diag_free(&diag);
 }
