@@ -39,8 +39,8 @@ static const struct option_row options[] = {
 
 static const struct option_command command = {
     NULL, 1, "a spec", true, "[-o DIR] [OPTION…] SPEC…",
-    "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. Several specs\n"
-    "give the same pairs as each alone; where one is bad, nothing is written"};
+    "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. A pair is\n"
+    "the same whether its spec is given alone or with others; where one is bad, nothing is written"};
 
 const struct option_program attngen_program = {"attngen", &command, 1, options, sizeof options / sizeof *options, true};
 
