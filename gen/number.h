@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The one way in which both programs read numbers: a text is a number as a whole or it is none.
+/* The one way in which both programs read numbers: a text is a number as a whole, or not at all.
  *
- * Left out on purpose: signs of whole numbers, which nothing here has; what a number means and how wrong ones are told.
+ * Left out on purpose: signs of whole numbers, which nothing here has; what a number means, and messages about wrong
+ * ones.
  */
 #ifndef ATTNGEN_NUMBER_H
 #define ATTNGEN_NUMBER_H

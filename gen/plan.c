@@ -11,12 +11,12 @@
 #include "planfile.h"
 #include "visible.h"
 
-#define PART_MULTIPLY_ADDS 1e6  /* the least work worth handing to a thread: about 10 us on one core */
+#define PART_MULTIPLY_ADDS 1e6  /* minimum of work for a thread: about 10 us on one core */
 #define MAX_GROUP_ROWS 512
 #define MAX_DEPTH 1024          /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
 #define UNROLL_PREFETCH 8        /* one line an iteration is then about a panel while a row group passes */
-#define VALUE_BLOCKS_FILL 0.9    /* the least share of lanes that tokens fill, for wide values to lie in blocks */
+#define VALUE_BLOCKS_FILL 0.9    /* minimum share of lanes that tokens fill, for wide values to lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
 #define PREFETCH_CYCLES 3        /* measured: a line from L3; with less work for each, prefetching only delays it */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */

@@ -3,7 +3,7 @@
  *
  * Rounds interleave the peak, the whole layer and the layer phase by phase, because the clock moves; a share is the
  * median of the rounds' own shares. Every round uses the same buffers, so caches are as warm as their size lets them
- * be. A disturbed round is taken again, and so are all of a layer whose figures are disturbed although, which is marked
+ * be. A disturbed round is taken again, and so are all of a layer whose figures are still disturbed, which is marked
  * if it does not help (quiet.h). FLOPs are twice the multiply-adds of the plain layer, however it is computed. Left out
  * on purpose: more cores.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Two kinds of plans are looked at: the default's neighbours, which differ from it in one key, and every combination of
  * the keys that shape tiles. Of each the model tells the cycles. What it expects to take much longer than the default
- * is left out; of the rest the fastest go first, in turns with neighbours of one key after another, as the model does
- * not see all that a key does.
+ * is left out; of the rest the fastest come first, alternating with neighbours of one key after another, since the
+ * model does not cover all that a key does.
  */
 #include "candidates.h"
 

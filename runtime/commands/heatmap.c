@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun heatmap: the attention weights that a kernel wrote out, as a picture.
+/* attnrun heatmap: draws the attention weights of a kernel.
  *
  * Colours are chosen here, weight by weight; gnuplot puts the panels, axes and numbers around them and embeds each
  * panel as one image, so a picture grows with its pixels and not with markup. Left out on purpose: averages over heads

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun merge: the shards of one sweep joined again, from their JSON lines.
+/* attnrun merge: joins the shards of one sweep, from their JSON lines.
  *
  * What belongs together: results of one attngen version and one sweep (spec, values, instruction set, options). The
  * machines may differ; the table then has a column for what differs. A line that occurs twice counts once; a point

@@ -9,9 +9,9 @@
  *   report_all      the table and the files
  *
  * A point's result is written when its group is timed. An interrupted group is examined and timed again; its kernels
- * are in the cache by then. What is not the layer's own is no result: a point that the machine has no memory, space or
- * process for, or whose compiler fails at other layers too, is lost. That is said, and --resume tries it again. Left out
- * on purpose: more than one core.
+ * are in the cache by then. Only what belongs to the layer is a result: a point is lost if the machine has no memory,
+ * space or process for it, or if the compiler fails at other layers too. That is reported, and --resume tries it again.
+ * Left out on purpose: more than one core.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -4,11 +4,10 @@
  *     candidates (candidates.c) → each: compiled, checked against the reference, timed against the default
  *     → the best of them, in rounds → what single keys gained, joined → the winner anew against the default → a file
  *
- * A ratio is the default's time over a candidate's in the same round, so that a clock that moves moves both. Samples of
- * a disturbed machine are taken again or do not count (quiet.h). What was the best of many is partly so by luck; the
- * figures that are reported and decide are those of the last, fresh run only. Its time is kept back from the budget
- * from the start (budget.h), and a compilation that would take it is stopped. Left out on purpose: more than one core,
- * and which candidates there are.
+ * A ratio is the default's time over a candidate's in the same round, so that a change of clock affects both. Samples
+ * of a disturbed machine are taken again or do not count (quiet.h). The best of many is partly so by luck: only the
+ * figures of the last, fresh run are reported and decide. Its time is reserved from the start (budget.h), and a
+ * compilation that would use it is stopped. Left out on purpose: more than one core, and which candidates there are.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@
 #define FIRST_TRIES 24      /* rounds, at most, for FIRST_ROUNDS that are not disturbed */
 #define RETAKES 3           /* of the disturbed samples of a round */
 #define MAX_RATIOS 1024
-/* Of the budget without what is kept back for the fresh run, from its start: */
+/* Shares of the budget, without the time that is reserved for the fresh run: */
 #define SEARCH_SHARE 0.7    /* no candidate begins later */
 #define ROUNDS_SHARE 0.8    /* rounds of the best end here */
 #define JOIN_SHARE 0.95     /* no key is joined later */
@@ -374,7 +373,7 @@ static void say_too_short(struct tune *t)
                    "plan however long it takes", t->options->budget);
 }
 
-/* The default as it is without a plan, which the fresh run takes too; what it takes says what has to be kept back. */
+/* The default as it is without a plan, which the fresh run takes too; what it takes says how much time to reserve. */
 static bool fill_standard(struct tune *t)
 {
     struct slot *slot = &t->standard;

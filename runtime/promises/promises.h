@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The contract's promises about a kernel that no error bound shows: same bits however the work is cut, hidden values
- * that do not matter, NaN that is not swallowed, memory that is not touched, no state, wrong calls that are refused.
+/* The promises about a kernel that no error bound shows: the same bits however the work is divided, hidden values that
+ * do not matter, NaN that is not swallowed, memory that is not touched, no state, wrong calls that are refused.
  *
  * Left out on purpose: accuracy (compare.h).
  */
@@ -23,7 +23,7 @@ bool promise_violated(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
 bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
                    const void *packed, uint64_t seed, enum promises which, char why[300], struct diag *diag);
 
-/* Of many calls only that one: that nothing past the end of an input is read. */
+/* For many calls a single promise: that nothing past the end of an input is read. */
 bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
                           size_t count, const void *packed, char why[300], struct diag *diag);
 

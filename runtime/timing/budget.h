@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A time that has to be enough: what comes last is kept back from the start, and nothing is begun that would not end
- * before.
+/* A time limit: the time of the last step is reserved from the start, and nothing is begun that would not end before.
  *
  * Left out on purpose: what the steps are (tune.c), and the clock, so that a test can bring its own.
  */

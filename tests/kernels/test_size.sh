@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The code of one instruction set stays under 64 KiB with gcc -O2 and clang -O2, under 20 KiB with --size small. What the banner
-# says of the stack is so: as every optimisation level uses it, at most what is printed and at least a fifth of it (of the
-# figure for -O0: a twelfth, as compilers differ fourfold there). Left out on purpose: speed; `make bench-size` draws the table.
+# The code of one instruction set stays under 64 KiB with gcc -O2 and clang -O2, under 20 KiB with --size small. The
+# stack that is used stays within what the banner states, and is at least an eighth of it (of the figure for -O0: a
+# twelfth, as compilers differ fourfold there). Left out on purpose: speed; `make bench-size` draws the table.
 #
 #   tests/kernels/test_size.sh          a sample: five examples at -O2, of three layers each size at -O0 or -O3, in turn
 #   tests/kernels/test_size.sh all      every example, every level; `make test-compilers`
