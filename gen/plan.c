@@ -11,9 +11,9 @@
 #include "planfile.h"
 #include "visible.h"
 
-#define PART_MULTIPLY_ADDS 1e6  /* minimum of work for a thread: about 10 us on one core */
+#define PART_MULTIPLY_ADDS 1e6   /* minimum of work for a thread: about 10 us on one core */
 #define MAX_GROUP_ROWS 512
-#define MAX_DEPTH 1024          /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
+#define MAX_DEPTH 1024           /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
 #define UNROLL_PREFETCH 8        /* one line an iteration is then about a panel while a row group passes */
 #define VALUE_BLOCKS_FILL 0.9    /* minimum share of lanes that tokens fill, for wide values to lie in blocks */
@@ -21,9 +21,9 @@
 #define PREFETCH_CYCLES 3        /* measured: a line from L3; with less work for each, prefetching only delays it */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by tiles that they share, longer ones lose a little */
-#define MAX_PREFETCH 4          /* lines an iteration: more would fill the line buffers that the loads need */
+#define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; with 8 and 2 as well no layer was faster */
-#define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
+#define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
 /* ---- what is asked ---- */
 
