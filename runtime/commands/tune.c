@@ -41,7 +41,7 @@
 #define JOIN_SHARE 0.95     /* no key is joined later */
 #define SMALL_CODE 0.6      /* of the time without ask_small_code(), a guess before the first candidate */
 #define COMPILE_MARGIN 1.5  /* of the winner's compilation to the default's */
-#define MIN_JOIN_RATIO 1.003/* what another key must add */
+#define MIN_JOIN_RATIO 1.003 /* what another key must add */
 /* The fresh run: medians of SESSIONS sessions, each with memory of its own. Between the 2nd smallest and the 2nd
  * largest of 9 lies the true median with probability 1 - 2 (1 + 9) / 2^9 = 96 %. */
 #define SESSIONS ((size_t)9)
