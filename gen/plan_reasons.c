@@ -136,12 +136,12 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
     if (is_small)
-        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetching");
+        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
     explain_fold(p, layer);
     reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s", p->block, p->vecs, plural(p->vecs),
-           why(&p->request, PLAN_QUERY_VECS, is_small ? "the least code" : "the cheapest tiles"), layer->seq_len,
+           why(&p->request, PLAN_QUERY_VECS, is_small ? "the smallest code" : "the cheapest tiles"), layer->seq_len,
            !request_asks(&p->request, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(isa, layer->seq_len, false)
                ? ", a head's keys and values exceeding L2" : "", rest);
     reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
