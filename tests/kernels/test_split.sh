@@ -204,12 +204,12 @@ check "the banner repeats the command" grep -qx ' \*     attngen --split tiny.la
 check "several at once" emit --split -o both "$tiny" every_mask.layer
 check "the same bytes as alone" eval 'for name in tiny every_mask; do
     for file in split/$name/*; do cmp "$file" "both/${file##*/}" || exit; done; done'
-check "all sets" emit --split --isa all -o all "$tiny"
-check "as many files as sets" test "$(ls all/tiny_*.c | wc -l)" -eq 7
+check "all sets" emit --split --isa all -o every_set "$tiny"
+check "as many files as sets" test "$(ls every_set/tiny_*.c | wc -l)" -eq 7
 for spec in "$root"/examples/*.layer; do
     check "$(basename "$spec") split" emit --split --size small -o examples "$spec"
 done
-check "at most 120 columns" no_long_lines examples/* all/* split/every_mask/*
+check "at most 120 columns" no_long_lines examples/* every_set/* split/every_mask/*
 
 touch -d 2001-01-01 both/*
 echo >>both/tiny_avx2.c
