@@ -167,7 +167,7 @@ ends 3 "$attngen" --plan missing.plan small.layer;          says "missing.plan: 
 ends 3 "$attngen" --plan . small.layer;                     says "cannot be read"
 ends 2 "$attngen" --plan small.layer -o x small.layer;      says "small.layer:1: error: unknown key 'd_model'"
 { cat plain.plan; echo 'plan.speed = 9'; } >bad.plan
-ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'plan.speed'; did you mean 'plan.size'?"
+ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'plan.speed'; the plan knows plan.unroll"
 { cat plain.plan; echo 'plan.unroll = 0'; } >bad.plan
 ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "plan.unroll = 0 is not a legal value"
 { cat plain.plan; echo "[$isa]"; } >bad.plan
