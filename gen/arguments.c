@@ -14,25 +14,25 @@
 
 static const struct option_row options[] = {
     {.name = "output", .letter = 'o', .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(folder), .commands = 1,
-     .help = "write into DIR, made if it is missing; here if not given"},
+     .help = "write into DIR, made if it is missing; default: the current folder"},
     {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isas), .commands = 1,
-     .help = "the instruction sets to emit, joined by commas: all, or any of %a; %d if not given; scalar is always in"},
+     .help = "the instruction sets to emit, joined by commas: all, or any of %a; default: %d; always with scalar"},
     {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = 1,
-     .help = "small: less code, slower; the same as --set plan.size=SIZE; fast if not given"},
+     .help = "small: less code, slower; the same as --set plan.size=SIZE; default: fast"},
     {.name = "split", .kind = OPTION_FLAG, .field = FIELD(split), .commands = 1,
      .help = "write each instruction set's code into a file of its own, NAME_ISA.c, beside NAME.c and NAME_internal.h"},
     {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = 1,
-     .help = "set a key of each spec, over what the file says; as often as wanted"},
+     .help = "set a key of each spec, overriding the file; may be repeated"},
     {.name = "explain", .kind = OPTION_FLAG, .field = FIELD(explain), .commands = 1,
      .help = "print the layer step by step and the plan with its reasons; write only if -o is given"},
-    {.name = "batch", .argument = "B", .kind = OPTION_NUMBER, .field = FIELD(batch), .least = 1, .most = INT32_MAX,
-     .commands = 1, .help = "sequences in a call, for the speed that --explain expects; 1 if not given"},
+    {.name = "batch", .argument = "B", .kind = OPTION_NUMBER, .field = FIELD(batch), .min = 1, .max = INT32_MAX,
+     .commands = 1, .help = "sequences in a call, for the speed that --explain expects; default: 1"},
     {.name = "plan", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(plan), .commands = 1,
-     .help = "build as the plan file says that attnrun tune wrote for this layer"},
+     .help = "build with the plan that attnrun tune wrote for this layer"},
     {.name = "any-cpu", .kind = OPTION_FLAG, .field = FIELD(any_cpu), .commands = 1,
-     .help = "no warning where that was measured on another CPU than this one"},
+     .help = "no warning if that was measured on another CPU"},
     {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = 1,
-     .help = "write a Make rule for each pair that says what it was made from"},
+     .help = "write a Make rule for each pair that lists what it was made from"},
     {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates), .commands = 1,
      .help = "read the templates from DIR instead of the built-in ones"},
     {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = 1, .help = "this text"},
@@ -41,8 +41,8 @@ static const struct option_row options[] = {
 
 static const struct option_command command = {
     NULL, 1, "a spec", true, "[-o DIR] [OPTION…] SPEC…",
-    "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. Of several specs each\n"
-    "gives its pair, the same as alone; where one is bad, nothing is written"};
+    "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. A pair is\n"
+    "the same whether its spec is given alone or with others; where one is bad, nothing is written"};
 
 const struct option_program attngen_program = {"attngen", &command, 1, options, sizeof options / sizeof *options, true};
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Integers: what C lacks. All arguments are at least 0, divisors above. */
+/* Integers: what C lacks. What is divided or rounded up is 0 or more, a divisor 1 or more. */
 #ifndef ATTNGEN_ARITH_H
 #define ATTNGEN_ARITH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 static inline int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 #endif

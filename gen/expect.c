@@ -37,7 +37,7 @@
 #define LINE_FLOATS 16
 #define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */
 #define COPY_LOADS 4            /* one vector of a tile that does not begin with a block: in or out */
-#define AHEAD_SHOWS 0.25        /* of bytes from L3 that were asked for in time, the share whose cycles show */
+#define PREFETCH_SHOWS 0.25        /* of bytes from L3 that were asked for in time, the share whose cycles show */
 
 /* KiB, and bytes that one core reads in a cycle: measured over buffers that fit L2, and over 8 MiB. */
 struct caches {
@@ -63,7 +63,7 @@ static const struct core cores[] = {
     {"avx512", &golden_cove, .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0, .fma_bytes = 6, .load_bytes = 10},
 };
 
-/* Share of a bound's cycles that shows although another bound is larger; of L3, where nobody fetched ahead. */
+/* Share of a bound's cycles that shows although another bound is larger; of L3, without prefetching. */
 static const struct {
     const char *name;
     double shows;
@@ -93,7 +93,7 @@ const char *expect_step_name(enum expect_step_name step)
 struct work {
     double fmas, port_cycles, operations; /* vector multiply-adds, their cycles with stalls, other operations */
     double loads, tiles, overhead;        /* overhead: cycles to begin and end tiles */
-    double l2, l3, ahead, code;           /* bytes; ahead: from L3 as well, but asked for before they are needed */
+    double l2, l3, prefetched, code;      /* bytes; prefetched: from L3 as well, but before they are needed */
 };
 
 /* What the counting functions need to know. */
@@ -158,7 +158,7 @@ static void count_far(struct model *m, struct work *w, double weights, double in
                       int64_t group_rows, bool prefetched, double times)
 {
     const double bytes = times * m->far * 4 * weights * (double)ceil_div(rows, group_rows);
-    *(prefetched ? &w->ahead : &w->l3) += bytes;
+    *(prefetched ? &w->prefetched : &w->l3) += bytes;
     w->l3 += times * 4 * (double)rows * (input + output);
 }
 
@@ -370,7 +370,7 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     count_sums(m, s->vecs, keys, times);
 }
 
-#define BLOCKS_MOST 64 /* key blocks that are counted one by one */
+#define MAX_BLOCKS 64 /* key blocks that are counted one by one */
 
 /* Keys in the next of the blocks into which a run is cut, as block_keys() of the emitted file has it. */
 static int64_t block_keys(const struct plan_isa *p, int64_t key, int64_t keys)
@@ -390,7 +390,7 @@ static void count_keys(struct model *m, struct stretch *s, int64_t key, int64_t 
     if (keys <= 0)
         return;
     s->open = false;
-    if (keys > BLOCKS_MOST * m->plan->key_block) {
+    if (keys > MAX_BLOCKS * m->plan->key_block) {
         const int64_t even = ceil_div(keys, ceil_div(keys, m->plan->key_block));
         count_block(m, s, even, open, times * (double)keys / (double)even);
         return;
@@ -440,7 +440,7 @@ static void count_query_tile(struct model *m, int64_t t, int64_t queries, double
                                                           : transpose_cycles(m, queries, p->fold->d_z));
 }
 
-#define TILES_MOST 256 /* tiles of queries that are counted one by one; of more, that many are drawn */
+#define MAX_TILES 256 /* tiles of queries that are counted one by one; of more, that many are drawn */
 
 /* `times` sequences, of which `together` were projected as one matrix. */
 static void count_attention(struct model *m, int64_t together, double times)
@@ -450,7 +450,7 @@ static void count_attention(struct model *m, int64_t together, double times)
     struct visible_rule rules[VISIBLE_RULES];
     const bool alike = visible_rules(l, rules) == 0;
     const int64_t rest = l->seq_len % p->block, full = l->seq_len / p->block;
-    const int64_t counted = alike ? min(full, 1) : min(full, TILES_MOST);
+    const int64_t counted = alike ? min(full, 1) : min(full, MAX_TILES);
     const double n = (double)l->seq_len, keys = (double)l->source_len, heads = (double)l->h;
     for (int64_t i = 0; i < counted; i++) {
         const int64_t tile = (int64_t)(((double)i + 0.5) * (double)full / (double)counted);
@@ -474,9 +474,10 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double v_reads = !stays ? heads * blocks : input && !l->split ? 1 : (double)l->h_kv;
     const double k_share = p->fold->scores ? m->far : m->near;
     const double v_share = input && !p->value_blocks ? m->far : m->near;
-    *(p->ahead > 0 ? &scores->ahead : &scores->l3) += times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
+    *(p->ahead > 0 ? &scores->prefetched : &scores->l3) +=
+        times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
     const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z; /* written, and fetched before unless it takes the queries' place */
-    *(p->ahead > 0 ? &sums->ahead : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
+    *(p->ahead > 0 ? &sums->prefetched : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     w->l3 += m->far * count_terms(l).bytes * pairs;
     if (l->scores) /* written, read again and divided, written */
@@ -525,7 +526,7 @@ static void finish(struct expect_step *s, const struct work *w, const struct mod
     s->bound[ports] = w->port_cycles + w->operations / core->ports;
     s->bound[EXPECT_LOADS] = w->loads / core->loads;
     s->bound[EXPECT_L2] = w->l2 / core->caches->l2_rate;
-    s->bound[EXPECT_L3] = (w->l3 + w->ahead) / core->caches->l3_rate;
+    s->bound[EXPECT_L3] = (w->l3 + w->prefetched) / core->caches->l3_rate;
     s->bound[EXPECT_CODE] = w->code / CODE_BANDWIDTH;
     s->bound[EXPECT_TILES] = w->overhead;
     s->held_by = ports;
@@ -536,7 +537,7 @@ static void finish(struct expect_step *s, const struct work *w, const struct mod
         if (i == EXPECT_TILES || i != (int)s->held_by)
             s->cycles += bounds[i].shows * s->bound[i];
     if (s->held_by != EXPECT_L3)
-        s->cycles -= (bounds[EXPECT_L3].shows - AHEAD_SHOWS) * w->ahead / core->caches->l3_rate;
+        s->cycles -= (bounds[EXPECT_L3].shows - PREFETCH_SHOWS) * w->prefetched / core->caches->l3_rate;
 }
 
 /* The layer is held by what holds the steps that take most of its cycles. */

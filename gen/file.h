@@ -11,11 +11,11 @@
 
 struct diag;
 
-/* The first `most` bytes of a file, or all, malloc'd with a zero byte behind them that `size` does not count. NULL with
- * errno. */
-char *file_bytes(const char *path, size_t most, size_t *size);
+/* The first `max_size` bytes of a file, or all, malloc'd, with a zero byte behind them that `size` does not count. NULL
+ * with errno. */
+char *file_bytes(const char *path, size_t max_size, size_t *size);
 /* The same of an open file, from where it stands. */
-char *file_bytes_open(int file, size_t most, size_t *size);
+char *file_bytes_open(int file, size_t max_size, size_t *size);
 /* All of it; NULL with the reason in `diag`. */
 char *file_read(const char *path, size_t *size, struct diag *diag);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that are given in place of a spec or of safetensors: known by how they begin, and named for what they are.
+/* Files that are given in place of a spec or of safetensors: recognised by how they begin, and named in the message.
  *
  * Left out on purpose: their names, which may say anything; reading them.
  */

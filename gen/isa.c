@@ -40,7 +40,7 @@
  * Registers are those that tiles may fill before compilers spill in the inner loops; seen in their assembly. "scalar"
  * is a struct of four floats, so that a compiler can put it into the baseline's 16 vector registers (SSE2, NEON has
  * 32): 14, by gcc 12. sse4: of 16, each product takes one and each copy for it another; 12, and no loops long enough to
- * ask ahead in, by gcc 12. neon: of 32, gcc 12 loads early; 26. rvv: of 31 without the mask's, clang 19; 28. */
+ * prefetch in, by gcc 12. neon: of 32, gcc 12 loads early; 26. rvv: of 31 without the mask's, clang 19; 28. */
 const struct isa isa_table[] = {
     {.name = "scalar", .id = 1, .lanes = 4, .registers = 14, .ends_turns = true, .fma_ports = 2,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,

@@ -32,7 +32,7 @@ struct isa {
     int id;                 /* NAME_ISA_… of the emitted interface; part of it, never renumbered; below 32 */
     int lanes;              /* floats in one vector */
     int registers;          /* vector registers that a compiler may use */
-    bool prefetches;        /* has an instruction that asks for a cache line ahead of its use */
+    bool prefetches;        /* has an instruction that prefetches a cache line */
     int wide_values;        /* features of a value from which tokens along the lanes are read faster: measured; 0: none */
     bool lone_tiles;        /* TILE: gcc leaves a tile as a function of its own */
     bool fma_rows;          /* vec_row_1 … vec_row_4: a row of a tile as one statement, whose sums no compiler moves */

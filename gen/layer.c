@@ -25,11 +25,11 @@
 #include "score.h"
 #include "visible.h"
 
-#define SPEC_BYTES_MOST (1u << 20) /* a spec of twenty lines has no business being longer */
-#define PLAN_KEYS_MOST 256
-#define SIZE_MOST INT64_C(2147483647)
-#define NAME_MOST 63 /* characters that every C compiler tells apart */
-#define SHOWN_MOST 60 /* characters of a value that a message repeats */
+#define MAX_SPEC_BYTES (1u << 20) /* a spec of twenty lines has no business being longer */
+#define MAX_PLAN_KEYS 256
+#define MAX_SIZE INT64_C(2147483647)
+#define MAX_NAME 63 /* characters that every C compiler tells apart */
+#define MAX_SHOWN 60 /* characters of a value that a message repeats */
 #define LOG2_E 1.4426950408889634
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -117,7 +117,7 @@ struct spec {
     struct diag *diag;
     bool failed; /* no memory: stop */
     struct entry given[KEY_COUNT];
-    struct entry plan[PLAN_KEYS_MOST];
+    struct entry plan[MAX_PLAN_KEYS];
     size_t plan_count;
 
     uint64_t bad;             /* BIT(key): required and missing, or its value is wrong and has been reported */
@@ -138,7 +138,7 @@ static const char *place_of(const struct spec *spec, enum key key)
 
 /* ---- text ------------------------------------------------------------------------------------------------ */
 
-struct shown { char text[4 * SHOWN_MOST + 4]; };
+struct shown { char text[4 * MAX_SHOWN + 4]; };
 
 /* Text as a message may repeat it: cut, and with every byte visible (a no-break space in a number is otherwise
  * hard to find). */
@@ -146,7 +146,7 @@ static struct shown show(const char *text)
 {
     struct shown shown;
     size_t used = 0, taken = 0;
-    for (; taken < SHOWN_MOST && text[taken] != '\0'; taken++) {
+    for (; taken < MAX_SHOWN && text[taken] != '\0'; taken++) {
         const unsigned char byte = (unsigned char)text[taken];
         if (byte >= 0x20 && byte < 0x7f)
             shown.text[used++] = (char)byte;
@@ -285,8 +285,8 @@ static struct entry *slot_of(struct spec *spec, const char *place, const char *k
     for (size_t i = 0; i < spec->plan_count; i++)
         if (strcmp(key, spec->plan[i].key) == 0)
             return &spec->plan[i];
-    if (spec->plan_count == PLAN_KEYS_MOST) {
-        diag_error(spec->diag, place, "more than %d plan keys; write at most that many", PLAN_KEYS_MOST);
+    if (spec->plan_count == MAX_PLAN_KEYS) {
+        diag_error(spec->diag, place, "more than %d plan keys; write at most that many", MAX_PLAN_KEYS);
         return NULL;
     }
     return &spec->plan[spec->plan_count]; /* counted when it is filled */
@@ -409,7 +409,7 @@ static void read_lines(struct spec *spec, const char *bytes, size_t length)
 static void read_spec_file(struct spec *spec)
 {
     size_t length = 0;
-    char *bytes = file_bytes(spec->path, SPEC_BYTES_MOST + 1, &length);
+    char *bytes = file_bytes(spec->path, MAX_SPEC_BYTES + 1, &length);
     const int error = errno;
     const bool other = bytes != NULL && file_is_other(spec->path, bytes, length, FILE_SPEC, spec->diag);
     spec->failed = true; /* what --set says alone would only be half of it */
@@ -417,7 +417,7 @@ static void read_spec_file(struct spec *spec)
         diag_environment(spec->diag, spec->path, "is a directory; give the path of a spec file");
     } else if (bytes == NULL) {
         diag_environment(spec->diag, spec->path, "cannot be read: %s; give the path of a spec file", strerror(error));
-    } else if (!other && length > SPEC_BYTES_MOST) {
+    } else if (!other && length > MAX_SPEC_BYTES) {
         diag_error(spec->diag, spec->path, "longer than 1 MiB; a spec has some twenty lines");
     } else if (!other) {
         spec->failed = false;
@@ -451,11 +451,11 @@ static bool is_in(const char *word, const char *const *words, size_t count)
 /* With the float and long double sisters of a name: sinf, sinl. */
 static bool is_library_name(const char *name)
 {
-    char stem[NAME_MOST + 1];
+    char stem[MAX_NAME + 1];
     const size_t length = strlen(name);
     if (is_in(name, library_names, COUNT_OF(library_names)))
         return true;
-    if (length < 3 || length > NAME_MOST || (name[length - 1] != 'f' && name[length - 1] != 'l'))
+    if (length < 3 || length > MAX_NAME || (name[length - 1] != 'f' && name[length - 1] != 'l'))
         return false;
     memcpy(stem, name, length - 1);
     stem[length - 1] = '\0';
@@ -470,7 +470,7 @@ const char *layer_name_fault(const char *name)
             return "is no C identifier";
     if (length == 0)
         return "is no C identifier";
-    if (length > NAME_MOST)
+    if (length > MAX_NAME)
         return "is longer than 63 characters";
     if (name[0] == '_')
         return "begins with an underscore, which C reserves";
@@ -486,7 +486,7 @@ const char *layer_name_fault(const char *name)
 }
 
 /* A name near `bad` that would do. */
-static void suggest_name(const char *bad, char good[NAME_MOST + 1])
+static void suggest_name(const char *bad, char good[MAX_NAME + 1])
 {
     size_t used = 0;
     while (*bad != '\0' && !is_letter(*bad) && !is_digit(*bad))
@@ -495,7 +495,7 @@ static void suggest_name(const char *bad, char good[NAME_MOST + 1])
         strcpy(good, "layer_");
         used = strlen(good);
     }
-    for (; *bad != '\0' && used < NAME_MOST - strlen("_layer"); bad++) {
+    for (; *bad != '\0' && used < MAX_NAME - strlen("_layer"); bad++) {
         if (is_letter(*bad) || is_digit(*bad))
             good[used++] = *bad;
         else if (good[used - 1] != '_')
@@ -521,7 +521,7 @@ static char *stem_of(const char *path)
 
 static void check_name(struct spec *spec)
 {
-    char good[NAME_MOST + 1];
+    char good[MAX_NAME + 1];
     if (is_given(spec, KEY_NAME)) {
         const char *name = spec->given[KEY_NAME].value;
         const char *fault = layer_name_fault(name);
@@ -548,11 +548,11 @@ static void check_name(struct spec *spec)
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
 
-/* A whole number in decimal, least … SIZE_MOST; -1 if it is not one. */
-static int64_t whole_number(const char *text, uint64_t least)
+/* A whole number in decimal, min … MAX_SIZE; -1 if it is not one. */
+static int64_t whole_number(const char *text, uint64_t min)
 {
     uint64_t number;
-    return number_whole(text, strlen(text), least, SIZE_MOST, &number) ? (int64_t)number : -1;
+    return number_whole(text, strlen(text), min, MAX_SIZE, &number) ? (int64_t)number : -1;
 }
 
 static bool read_size(struct spec *spec, enum key key, const char *text)
@@ -958,7 +958,7 @@ static int by_key(const void *a, const void *b)
 /* The keys that were given, one a line; NULL without memory. */
 static char *given_text(const struct layer *layer, const struct spec *spec)
 {
-    const struct entry *plan[PLAN_KEYS_MOST];
+    const struct entry *plan[MAX_PLAN_KEYS];
     char *text = NULL;
     size_t length;
     FILE *out = open_memstream(&text, &length);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The known word that an unknown one was perhaps meant to be: of keys, values, options, commands, instruction sets.
  *
- * Left out on purpose: which words are known. Who knows them offers them one by one.
+ * Left out on purpose: which words are known. The caller offers them one by one.
  */
 #ifndef ATTNGEN_NEAREST_H
 #define ATTNGEN_NEAREST_H

@@ -6,16 +6,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-bool number_whole(const char *text, size_t length, uint64_t least, uint64_t most, uint64_t *value)
+bool number_whole(const char *text, size_t length, uint64_t min, uint64_t max, uint64_t *value)
 {
     uint64_t number = 0;
     for (size_t i = 0; i < length; i++) {
         const unsigned digit = (unsigned)(text[i] - '0');
-        if (digit > 9 || digit > most || number > (most - digit) / 10)
+        if (digit > 9 || digit > max || number > (max - digit) / 10)
             return false;
         number = 10 * number + digit;
     }
-    if (length == 0 || number < least)
+    if (length == 0 || number < min)
         return false;
     *value = number;
     return true;

@@ -48,10 +48,10 @@ static const char *wanted(const struct option_row *row, char text[100])
     case OPTION_COUNTS:
         return "whole numbers up to 2147483647 joined by commas";
     case OPTION_SECONDS:
-        snprintf(text, 100, "a number from %" PRIu64 " to %" PRIu64, row->least, row->most);
+        snprintf(text, 100, "a number from %" PRIu64 " to %" PRIu64, row->min, row->max);
         return text;
     default:
-        snprintf(text, 100, "a whole number from %" PRIu64 " to %" PRIu64, row->least, row->most);
+        snprintf(text, 100, "a whole number from %" PRIu64 " to %" PRIu64, row->min, row->max);
         return text;
     }
 }
@@ -93,14 +93,14 @@ static bool store(struct reader *r, const struct option_row *row, const char *te
         texts->text[texts->count++] = text;
         return true;
     case OPTION_SIZE:
-        if (!number_whole(text, strlen(text), row->least, row->most, &number))
+        if (!number_whole(text, strlen(text), row->min, row->max, &number))
             return false;
         *(size_t *)field = (size_t)number;
         return true;
     case OPTION_NUMBER:
-        return number_whole(text, strlen(text), row->least, row->most, field);
+        return number_whole(text, strlen(text), row->min, row->max, field);
     case OPTION_SECONDS:
-        if (!number_real(text, &seconds) || !(seconds >= (double)row->least && seconds <= (double)row->most))
+        if (!number_real(text, &seconds) || !(seconds >= (double)row->min && seconds <= (double)row->max))
             return false;
         *(double *)field = seconds;
         return true;

@@ -25,7 +25,7 @@ enum option_kind {
     OPTION_ISAS,    /* names of instruction sets joined by commas; whoever takes them reads them */
     OPTION_COUNTS,  /* whole numbers from 0 to 2^31 - 1 joined by commas */
     OPTION_PAIRS,   /* KEY=VALUE, as often as wanted; struct option_texts, with room for one more */
-    OPTION_SIZE,    /* a whole number from `least` to `most`; size_t */
+    OPTION_SIZE,    /* a whole number from `min` to `max`; size_t */
     OPTION_NUMBER,  /* the same; uint64_t */
     OPTION_SECONDS  /* a number in that range; double */
 };
@@ -38,7 +38,7 @@ struct option_row {
     size_t field;         /* where in the program's struct */
     unsigned commands;    /* the bits of those that know it */
     const char *help;     /* %a: every instruction set, %d: those that are emitted by default */
-    uint64_t least, most;
+    uint64_t min, max;
     unsigned needed;      /* the commands that do not go without it */
 };
 

@@ -11,19 +11,19 @@
 #include "planfile.h"
 #include "visible.h"
 
-#define PART_MULTIPLY_ADDS 1e6  /* the least work worth handing to a thread: about 10 us on one core */
-#define GROUP_ROWS_MOST 512
-#define DEPTH_MOST 1024         /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
+#define PART_MULTIPLY_ADDS 1e6   /* minimum of work for a thread: about 10 us on one core */
+#define MAX_GROUP_ROWS 512
+#define MAX_DEPTH 1024           /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
-#define UNROLL_PREFETCH 8        /* long enough a turn that one line a turn is about a panel while a row group passes */
-#define VALUE_BLOCKS_FILL 0.9    /* the least share of lanes that tokens fill, for wide values to lie in blocks */
+#define UNROLL_PREFETCH 8        /* one line an iteration is then about a panel while a row group passes */
+#define VALUE_BLOCKS_FILL 0.9    /* minimum share of lanes that tokens fill, for wide values to lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
-#define ASK_CYCLES 3             /* measured: a line from L3; with less work for each, asking ahead only slows its coming */
+#define PREFETCH_CYCLES 3        /* measured: a line from L3; with less work for each, prefetching only delays it */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by tiles that they share, longer ones lose a little */
-#define PREFETCH_MOST 4          /* lines a turn: more would fill the line buffers that the loads need */
+#define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; with 8 and 2 as well no layer was faster */
-#define UNROLL_KEYS_FULL 16     /* "full" for the one reduction whose length is known only at run time */
+#define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
 /* ---- what is asked ---- */
 
@@ -91,7 +91,7 @@ static int64_t choose_group_rows(const struct plan_request *request, const struc
                                  int64_t rows)
 {
     const int64_t model = (int64_t)(p->isa->l2_bytes * 3 / 4 / sizeof(float)) / depth;
-    const int64_t fit = min(request_or(request, PLAN_GROUP_ROWS, model), GROUP_ROWS_MOST);
+    const int64_t fit = min(request_or(request, PLAN_GROUP_ROWS, model), MAX_GROUP_ROWS);
     /* near-equal groups: the last one is never a handful of rows */
     const int64_t group = max(p->block, fit / p->block * p->block);
     const int64_t blocks = ceil_div(rows, p->block);
@@ -106,13 +106,13 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     const int64_t rows = max(tokens, batch);
     g->exists = true;
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
-    const int64_t depth_most = request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : DEPTH_MOST);
+    const int64_t max_depth = request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
     else if (request_is_small(request))
         g->vecs = small_panel_vecs(p->isa, g->columns, min(p->block, rows_apart(g->a_row)));
     else
-        g->vecs = choose_panel_vecs(request, p, g, min(g->depth, depth_most), tokens);
+        g->vecs = choose_panel_vecs(request, p, g, min(g->depth, max_depth), tokens);
     g->rows = panel_rows(request, p, g, g->vecs);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
     const int64_t width = g->vecs * p->lanes;
@@ -123,7 +123,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->tail_lanes = g->columns % p->lanes;
     g->panel_size = g->taps * g->depth * width;
     g->group_size = g->taps * g->depth * round_up(g->columns, p->lanes);
-    const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, depth_most);
+    const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
     g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), 8));
     g->group_rows = choose_group_rows(request, p, blocks > 1 ? g->k_block : g->a_block / p->block, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
@@ -244,14 +244,14 @@ static void plan_output(struct plan_panels *g, const struct layer *layer, const 
     plan_panels(g, request, p, layer->seq_len, p->batch_rows);
 }
 
-/* ---- weights ahead of their use ---- */
+/* ---- prefetch ---- */
 
-/* Lines that a loop turn asks for, so that `ahead` floats are there when `tiles` tiles of `turns` turns are done; 0 where
- * they would overshoot: `block_tiles` tiles run between two looks at how far it is. */
-static int64_t prefetch_lines(int64_t ahead, int64_t tiles, int64_t block_tiles, int64_t turns)
+/* Lines that an iteration prefetches, so that `floats` are there when `tiles` tiles of so many iterations are done; 0
+ * where they would overshoot: `block_tiles` tiles run between two checks of how far it is. */
+static int64_t prefetch_lines(int64_t floats, int64_t tiles, int64_t block_tiles, int64_t iterations)
 {
-    int64_t lines = min(PREFETCH_MOST, ceil_div(ceil_div(ahead, LINE_FLOATS), tiles * turns));
-    while (lines > 0 && lines * turns * block_tiles * LINE_FLOATS > ahead)
+    int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(floats, LINE_FLOATS), tiles * iterations));
+    while (lines > 0 && lines * iterations * block_tiles * LINE_FLOATS > floats)
         lines--;
     return lines;
 }
@@ -265,7 +265,7 @@ static void prefetch_panels(struct plan_panels *g, const struct plan_request *re
         g->unroll = UNROLL_PREFETCH;
     const int64_t block_tiles = ceil_div(p->block, g->rows);
     if (g->k_block / min(g->unroll, g->k_block) < 2)
-        return; /* no loop, in whose turns to ask */
+        return; /* no loop whose iterations could prefetch */
     g->prefetch = prefetch_lines(g->k_block * g->vecs * p->lanes, ceil_div(min(g->group_rows, rows), p->block) * block_tiles,
                                  block_tiles, g->k_block / min(g->unroll, g->k_block));
 }
@@ -273,7 +273,7 @@ static void prefetch_panels(struct plan_panels *g, const struct plan_request *re
 static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
                            int64_t tokens)
 {
-    if (g->depth / 2 < UNROLL_PREFETCH || p->vecs == 1) /* blocks of several vectors ask, single vectors never do */
+    if (g->depth / 2 < UNROLL_PREFETCH || p->vecs == 1) /* blocks of several vectors prefetch, single ones never do */
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
@@ -283,7 +283,7 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
                                  g->depth / min(g->unroll, g->depth));
 }
 
-/* Weights that L2 does not keep from call to call are asked for while the panel before them is at work, and so is what
+/* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
  * attention reads next. */
 static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
@@ -291,7 +291,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     if (!p->isa->prefetches || request_or(request, PLAN_PREFETCH, !stays) == PLAN_OFF)
         return;
     const bool asked = request_asks(request, PLAN_PREFETCH);
-    p->ask_rows = ceil_div(p->lanes * ASK_CYCLES * p->isa->fma_ports, LINE_FLOATS);
+    p->ask_rows = ceil_div(p->lanes * PREFETCH_CYCLES * p->isa->fma_ports, LINE_FLOATS);
     const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v))
                         + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
     if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->at_once && p->k.exists &&

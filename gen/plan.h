@@ -107,12 +107,12 @@ struct plan_isa {
     struct tile_heights value_tiles[PLAN_WIDTHS]; /* of the features of a value */
     bool at_once;        /* scores become weights in their registers; else in a pass of its own over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
-    int64_t key_block;   /* most keys scored before their values are read */
+    int64_t key_block;   /* maximum of keys scored before their values are read */
     int64_t ask_rows;    /* fewest tokens over a panel of weights that leave time to prefetch the next one */
     int64_t ahead;       /* keys of the next head that are prefetched with each tile of scores, 0: none */
     int64_t ahead_q;     /* likewise queries of the next tile */
     int64_t unroll_scores, unroll_values;
-    int64_t batch_rows, batch_sources; /* most queries and keys of sequences that are projected as one matrix; 0: one by one */
+    int64_t batch_rows, batch_sources; /* queries and keys that are projected as one matrix, at most; 0: one by one */
     int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources where that is more */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
     union {
@@ -141,7 +141,7 @@ struct plan_isa {
     int64_t scores, visible, operands, tile, queries, worker_size;
 
     int64_t packed_size; /* floats, header included */
-    int64_t stack, stack_plain; /* most bytes that a call takes of the stack: compiled at -O1 and above, and at -O0 */
+    int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 
     char *reasons[PLAN_REASONS];
     int reason_count;

@@ -136,13 +136,12 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
     if (is_small)
-        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, nothing asked for "
-               "ahead");
+        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
     explain_fold(p, layer);
     reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s", p->block, p->vecs, plural(p->vecs),
-           why(&p->request, PLAN_QUERY_VECS, is_small ? "the least code" : "the cheapest tiles"), layer->seq_len,
+           why(&p->request, PLAN_QUERY_VECS, is_small ? "the smallest code" : "the cheapest tiles"), layer->seq_len,
            !request_asks(&p->request, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(isa, layer->seq_len, false)
                ? ", a head's keys and values exceeding L2" : "", rest);
     reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
@@ -174,7 +173,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
                : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
                                                : "a query block of it, over which each panel passes, exceeds half of L1");
     if (p->ahead > 0)
-        reason(p, "each tile of scores asks for " D64 " row%s of the next head's keys%s", p->ahead, plural(p->ahead),
+        reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->ahead, plural(p->ahead),
                p->value_blocks ? "" : " and values");
     if (p->batch_rows > layer->seq_len)
         reason(p, "sequences of a batch are projected together, up to " D64 " tokens", p->batch_rows);

@@ -13,11 +13,11 @@
 #include "layer.h"
 
 #define FORMAT "1"
-#define LINE_MOST 2048
-#define BYTES_MOST ((size_t)1 << 20)
+#define MAX_LINE 2048
+#define MAX_BYTES ((size_t)1 << 20)
 #define BLANKS " \t\r"
 
-_Static_assert(PLAN_SPEC < LINE_MOST && PLAN_TEXT < LINE_MOST, "what is written can be read");
+_Static_assert(PLAN_SPEC < MAX_LINE && PLAN_TEXT < MAX_LINE, "what is written can be read");
 
 /* ---- the layer as a line ---- */
 
@@ -114,7 +114,7 @@ static const char *place_at(struct reader *r, size_t line)
 
 static void duplicate(struct reader *r, const char *what, size_t first)
 {
-    diag_error(r->diag, place_at(r, r->line), "%s stands twice, first in line %zu; keep one of them", what, first);
+    diag_error(r->diag, place_at(r, r->line), "%s occurs twice, first in line %zu; keep one of them", what, first);
 }
 
 /* Keeps a text that may stand once. */
@@ -142,7 +142,8 @@ static void read_plan_key(struct reader *r, const char *name, const char *value)
     else if (r->section != NULL && key == PLAN_FOLD)
         diag_error(r->diag, place, "%s holds for all instruction sets; write it before the first section", name);
     else if (r->section == NULL && key != PLAN_FOLD)
-        diag_error(r->diag, place, "%s is decided for each instruction set; write it into a section, [avx2] say", name);
+        diag_error(r->diag, place, "%s is decided for each instruction set; write it into a section, such as [avx2]",
+                   name);
     else
         plan_value_read(r->section != NULL ? &r->section->request : &r->file->common, key, value, place, r->diag);
     r->plan_line[key] = r->line;
@@ -165,8 +166,8 @@ static void read_pair(struct reader *r, const char *key, const char *value)
         keep_text(r, key, value, r->section->compiler, sizeof r->section->compiler, &r->compiler_line);
     else
         diag_error(r->diag, place_at(r, r->line), "unknown key '%s'; %s", key, r->section != NULL
-                   ? "a section has cpu, compiler and keys of the plan (plan.unroll, say)"
-                   : "before the first section stand format, spec, fingerprint and plan.fold");
+                   ? "a section has cpu, compiler and keys of the plan, such as plan.unroll"
+                   : "only format, spec, fingerprint and plan.fold may stand before the first section");
 }
 
 /* What the section that ends here must have had. */
@@ -175,11 +176,11 @@ static void end_section(struct reader *r)
     if (r->section == NULL || r->section == &r->nowhere)
         return;
     if (r->cpu_line == 0)
-        diag_error(r->diag, place_at(r, r->section->line), "[%s] has no cpu; write where it was measured",
+        diag_error(r->diag, place_at(r, r->section->line), "[%s] has no cpu; write the one that it was measured on",
                    r->section_name);
     if (r->compiler_line == 0)
-        diag_error(r->diag, place_at(r, r->section->line), "[%s] has no compiler; write with which it was measured",
-                   r->section_name);
+        diag_error(r->diag, place_at(r, r->section->line), "[%s] has no compiler; write the one that it was measured "
+                   "with", r->section_name);
 }
 
 static void begin_section(struct reader *r, const char *name)
@@ -239,9 +240,9 @@ static void read_lines(struct reader *r, char *text, size_t length)
     for (r->line = 1; text < end; r->line++) {
         char *newline = memchr(text, '\n', (size_t)(end - text));
         const size_t count = (size_t)((newline != NULL ? newline : end) - text);
-        if (count >= LINE_MOST - 1 || memchr(text, '\0', count) != NULL) {
+        if (count >= MAX_LINE - 1 || memchr(text, '\0', count) != NULL) {
             diag_error(r->diag, place_at(r, r->line), "a zero byte, or a line of %d bytes and more; this is no plan "
-                       "file", LINE_MOST - 1);
+                       "file", MAX_LINE - 1);
             return;
         }
         text[count] = '\0';
@@ -284,7 +285,7 @@ static void check_head(struct reader *r, const struct layer *layer)
     for (size_t i = 0; i < isa_count; i++)
         any = any || r->file->isa[i].line != 0;
     if (!any)
-        diag_error(r->diag, path, "has no section; write one for each instruction set, [avx2] say");
+        diag_error(r->diag, path, "has no section; write one for each instruction set, for example [avx2]");
 }
 
 struct plan_file plan_file_empty(void)
@@ -300,7 +301,7 @@ bool plan_file_read(struct plan_file *file, const char *path, const struct layer
     const size_t before = diag->errors;
     struct reader *r = calloc(1, sizeof *r);
     size_t length;
-    char *text = r != NULL ? file_bytes(path, BYTES_MOST + 1, &length) : NULL;
+    char *text = r != NULL ? file_bytes(path, MAX_BYTES + 1, &length) : NULL;
     *file = plan_file_empty();
     file->path = path;
     if (r == NULL) {
@@ -311,8 +312,8 @@ bool plan_file_read(struct plan_file *file, const char *path, const struct layer
         r->file = file;
         r->diag = diag;
         read_lines(r, text, length);
-        if (length > BYTES_MOST)
-            diag_error(diag, path, "longer than 1 MiB; this is no plan file");
+        if (length > MAX_BYTES)
+            diag_error(diag, path, "longer than 1 MiB; this is not a plan file");
         if (diag->errors == before)
             check_head(r, layer);
     }
@@ -378,7 +379,7 @@ void plan_text(char text[PLAN_TEXT], const char *name)
 void plan_this_cpu(char text[PLAN_TEXT])
 {
     static const char key[] = "model name";
-    char line[LINE_MOST];
+    char line[MAX_LINE];
     FILE *in = fopen("/proc/cpuinfo", "re");
     text[0] = '\0';
     while (in != NULL && text[0] == '\0' && fgets(line, sizeof line, in) != NULL) {

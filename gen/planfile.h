@@ -6,7 +6,7 @@
  *     fingerprint = 60bd60aa5d5a8a5d        of that line
  *     plan.fold = off                       what holds for all instruction sets
  *
- *     [avx512]                              and for one; only what is named is not left to the generator
+ *     [avx512]                              what holds for one; attngen decides the rest
  *     cpu = Intel(R) Xeon(R) ...            where it was measured
  *     compiler = gcc (Debian 12.2.0-14) 12.2.0
  *     plan.query_vecs = 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The terms of a score: one table for all that may become of q·k before the softmax.
+/* The terms of a score: one table for all that may happen to q·k before the softmax.
  *
  *   s = q·k, then each term that the layer has, in the table's order, then what the masks among them hide: -infinity
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What both programs settle with the system around them: standard streams, output that must arrive, folders.
+/* What both programs need of the operating system: standard streams, output that must arrive, folders.
  *
  * Left out on purpose: child processes (runtime/system/process.h) and files (file.h, replace.h).
  */

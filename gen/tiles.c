@@ -12,11 +12,11 @@ struct parts {
     int64_t high, count, lower;
 };
 
-static struct parts parts_of(int64_t total, int64_t most)
+static struct parts parts_of(int64_t total, int64_t max_rows)
 {
     if (total == 0)
         return (struct parts){0, 0, 0};
-    const int64_t tiles = ceil_div(total, most), high = ceil_div(total, tiles), lower = high * tiles - total;
+    const int64_t tiles = ceil_div(total, max_rows), high = ceil_div(total, tiles), lower = high * tiles - total;
     return (struct parts){high, tiles - lower, lower};
 }
 
@@ -48,9 +48,9 @@ static int64_t stop_of(const struct parts *parts, int64_t total, int64_t rows)
     return left >= rows ? left : 0;
 }
 
-void tiles_for_runs(struct tile_heights *heights, int64_t total, int64_t rest, int64_t most, int64_t step)
+void tiles_for_runs(struct tile_heights *heights, int64_t total, int64_t rest, int64_t max_rows, int64_t step)
 {
-    const struct parts of_total = parts_of(total, most), of_rest = parts_of(rest, most);
+    const struct parts of_total = parts_of(total, max_rows), of_rest = parts_of(rest, max_rows);
     memset(heights, 0, sizeof *heights);
     add_parts(heights, &of_total);
     for (int64_t rows = heights->at[heights->count - 1].rows; rows > 1; add_height(heights, rows, 0))
@@ -64,9 +64,9 @@ void tiles_for_runs(struct tile_heights *heights, int64_t total, int64_t rest, i
     }
 }
 
-void tiles_for_one(struct tile_heights *heights, int64_t total, int64_t most)
+void tiles_for_one(struct tile_heights *heights, int64_t total, int64_t max_rows)
 {
-    const struct parts parts = parts_of(total, most);
+    const struct parts parts = parts_of(total, max_rows);
     memset(heights, 0, sizeof *heights);
     add_parts(heights, &parts);
 }

@@ -27,12 +27,13 @@ struct tile_heights {
     struct tile_height at[TILE_HEIGHTS]; /* the highest first, each height once */
 };
 
-/* For runs of any length: near-equal heights of at most `most` rows for `total` and for `rest` rows (0: none), which are
- * cut evenly; then each `step` times lower, rounded up, down to 1. 16 and 0 by 6 and 4: 6 (not where 10 are left), 5, 2, 1. */
-void tiles_for_runs(struct tile_heights *heights, int64_t total, int64_t rest, int64_t most, int64_t step);
+/* For runs of any length: near-equal heights of at most `max_rows` rows for `total` and for `rest` (0: none), which are
+ * cut evenly; then each `step` times lower, rounded up, down to 1. 16 and 0 by 6 and 4: 6 (not where 10 are left), 5,
+ * 2, 1. */
+void tiles_for_runs(struct tile_heights *heights, int64_t total, int64_t rest, int64_t max_rows, int64_t step);
 
-/* For one run of `total` rows: near-equal heights of at most `most` rows. 7 by 3: one of 3, two of 2. */
-void tiles_for_one(struct tile_heights *heights, int64_t total, int64_t most);
+/* For one run of `total` rows: near-equal heights of at most `max_rows` rows. 7 by 3: one of 3, two of 2. */
+void tiles_for_one(struct tile_heights *heights, int64_t total, int64_t max_rows);
 
 /* Tiles of that height that a walk takes where *left rows are left, which then are fewer. */
 int64_t tiles_taken(const struct tile_height *height, int64_t *left);

@@ -2,11 +2,9 @@
 /* The rules of the masks of position, and what follows from them in closed form. */
 #include "visible.h"
 
+#include "arith.h"
 #include "layer.h"
 #include "score.h"
-
-static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* A new mask of position is a line here. The diagonal of `causal` stays in whole strips: blocks end before it. */
 int visible_rules(const struct layer *l, struct visible_rule rules[VISIBLE_RULES])
@@ -48,9 +46,9 @@ void visible_reach(const struct layer *layer, int64_t *left, int64_t *right)
     *left = *right = LAYER_UNBOUNDED;
     for (const struct visible_rule *r = rules; r < rules + count; r++) {
         if (r->kind == VISIBLE_TO)
-            *right = *right == LAYER_UNBOUNDED ? r->offset : lesser(*right, r->offset);
+            *right = *right == LAYER_UNBOUNDED ? r->offset : min(*right, r->offset);
         if (r->kind == VISIBLE_FROM)
-            *left = *left == LAYER_UNBOUNDED ? -r->offset : lesser(*left, -r->offset);
+            *left = *left == LAYER_UNBOUNDED ? -r->offset : min(*left, -r->offset);
     }
 }
 
@@ -71,11 +69,11 @@ int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
     visible_reach(layer, &left, &right);
     left = left != LAYER_UNBOUNDED ? left : n;
     right = right != LAYER_UNBOUNDED ? right : m;
-    const int64_t rows = lesser(n, m + left);              /* queries that see anything at all */
-    const int64_t rising = right < m ? lesser(rows, m - right) : 0; /* those whose range ends before m - 1 or there */
+    const int64_t rows = min(n, m + left);              /* queries that see anything at all */
+    const int64_t rising = right < m ? min(rows, m - right) : 0; /* those whose range ends before m - 1 or there */
     const int64_t below_end = triangle(rising) + rising * right + (rows - rising) * m;
     const int64_t below_start = triangle(rows - 1 - left);
-    return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : lesser(n, m));
+    return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : min(n, m));
 }
 
 /* ---- blocks of keys -------------------------------------------------------------------------------------- */
@@ -87,12 +85,12 @@ struct visible_range visible_keys(const struct layer *layer, int64_t t, int64_t 
     struct visible_range keys = {0, layer->source_len};
     for (const struct visible_rule *r = rules; r < rules + count; r++) {
         if (r->kind == VISIBLE_TO)
-            keys.end = lesser(keys.end, last + r->offset + 1);
+            keys.end = min(keys.end, last + r->offset + 1);
         if (r->kind == VISIBLE_FROM)
-            keys.first = greater(keys.first, t + r->offset);
+            keys.first = max(keys.first, t + r->offset);
     }
-    keys.end = greater(keys.end, 0);
-    keys.first = lesser(keys.first, keys.end);
+    keys.end = max(keys.end, 0);
+    keys.first = min(keys.first, keys.end);
     return keys;
 }
 
@@ -101,10 +99,10 @@ static void cut_at(int64_t *end, bool *hidden, int64_t key, int64_t from, int64_
 {
     if (key < from) {
         if (from < until)
-            *end = lesser(*end, from);
+            *end = min(*end, from);
     } else if (key < until) {
         *hidden = true;
-        *end = lesser(*end, until);
+        *end = min(*end, until);
     }
 }
 
@@ -118,7 +116,7 @@ int64_t visible_cut(const struct layer *layer, int64_t lanes, int64_t t, int64_t
     for (const struct visible_rule *r = rules; r < rules + count; r++)
         switch (r->kind) {
         case VISIBLE_TO: cut_at(&end, hidden, key, t + r->cut, INT64_MAX); break;
-        case VISIBLE_FROM: cut_at(&end, hidden, key, 0, greater(0, t + lanes - 1 + r->offset)); break;
+        case VISIBLE_FROM: cut_at(&end, hidden, key, 0, max(0, t + lanes - 1 + r->offset)); break;
         case VISIBLE_NOT: cut_at(&end, hidden, key, t + r->offset, t + r->offset + lanes); break;
         }
     return end;
@@ -134,12 +132,12 @@ void visible_runs(const struct layer *layer, int64_t block, int64_t t, struct vi
     run[1] = (struct visible_range){0, 0};
     for (const struct visible_rule *r = rules; r < rules + count && !everywhere; r++)
         if (r->kind == VISIBLE_TO)
-            run[0].end = lesser(run[0].end, t + r->cut);
+            run[0].end = min(run[0].end, t + r->cut);
     for (const struct visible_rule *r = rules; r < rules + count && !everywhere; r++)
         if (r->kind == VISIBLE_NOT) {
             run[1].end = run[0].end;
-            run[1].first = lesser(run[1].end, greater(run[0].first, t + r->offset + block));
-            run[0].end = lesser(run[0].end, t + r->offset);
+            run[1].first = min(run[1].end, max(run[0].first, t + r->offset + block));
+            run[0].end = min(run[0].end, t + r->offset);
         }
-    run[0].first = lesser(run[0].first, run[0].end);
+    run[0].first = min(run[0].first, run[0].end);
 }

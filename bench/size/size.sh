@@ -4,7 +4,7 @@
 #
 # For each example (or those in SIZE_LAYERS) and each instruction set of the machine: bytes of that set's code with gcc -O2
 # (or $CC), what all sets share included, and the median time of the layer on one core, batch 1, n = seq_len. Fast and
-# small are timed in turns, ROUNDS (5) times, so that a slow minute hurts both; of the turns the median counts.
+# small are timed alternating, ROUNDS (5) times, so that a slow minute affects both; the median of the rounds counts.
 #
 #   ATTNGEN  ATTNRUN  CC=gcc  SIZE_LAYERS="tiny bert_base"  SIZE_ROUNDS=5  SIZE_SECONDS=0.3
 set -e

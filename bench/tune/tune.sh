@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # tune.sh OUT: what attnrun tune gains over the default plan, shape by shape.
 #
-# Each figure is that of tune's last, fresh run: the default and the tuned kernel in turns, medians of nine sittings,
+# Each figure is that of tune's last, fresh run: the default and the tuned kernel alternating, medians of nine sessions,
 # and the interval in which the true ratio lies with 96 %. "-" under plan: nothing was gained, the default is kept. Into
 # OUT go tune.md, tune.json (a line a shape) and the plan files.
 #

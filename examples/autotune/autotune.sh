@@ -65,7 +65,7 @@ disturbed=$(printf '%s\n' "$good" | awk '$3 { printf "%s%s", joint, $1; joint = 
 good=$(printf '%s\n' "$good" | cut -d ' ' -f 1,2)
 chosen=$(printf '%s\n' "$good" | awk -v budget="$budget" '$2 <= budget { last = $0 } END { print last }')
 if [ -z "$chosen" ]; then
-    fastest=$(printf '%s\n' "$good" | awk 'NR == 1 || $2 < least { least = $2; line = $0 } END { print line }')
+    fastest=$(printf '%s\n' "$good" | awk 'NR == 1 || $2 < min { min = $2; line = $0 } END { print line }')
     stop 1 "nothing fits in $budget µs; the fastest is h = ${fastest% *} with ${fastest#* } µs"
 fi
 say "h = ${chosen% *} takes ${chosen#* } µs, within $budget µs"

@@ -25,12 +25,12 @@
 
 #include "layer.h"
 
-enum { MOST_WORKERS = 16, MOST_ROUNDS = 1000, SPINS = 10000 };
+enum { MAX_WORKERS = 16, MAX_ROUNDS = 1000, SPINS = 10000 };
 
 struct call {
     const void *packed;
     layer_args args;
-    void *scratch; /* LAYER_SCRATCH_BYTES_FOR(MOST_WORKERS) */
+    void *scratch; /* LAYER_SCRATCH_BYTES_FOR(MAX_WORKERS) */
     atomic_int error;
 };
 
@@ -55,7 +55,7 @@ static struct pool {
     struct barrier barrier;
     atomic_size_t next; /* part of the phase that nobody has taken yet */
     struct call *call;  /* NULL: no more */
-    pthread_t thread[MOST_WORKERS];
+    pthread_t thread[MAX_WORKERS];
 } pool;
 
 static void pause_a_little(void)
@@ -289,7 +289,7 @@ static void compare_bits(struct call *call)
     for (size_t d = 1; d < DRIVERS; d++)
         for (size_t w = 0; w < sizeof workers / sizeof workers[0]; w++) {
             memset(call->args.y, 0xff, bytes); /* nothing of an earlier call may pass for this one's */
-            memset(call->scratch, 0xff, LAYER_SCRATCH_BYTES_FOR(MOST_WORKERS));
+            memset(call->scratch, 0xff, LAYER_SCRATCH_BYTES_FOR(MAX_WORKERS));
             drive(&drivers[d], call, workers[w]);
             if (memcmp(expected, call->args.y, bytes) != 0)
                 fail(drivers[d].name, "y has other bits than layer_forward's");
@@ -310,7 +310,7 @@ static int by_size(const void *a, const void *b)
 /* Medians over rounds in which every driver takes its turn. */
 static void compare_times(struct call *call, size_t rounds)
 {
-    static double took[DRIVERS][2][MOST_ROUNDS];
+    static double took[DRIVERS][2][MAX_ROUNDS];
     for (size_t r = 0; r < rounds; r++)
         for (size_t d = 0; d < DRIVERS; d++)
             for (size_t w = 0; w < (drivers[d].threaded ? 2 : 1); w++)
@@ -330,9 +330,9 @@ static void compare_times(struct call *call, size_t rounds)
 int main(int argc, char **argv)
 {
     const long rounds = argc > 1 ? strtol(argv[1], NULL, 10) : 21;
-    if (rounds < 0 || rounds > MOST_ROUNDS || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    if (rounds < 0 || rounds > MAX_ROUNDS || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         fail("usage", "threads [ROUNDS], at most 1000, on a system of up to 1024 cores");
-    struct call call = {.packed = pack(), .scratch = allocate(LAYER_SCRATCH_BYTES_FOR(MOST_WORKERS))};
+    struct call call = {.packed = pack(), .scratch = allocate(LAYER_SCRATCH_BYTES_FOR(MAX_WORKERS))};
     float *x = draw((size_t)LAYER_SEQ_LEN * LAYER_D_MODEL, 2);
     float *y = allocate((size_t)LAYER_SEQ_LEN * LAYER_D_OUT * sizeof *y);
     call.args = (layer_args){.x = x, .y = y, .batch = 1, .n = LAYER_SEQ_LEN};

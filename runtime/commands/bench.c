@@ -3,7 +3,7 @@
  *
  * Rounds interleave the peak, the whole layer and the layer phase by phase, because the clock moves; a share is the
  * median of the rounds' own shares. Every round uses the same buffers, so caches are as warm as their size lets them
- * be. A disturbed round is taken again, and so are all of a layer whose figures are disturbed although, which is marked
+ * be. A disturbed round is taken again, and so are all of a layer whose figures are still disturbed, which is marked
  * if it does not help (quiet.h). FLOPs are twice the multiply-adds of the plain layer, however it is computed. Left out
  * on purpose: more cores.
  */
@@ -145,7 +145,7 @@ static bool measure(struct bench *b)
     for (size_t s = 0; s < STEPS; s++)
         good = (b->us[s] = calloc(b->rounds, sizeof **b->us)) != NULL && good;
     bool wanted = good;
-    for (int turn = 0; wanted && turn <= ROUNDS_AGAIN; turn++) {
+    for (int take = 0; wanted && take <= ROUNDS_AGAIN; take++) {
         take_rounds(b);
         wanted = layer_is_disturbed(b);
     }
@@ -174,10 +174,10 @@ static bool report_step(struct bench *b, size_t step, double multiply_adds)
     sort_ascending(share, b->rounds);
     sort_ascending(peaks, b->rounds);
     const double peak = quantile(peaks, b->rounds, 0.5), of_peak = quantile(share, b->rounds, 0.5);
-    const double median = quantile(us, b->rounds, 0.5), least = us[0];
+    const double median = quantile(us, b->rounds, 0.5), min = us[0];
     const double spread = quantile(us, b->rounds, 0.75) - quantile(us, b->rounds, 0.25);
     const double gflops = median > 0 ? flops / (1e3 * median) : 0;
-    const struct quiet quiet = quiet_of(b->samples, b->rounds, median, least);
+    const struct quiet quiet = quiet_of(b->samples, b->rounds, median, min);
     char cpu_share[40] = "";
     if (!isnan(quiet.cpu_share))
         snprintf(cpu_share, sizeof cpu_share, "\"" FIELD_CPU_SHARE "\":%.4g,", quiet.cpu_share);
@@ -186,13 +186,13 @@ static bool report_step(struct bench *b, size_t step, double multiply_adds)
         printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,"
                "%s\"" FIELD_SWITCHES "\":%zu,\"" FIELD_DISTURBED "\":%d,"
                "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n",
-               name, isa, steps[step].name, median, least, spread, cpu_share, quiet.switches, quiet.disturbed, gflops,
+               name, isa, steps[step].name, median, min, spread, cpu_share, quiet.switches, quiet.disturbed, gflops,
                peak, of_peak);
     else if (multiply_adds > 0)
         printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f %9.1f %9.1f %6.1f%%%s\n", name, isa, steps[step].name,
-               median, least, spread, gflops, peak, 100 * of_peak, star);
+               median, min, spread, gflops, peak, 100 * of_peak, star);
     else
-        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f%s\n", name, isa, steps[step].name, median, least,
+        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f%s\n", name, isa, steps[step].name, median, min,
                spread, star);
     free(share);
     free(peaks);
@@ -253,32 +253,32 @@ static bool prepare(struct bench *b, const struct layer *layer, const struct ker
            (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag));
 }
 
-/* The reference on the same inputs: one line, the least of three runs, or of one when that takes long. */
+/* The reference on the same inputs: one line, the fastest of three runs, or of one when that takes long. */
 static void bench_reference(struct bench *b, struct diag *diag)
 {
     const struct layer_cost cost = plain_cost(b);
-    double least = INFINITY;
-    for (int run = 0; run < 3 && (run == 0 || least < 1e5); run++) {
+    double min = INFINITY;
+    for (int run = 0; run < 3 && (run == 0 || min < 1e5); run++) {
         struct reference reference;
         const double start = now_us();
         if (!reference_compute(&reference, b->timed.layer, &b->timed.inputs, false, NULL, NULL, diag))
             return;
-        least = fmin(least, now_us() - start);
+        min = fmin(min, now_us() - start);
         reference_free(&reference);
     }
-    const double gflops = 2 * cost.total * (double)b->timed.inputs.batch / (1e3 * least);
+    const double gflops = 2 * cost.total * (double)b->timed.inputs.batch / (1e3 * min);
     if (b->options->json)
         printf("{\"name\":\"%s\",\"isa\":\"double\",\"step\":\"reference\",\"us\":%.4g,\"us_min\":%.4g,"
-               "\"gflops\":%.5g,\"peak_gflops\":0,\"share\":0}\n", b->timed.layer->name, least, least, gflops);
+               "\"gflops\":%.5g,\"peak_gflops\":0,\"share\":0}\n", b->timed.layer->name, min, min, gflops);
     else
-        printf("%-18s %-7s %-10s %11.2f %11.2f %10s %9.1f\n", b->timed.layer->name, "double", "reference", least, least,
+        printf("%-18s %-7s %-10s %11.2f %11.2f %10s %9.1f\n", b->timed.layer->name, "double", "reference", min, min,
                "", gflops);
 }
 
 static void print_heading(void)
 {
     printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
-           "* behind a line: a disturbed machine; the least is nearer to the truth\n"
+           "* behind a line: a disturbed machine; the minimum is nearer to the truth\n"
            "%-18s %-7s %-10s %11s %11s %10s %9s %9s %7s\n",
            "layer", "isa", "step", "us", "min", "spread", "GFLOP/s", "peak", "share");
 }
@@ -318,7 +318,7 @@ static void bench_here(void *context, FILE *answer)
 }
 
 /* A kernel that ended its process. */
-static int report_broken(const struct job *job, const char *why)
+static int report_crash(const struct job *job, const char *why)
 {
     const struct options *o = job->options;
     const char *isa = job->call->isa_name(job->isa);
@@ -355,7 +355,7 @@ static int bench_apart(struct job *job)
         else if (process_stopped(&result) || job->isa == 0)
             diag_environment(&diag, job->layer->name, "%s while it was measured", why);
         else
-            code = report_broken(job, why);
+            code = report_crash(job, why);
         free(result.output);
     }
     if (diag.errors > 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Two kinds of plans are looked at: the default's neighbours, which differ from it in one key, and every combination of
  * the keys that shape tiles. Of each the model tells the cycles. What it expects to take much longer than the default
- * is left out; of the rest the fastest go first, in turns with neighbours of one key after another, as the model does
- * not see all that a key does.
+ * is left out; of the rest the fastest come first, alternating with neighbours of one key after another, since the
+ * model does not cover all that a key does.
  */
 #include "candidates.h"
 
@@ -17,7 +17,7 @@
 
 /* Expected and measured share are within 5 points for most layers (docs/plan.md), 6 % of the time at 85 %, for both of
  * two plans that are compared. */
-#define SLOWER_MOST 1.13
+#define MAX_SLOWDOWN 1.13
 
 /* What is tried of each key, one at a time. Words are named by their values (request.h). */
 static const struct {
@@ -104,7 +104,7 @@ static bool same(const struct outcome *a, const struct outcome *b)
 /* ---- collecting ---- */
 
 /* The request without the keys that change nothing beside the others. */
-static struct plan_request least_request(const struct outcome *wanted, const struct layer *layer, size_t isa_row,
+static struct plan_request smallest_request(const struct outcome *wanted, const struct layer *layer, size_t isa_row,
                                          int64_t batch, struct plan_request request)
 {
     for (int key = 0; key < PLAN_KEYS; key++) {
@@ -136,7 +136,7 @@ static bool add(struct candidates *c, const struct layer *layer, size_t isa_row,
         return false;
     }
     c->item = grown;
-    c->item[c->count].request = least_request(&new, layer, isa_row, batch, *request);
+    c->item[c->count].request = smallest_request(&new, layer, isa_row, batch, *request);
     c->item[c->count].made = c->count;
     c->item[c->count++].cycles = new.cycles;
     return true;
@@ -176,7 +176,7 @@ static size_t next_of(const bool *taken, size_t count)
     return i;
 }
 
-/* The first untaken neighbour of the key that has been least taken; `count` if there is none. */
+/* The first untaken neighbour of the key that has been taken least often; `count` if there is none. */
 static size_t next_neighbour(const struct candidate *sorted, const bool *taken, size_t count)
 {
     size_t used[PLAN_KEYS + 1] = {0}, best = count;
@@ -200,7 +200,7 @@ static bool order(struct candidates *c)
         size_t kept = 1;
         memcpy(sorted, c->item, c->count * sizeof *sorted);
         qsort(sorted + 1, c->count - 1, sizeof *sorted, by_cycles);
-        while (kept < c->count && sorted[kept].cycles <= SLOWER_MOST * sorted[0].cycles)
+        while (kept < c->count && sorted[kept].cycles <= MAX_SLOWDOWN * sorted[0].cycles)
             kept++;
         for (size_t slot = 1; slot < kept; slot++) {
             size_t next = slot % 2 == 0 ? next_neighbour(sorted, taken, kept) : kept;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun heatmap: the attention weights that a kernel wrote out, as a picture.
+/* attnrun heatmap: draws the attention weights of a kernel.
  *
  * Colours are chosen here, weight by weight; gnuplot puts the panels, axes and numbers around them and embeds each
  * panel as one image, so a picture grows with its pixels and not with markup. Left out on purpose: averages over heads
@@ -152,7 +152,7 @@ static bool choose(struct heatmap *map)
 /* Bytes of the character at `text`, 0 if it is none that XML knows: no UTF-8, or a control character. */
 static size_t character(const unsigned char *text)
 {
-    static const struct { unsigned char mask, lead; uint32_t least; } forms[] = {
+    static const struct { unsigned char mask, lead; uint32_t min; } forms[] = {
         {0x80, 0x00, 0x20}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000},
     };
     size_t bytes = 0;
@@ -167,7 +167,7 @@ static size_t character(const unsigned char *text)
         code = code << 6 | (text[i] & 0x3f);
     }
     const bool control = code == 0x7f || (code >= 0x80 && code < 0xa0) || (code >= 0xd800 && code < 0xe000);
-    return code < forms[bytes].least || control || (code & 0xfffe) == 0xfffe || code > 0x10ffff ? 0 : bytes + 1;
+    return code < forms[bytes].min || control || (code & 0xfffe) == 0xfffe || code > 0x10ffff ? 0 : bytes + 1;
 }
 
 /* Cuts a label that is long; false if it is not text. */
@@ -382,8 +382,8 @@ static struct layout lay_out(const struct heatmap *map)
     l.keys_y = l.top + (double)l.down * l.step_y - 34 + 22 +
                (map->keys.text != NULL ? tic_width(&map->keys, in->m, l.font_x) : 18);
     l.height = fmax(l.keys_y, l.top + l.bar_height + 50) + 18;
-    const size_t most = map->rows > map->columns ? map->rows : map->columns;
-    l.repeat = most < SHARP ? SHARP / most : 1;
+    const size_t max = map->rows > map->columns ? map->rows : map->columns;
+    l.repeat = max < SHARP ? SHARP / max : 1;
     return l;
 }
 
@@ -457,10 +457,10 @@ static char *caption(const struct heatmap *map, int line)
 }
 
 /* 1, 2, 5, 10, 20, …: the first that leaves at most `most` steps. */
-static size_t round_step(size_t positions, double most)
+static size_t round_step(size_t positions, double max)
 {
     size_t step = 1;
-    for (int i = 0; (double)positions / (double)step > most; i++)
+    for (int i = 0; (double)positions / (double)step > max; i++)
         step = i % 3 == 1 ? step / 2 * 5 : step * 2;
     return step;
 }
@@ -517,9 +517,9 @@ static void put_panel(FILE *out, const struct heatmap *map, const struct layout 
 /* Numbers beside the bar, from its top, where they do not touch: the largest weight, then round ones. */
 static void put_bar_tics(FILE *out, const struct heatmap *map)
 {
-    const char *least = map->scale == LOG ? "≤ " : "";
+    const char *min = map->scale == LOG ? "≤ " : "";
     double last = 1, decade = pow(10, ceil(log10((double)map->top)));
-    fprintf(out, "set y2tics ('%.3g' 1, '%s%.3g' 0", map->top, least,
+    fprintf(out, "set y2tics ('%.3g' 1, '%s%.3g' 0", map->top, min,
             map->scale == LOG ? map->top * pow(10, -DECADES) : 0);
     if (map->scale == LINEAR) {
         static const double steps[] = {0.5, 0.2, 0.1, 0.05};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun merge: the shards of one sweep joined again, from their JSON lines.
+/* attnrun merge: joins the shards of one sweep, from their JSON lines.
  *
  * What belongs together: results of one attngen version and one sweep (spec, values, instruction set, options). The
- * machines may differ; the table then has a column for what differs. A line that stands twice counts once; a point
+ * machines may differ; the table then has a column for what differs. A line that occurs twice counts once; a point
  * with two different results is refused. Missing points are reported, and are a failure. Left out on purpose:
  * choosing between results.
  */
@@ -35,11 +35,11 @@ static bool shard_of(const struct record *record, size_t *shard, size_t *shards)
     return good;
 }
 
-/* The number of a result's point; 0 for what is no result of a sweep. */
+/* The number of a result's point; 0 if it is not a result of a sweep. */
 static size_t point_of(const struct record *record)
 {
     const double point = record_get_number(record, "point"), points = record_get_number(record, "points");
-    const bool good = point >= 1 && point <= points && points <= POINTS_MOST && point == floor(point);
+    const bool good = point >= 1 && point <= points && points <= MAX_POINTS && point == floor(point);
     size_t shard, shards;
     if (record_get(record, "shard") != NULL && !shard_of(record, &shard, &shards))
         return 0;
@@ -51,7 +51,7 @@ static bool belongs(struct merge *m, const struct record *record, const char *pa
 {
     const struct record *first = m->records.count > 0 ? &m->records.record[0] : record;
     if (point_of(record) == 0) {
-        diag_error(diag, path, "holds a line that is no result of attnrun sweep; name files of its --json only");
+        diag_error(diag, path, "holds a line that is not a result of attnrun sweep; name files of its --json only");
         return false;
     }
     if (m->records.count == 0) {

@@ -129,7 +129,7 @@ static bool choose_files(struct job *job)
         if (whole <= end || strcmp(name + whole - end, endings[i].ending) != 0)
             continue;
         if (format != NULL && job->format != endings[i].format) {
-            diag_error(&job->diag, path, "is no name for --format %s; it ends in %s", format, endings[i].ending);
+            diag_error(&job->diag, path, "is not a name for --format %s; it ends in %s", format, endings[i].ending);
             return false;
         }
         job->format = endings[i].format;
@@ -146,7 +146,7 @@ static bool choose_symbol(struct job *job)
 {
     const char *given = job->options->symbol, *fault = given != NULL ? layer_name_fault(given) : NULL;
     if (fault != NULL || (given != NULL && strcasecmp(given, job->layer->name) == 0)) {
-        diag_error(&job->diag, "--symbol", "\"%s\" is no name for a C object beside the pair: it %s; a letter, then "
+        diag_error(&job->diag, "--symbol", "\"%s\" is not a name for a C object beside the pair: it %s; a letter, then "
                    "letters, digits and _ are needed", given, fault != NULL ? fault : "is the pair's own");
         return false;
     }

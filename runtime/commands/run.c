@@ -15,7 +15,7 @@ struct job {
     struct bounds bounds;
     struct diag diag;
     bool missed; /* an output differs from the file's, or could not be compared with it */
-    bool broken;
+    bool violated;
 };
 
 /* expected = what the file says, itself rounded to f32. */
@@ -88,7 +88,7 @@ static void compare_outputs(struct job *job, const char *who)
 }
 
 /* A kernel that computed nothing. */
-static void report_broken(struct job *job, const char *name)
+static void report_no_result(struct job *job, const char *name)
 {
     const struct options *o = job->options;
     printf("FAILED  %s: %s\n  repeat: ", name != NULL ? name : "the best instruction set", job->call.why);
@@ -106,7 +106,7 @@ static void report_broken(struct job *job, const char *name)
         printf(" --isa %s", name);
     compile_print_options(&o->compile, stdout);
     printf("\n");
-    job->missed = job->broken = true;
+    job->missed = job->violated = true;
 }
 
 /* Runs one instruction set (0: the best) and compares; *ran stays false when this machine lacks it. */
@@ -116,7 +116,7 @@ static bool run_kernel(struct job *job, int isa, bool *ran)
     const bool good = call_run(&job->call, &isa, job->options->in, &job->diag);
     *ran = good && isa != CALL_LACKS;
     if (good && isa == CALL_BROKEN)
-        report_broken(job, name);
+        report_no_result(job, name);
     else if (*ran)
         compare_outputs(job, job->call.kernel.call->isa_name(isa));
     return good;
@@ -170,7 +170,7 @@ int command_run(const struct options *options)
         compare_outputs(&job, "reference");
     else if (good)
         good = run_kernels(&job);
-    if (good && options->out != NULL && !job.broken)
+    if (good && options->out != NULL && !job.violated)
         write_outputs(&job);
     fflush(stdout);
     int code = diag_report(&job.diag, stderr);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/arith.h"
 #include "../../gen/embedded.h"
 #include "../../gen/replace.h"
 #include "../../gen/version.h"
@@ -52,15 +53,10 @@ struct output {
 
 /* ---- sizes and inputs ---- */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t keys_for(const struct selftest *s, size_t n)
 {
     const size_t given = s->options->m;
-    return !s->layer->cross ? n : given != UNSET ? given : smaller((size_t)s->layer->source_len, n + KEYS_MORE);
+    return !s->layer->cross ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
 }
 
 static double work_of(const struct selftest *s, size_t n)
@@ -78,7 +74,7 @@ static bool choose_sizes(struct selftest *s)
 {
     const struct options *o = s->options;
     const size_t limit = (size_t)s->layer->seq_len;
-    size_t batch = o->batch != UNSET ? o->batch : 2, n = o->n != UNSET ? o->n : smaller(limit, POSITIONS);
+    size_t batch = o->batch != UNSET ? o->batch : 2, n = o->n != UNSET ? o->n : min_size(limit, POSITIONS);
     while (o->n == UNSET && n > FEW_POSITIONS && (double)batch * work_of(s, n) > WORK)
         n--;
     if (o->batch == UNSET && 2 * work_of(s, n) > WORK)

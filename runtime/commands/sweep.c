@@ -9,9 +9,9 @@
  *   report_all      the table and the files
  *
  * A point's result is written when its group is timed. An interrupted group is examined and timed again; its kernels
- * are in the cache by then. What is not the layer's own is no result: a point that the machine has no memory, space or
- * process for, or whose compiler fails at other layers too, is lost. That is said, and --resume tries it again. Left out
- * on purpose: more than one core.
+ * are in the cache by then. Only what belongs to the layer is a result: a point is lost if the machine has no memory,
+ * space or process for it, or if the compiler fails at other layers too. That is reported, and --resume tries it again.
+ * Left out on purpose: more than one core.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@
 #define GROUP_BYTES ((size_t)2 << 30)       /* of the layers of a group, and at most a quarter of the memory */
 #define REASON 2000
 #define ID 16                               /* hexadecimal digits of an identity */
-#define LOST_MOST 3                         /* points lost in a row: what they lack will not come back by itself */
+#define MAX_LOST 3                         /* points lost in a row: what they lack will not come back by itself */
 #define CHECK_PART 0.6                      /* of a point's time that it is generated, compiled and checked, about */
 #define PLAIN_PROGRESS_S 30                 /* between two lines of progress where there is no terminal */
 #define LONG_S 600                          /* whose first line comes at once */
@@ -257,7 +257,7 @@ static size_t call_size(const struct sweep *s, size_t number, const char *key, s
         if (strcmp(s->axes.axis[i].key, key) != 0)
             continue;
         if (!number_whole(text, strlen(text), 1, INT32_MAX, &value))
-            diag_error(diag, key, "%s = %s is no size; write a whole number from 1 on", key, text);
+            diag_error(diag, key, "%s = %s is not a size; write a whole number, 1 or more", key, text);
         return (size_t)value;
     }
     return given != UNSET ? given : (size_t)otherwise;
@@ -282,7 +282,7 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
     if (p->m > (size_t)layer->source_len)
         diag_error(diag, "m", "m = %zu is past source_len = %lld; ask for less", p->m, (long long)layer->source_len);
     if (p->n < 1 || p->m < 1 || p->batch < 1)
-        diag_error(diag, "n", "n, m and batch must be 1 at least; with none of them there is nothing to time");
+        diag_error(diag, "n", "n, m and batch must be at least 1; without them there is nothing to time");
 }
 
 /* One line: "d_model = 64; h = 4". */
@@ -652,7 +652,7 @@ static bool lose(struct sweep *s, const struct point *p, const char *reason)
     fprintf(stderr, ": %s\n", reason);
     s->lost++;
     s->progress.done += p->weight;
-    return ++s->lost_in_a_row < LOST_MOST;
+    return ++s->lost_in_a_row < MAX_LOST;
 }
 
 /* ---- examining one point --------------------------------------------------------------------------------------- */
@@ -997,7 +997,7 @@ static void report_lost(const struct sweep *s, struct diag *diag)
     if (s->lost > 0)
         diag_environment(diag, s->spec, "%zu point%s could not be measured, for reasons of the machine, see above%s%s",
                          s->lost, s->lost == 1 ? "" : "s",
-                         s->lost_in_a_row >= LOST_MOST ? "; the sweep stopped, as they came one after the other" : "",
+                         s->lost_in_a_row >= MAX_LOST ? "; the sweep stopped, as they came one after the other" : "",
                          kept ? "; the same command with --resume tries again" : "");
 }
 

@@ -4,11 +4,10 @@
  *     candidates (candidates.c) → each: compiled, checked against the reference, timed against the default
  *     → the best of them, in rounds → what single keys gained, joined → the winner anew against the default → a file
  *
- * A ratio is the default's time over a candidate's in the same round, so that a clock that moves moves both. Samples of
- * a disturbed machine are taken again or do not count (quiet.h). What was the best of many is partly so by luck; the
- * figures that are reported and decide are those of the last, fresh run only. Its time is kept back from the budget
- * from the start (budget.h), and a compilation that would take it is stopped. Left out on purpose: more than one core,
- * and which candidates there are.
+ * A ratio is the default's time over a candidate's in the same round, so that a change of clock affects both. Samples
+ * of a disturbed machine are taken again or do not count (quiet.h). The best of many is partly so by luck: only the
+ * figures of the last, fresh run are reported and decide. Its time is reserved from the start (budget.h), and a
+ * compilation that would use it is stopped. Left out on purpose: more than one core, and which candidates there are.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,41 +29,41 @@
 #include "timing/timing.h"
 
 #define CHECKED_BATCH 2     /* sequences, at most */
-#define SEATS 5             /* candidates that stay in memory; the slowest makes room */
-#define FIRST_ROUNDS 3      /* of each, when it arrives; more while they take less than FIRST_US */
+#define SLOTS 5             /* candidates in memory; a faster one replaces the slowest */
+#define FIRST_ROUNDS 3      /* of each new candidate; more while they take less than FIRST_US */
 #define FIRST_US 3e4
 #define FIRST_TRIES 24      /* rounds, at most, for FIRST_ROUNDS that are not disturbed */
 #define RETAKES 3           /* of the disturbed samples of a round */
-#define RATIOS_MOST 1024
-/* Of the budget without what is kept back for the fresh run, from its start: */
-#define SEARCH_SHARE 0.7    /* no candidate arrives behind */
-#define ROUNDS_SHARE 0.8    /* rounds among the best end here */
-#define JOIN_SHARE 0.95     /* no key is joined behind */
-#define HURRIED 0.6         /* of the time without hurry(), a guess before the first candidate */
+#define MAX_RATIOS 1024
+/* Shares of the budget, without the time that is reserved for the fresh run: */
+#define SEARCH_SHARE 0.7    /* no candidate begins later */
+#define ROUNDS_SHARE 0.8    /* rounds of the best end here */
+#define JOIN_SHARE 0.95     /* no key is joined later */
+#define SMALL_CODE 0.6      /* of the time without ask_small_code(), a guess before the first candidate */
 #define COMPILE_MARGIN 1.5  /* of the winner's compilation to the default's */
-#define JOIN_LEAST 1.003    /* what another key must add */
-/* The fresh run: medians of SITTINGS sittings, each with memory of its own. Between the 2nd smallest and the 2nd
+#define MIN_JOIN_RATIO 1.003 /* what another key must add */
+/* The fresh run: medians of SESSIONS sessions, each with memory of its own. Between the 2nd smallest and the 2nd
  * largest of 9 lies the true median with probability 1 - 2 (1 + 9) / 2^9 = 96 %. */
-#define SITTINGS ((size_t)9)
-#define SITTING_LOW 1
-#define SITTINGS_MOST (2 * SITTINGS) /* disturbed ones do not count */
-#define PAIRS_LEAST 3
-#define PAIRS_MOST 400
+#define SESSIONS ((size_t)9)
+#define SESSION_LOW 1
+#define MAX_SESSIONS (2 * SESSIONS) /* disturbed ones do not count */
+#define MIN_PAIRS 3
+#define MAX_PAIRS 400
 
-/* A kernel in memory. */
-struct seat {
+/* A place in memory for a candidate's kernel. */
+struct slot {
     struct plan_request request;
     struct kernel kernel;
     struct timed timed;
-    double us[2][RATIOS_MOST]; /* of the default and of this one, round by round */
+    double us[2][MAX_RATIOS]; /* of the default and of this one, round by round */
     size_t rounds;
-    double ratio;              /* of those rounds that are not disturbed */
+    double ratio;             /* of those rounds that are not disturbed */
 };
 
 /* The fresh run. */
 struct gain {
     double default_us, tuned_us, ratio, low, high;
-    bool disturbed; /* although sittings were repeated */
+    bool disturbed; /* although sessions were repeated */
 };
 
 struct tune {
@@ -77,17 +76,17 @@ struct tune {
     size_t wrong;           /* kernels that are */
     size_t row;             /* in isa_table */
     struct budget budget;   /* of this instruction set */
-    double least_us;        /* of the default, so far */
-    double sittings_us;     /* that the fresh run takes at least */
+    double min_us;        /* of the default, so far */
+    double sessions_us;     /* that the fresh run takes at least */
     double after_us;        /* the longest that a compiled candidate took until its first figure */
     bool over;              /* a compilation was stopped, as its time was over */
     struct plan_file blank; /* asks for nothing; names CPU and compiler */
     struct candidates candidates;
-    struct seat standard, seats[SEATS];
-    size_t seated;
+    struct slot standard, slots[SLOTS];
+    size_t filled;
     size_t measured, dropped; /* dropped: of those measured, whose figures are a disturbed machine's */
-    struct plan_request gained[SEATS * 20]; /* single keys that were faster than the default, and by how much */
-    double gained_ratio[SEATS * 20];
+    struct plan_request gained[SLOTS * 20]; /* single keys that were faster than the default, and by how much */
+    double gained_ratio[SLOTS * 20];
     size_t gains;
     struct diag *diag;
 };
@@ -159,13 +158,13 @@ static void set_request(struct plan_file *file, size_t row, const struct plan_re
     file->isa[row].line = 1;
 }
 
-/* ---- a candidate's way into memory ----------------------------------------------------------------------------- */
+/* ---- making a candidate's kernel ----------------------------------------------------------------------------- */
 
-static void seat_free(struct seat *seat)
+static void slot_free(struct slot *slot)
 {
-    timed_free(&seat->timed);
-    kernel_unload(&seat->kernel);
-    *seat = (struct seat){0};
+    timed_free(&slot->timed);
+    kernel_unload(&slot->kernel);
+    *slot = (struct slot){0};
 }
 
 /* --set words for the request, after those of the command line. */
@@ -332,8 +331,8 @@ static bool make_kernel(struct tune *t, struct kernel *kernel, const struct plan
     return compile_plan(t, kernel, file, isa_of(t)->name, until) && check_kernel(t, kernel, request);
 }
 
-/* Packed and warm. */
-static bool sit_down(struct tune *t, struct timed *timed, const struct kernel *kernel)
+/* Packs, warms up and calibrates. */
+static bool make_ready(struct tune *t, struct timed *timed, const struct kernel *kernel)
 {
     if (!timed_make(timed, t->layer, kernel->call, &t->draw, t->diag) ||
         !timed_pack(timed, isa_of(t)->id, t->diag)) {
@@ -348,22 +347,22 @@ static bool sit_down(struct tune *t, struct timed *timed, const struct kernel *k
 
 /* Small code, which compiles in a third of the time, for an instruction set that is not the one to be measured: the
  * scalar one is in every pair. */
-static void hurry(struct plan_file *file, size_t row)
+static void ask_small_code(struct plan_file *file, size_t row)
 {
     file->isa[row].line = 1;
     file->isa[row].request.value[PLAN_SIZE] = PLAN_SMALL;
 }
 
-static bool seat_fill(struct tune *t, struct seat *seat, const struct plan_request *request, double until)
+static bool slot_fill(struct tune *t, struct slot *slot, const struct plan_request *request, double until)
 {
     struct plan_file file = t->blank;
-    *seat = (struct seat){.request = *request};
+    *slot = (struct slot){.request = *request};
     set_request(&file, t->row, request);
     if (t->row > 0)
-        hurry(&file, 0);
-    if (make_kernel(t, &seat->kernel, &file, request, until) && sit_down(t, &seat->timed, &seat->kernel))
+        ask_small_code(&file, 0);
+    if (make_kernel(t, &slot->kernel, &file, request, until) && make_ready(t, &slot->timed, &slot->kernel))
         return true;
-    seat_free(seat);
+    slot_free(slot);
     return false;
 }
 
@@ -374,30 +373,30 @@ static void say_too_short(struct tune *t)
                    "plan however long it takes", t->options->budget);
 }
 
-/* The default as it is without a plan, which the fresh run takes too; what it takes says what has to be kept back. */
-static bool seat_standard(struct tune *t)
+/* The default as it is without a plan, which the fresh run takes too; what it takes says how much time to reserve. */
+static bool fill_standard(struct tune *t)
 {
-    struct seat *seat = &t->standard;
+    struct slot *slot = &t->standard;
     const double start = now_us();
-    *seat = (struct seat){.request = plan_request_none()};
-    if (!compile_plan(t, &seat->kernel, NULL, isa_of(t)->name, t->budget.end)) {
+    *slot = (struct slot){.request = plan_request_none()};
+    if (!compile_plan(t, &slot->kernel, NULL, isa_of(t)->name, t->budget.end)) {
         say_too_short(t);
         return false;
     }
-    const double made = now_us(), making = fmax(made - start, seat->kernel.compile_us); /* maybe from the cache */
-    if (!check_kernel(t, &seat->kernel, &seat->request))
+    const double made = now_us(), making = fmax(made - start, slot->kernel.compile_us); /* maybe from the cache */
+    if (!check_kernel(t, &slot->kernel, &slot->request))
         return false;
     const double checked = now_us();
-    if (!sit_down(t, &seat->timed, &seat->kernel))
+    if (!make_ready(t, &slot->timed, &slot->kernel))
         return false;
-    const double sitting = now_us() - checked;
-    const struct sample sample = timed_sample_warm(&seat->timed);
+    const double session = now_us() - checked;
+    const struct sample sample = timed_sample_warm(&slot->timed);
     const double pair = 2 * (sample.wall_us + sample.us);
-    t->least_us = sample.us;
-    t->after_us = checked - made + sitting + FIRST_ROUNDS * pair;
-    t->sittings_us = SITTINGS * (2 * sitting + PAIRS_LEAST * pair + SETTLE_US);
-    t->budget.reserve = COMPILE_MARGIN * making + checked - made + t->sittings_us;
-    t->budget.longest = (t->row > 0 ? HURRIED : 1) * making + t->after_us;
+    t->min_us = sample.us;
+    t->after_us = checked - made + session + FIRST_ROUNDS * pair;
+    t->sessions_us = SESSIONS * (2 * session + MIN_PAIRS * pair + SETTLE_US);
+    t->budget.reserve = COMPILE_MARGIN * making + checked - made + t->sessions_us;
+    t->budget.longest = (t->row > 0 ? SMALL_CODE : 1) * making + t->after_us;
     return true;
 }
 
@@ -410,7 +409,7 @@ static struct sample take_warm(void *context)
 
 static double median_of(const double *values, size_t count)
 {
-    double sorted[PAIRS_MOST];
+    double sorted[MAX_PAIRS];
     if (count == 0)
         return 0;
     memcpy(sorted, values, count * sizeof *sorted);
@@ -418,98 +417,98 @@ static double median_of(const double *values, size_t count)
     return quantile(sorted, count, 0.5);
 }
 
-/* How many rounds of a seat count; its ratio is that of those. */
-static size_t look_at(const struct tune *t, struct seat *seat)
+/* Sets a slot's ratio from the rounds that count; returns how many do. */
+static size_t update_ratio(const struct tune *t, struct slot *slot)
 {
-    const struct quiet_ratio ratio = ratio_quietly(seat->us[0], seat->us[1], seat->rounds, t->least_us);
-    seat->ratio = ratio.median;
+    const struct quiet_ratio ratio = ratio_quietly(slot->us[0], slot->us[1], slot->rounds, t->min_us);
+    slot->ratio = ratio.median;
     return ratio.kept;
 }
 
-/* One round: the default, then the seats from `first` on; disturbed samples count for nothing. */
+/* One round: the default, then the slots from `first` on; disturbed samples do not count. */
 static void time_round(struct tune *t, size_t first)
 {
     size_t again = RETAKES;
     const struct sample standard = sample_quietly(take_warm, &t->standard.timed, &again);
     if (sample_is_disturbed(&standard))
         return;
-    t->least_us = fmin(t->least_us, standard.us);
-    for (size_t i = first; i < t->seated; i++) {
-        struct seat *seat = &t->seats[i];
-        const struct sample own = sample_quietly(take_warm, &seat->timed, &again);
-        if (sample_is_disturbed(&own) || seat->rounds == RATIOS_MOST)
+    t->min_us = fmin(t->min_us, standard.us);
+    for (size_t i = first; i < t->filled; i++) {
+        struct slot *slot = &t->slots[i];
+        const struct sample own = sample_quietly(take_warm, &slot->timed, &again);
+        if (sample_is_disturbed(&own) || slot->rounds == MAX_RATIOS)
             continue;
-        seat->us[0][seat->rounds] = standard.us;
-        seat->us[1][seat->rounds++] = own.us;
+        slot->us[0][slot->rounds] = standard.us;
+        slot->us[1][slot->rounds++] = own.us;
     }
 }
 
-/* Whether each seat from `first` on has a figure that is worth something. */
-static bool are_seen(struct tune *t, size_t first)
+/* Whether each slot from `first` on has enough rounds that count. */
+static bool have_ratios(struct tune *t, size_t first)
 {
-    for (size_t i = first; i < t->seated; i++)
-        if (look_at(t, &t->seats[i]) < FIRST_ROUNDS)
+    for (size_t i = first; i < t->filled; i++)
+        if (update_ratio(t, &t->slots[i]) < FIRST_ROUNDS)
             return false;
     return true;
 }
 
-/* Rounds from seat `first` on until the first figures are there. False when the machine is too disturbed. */
+/* Rounds of the slots from `first` on until each has a ratio. False when the machine is too disturbed. */
 static bool time_first_rounds(struct tune *t, size_t first)
 {
     const double start = now_us();
-    for (size_t r = 0; r < FIRST_ROUNDS || (r < RATIOS_MOST / 8 && now_us() - start < FIRST_US); r++)
+    for (size_t r = 0; r < FIRST_ROUNDS || (r < MAX_RATIOS / 8 && now_us() - start < FIRST_US); r++)
         time_round(t, first);
-    for (size_t r = FIRST_ROUNDS; r < FIRST_TRIES && !are_seen(t, first); r++)
+    for (size_t r = FIRST_ROUNDS; r < FIRST_TRIES && !have_ratios(t, first); r++)
         time_round(t, first);
-    return are_seen(t, first);
+    return have_ratios(t, first);
 }
 
 /* ---- searching ------------------------------------------------------------------------------------------------- */
 
 static int fastest_first(const void *a, const void *b)
 {
-    const double l = ((const struct seat *)a)->ratio, r = ((const struct seat *)b)->ratio;
+    const double l = ((const struct slot *)a)->ratio, r = ((const struct slot *)b)->ratio;
     return (l < r) - (l > r);
 }
 
-/* A seat without a figure goes last. */
-static void sort_seats(struct tune *t)
+/* A slot without a ratio goes last. */
+static void sort_slots(struct tune *t)
 {
-    for (size_t i = 0; i < t->seated; i++)
-        if (look_at(t, &t->seats[i]) == 0)
-            t->seats[i].ratio = 0;
-    qsort(t->seats, t->seated, sizeof *t->seats, fastest_first);
+    for (size_t i = 0; i < t->filled; i++)
+        if (update_ratio(t, &t->slots[i]) == 0)
+            t->slots[i].ratio = 0;
+    qsort(t->slots, t->filled, sizeof *t->slots, fastest_first);
 }
 
-static void note_gain(struct tune *t, const struct seat *seat)
+static void note_gain(struct tune *t, const struct slot *slot)
 {
-    if (plan_request_keys(&seat->request) != 1 || seat->ratio < JOIN_LEAST || t->gains == GAINS)
+    if (plan_request_keys(&slot->request) != 1 || slot->ratio < MIN_JOIN_RATIO || t->gains == GAINS)
         return;
     size_t at = t->gains++; /* the largest first */
-    for (; at > 0 && t->gained_ratio[at - 1] < seat->ratio; at--) {
+    for (; at > 0 && t->gained_ratio[at - 1] < slot->ratio; at--) {
         t->gained[at] = t->gained[at - 1];
         t->gained_ratio[at] = t->gained_ratio[at - 1];
     }
-    t->gained[at] = seat->request;
-    t->gained_ratio[at] = seat->ratio;
+    t->gained[at] = slot->request;
+    t->gained_ratio[at] = slot->ratio;
 }
 
-/* A candidate's line in the log; `what` is its ratio or why there is none. */
-static void log_candidate(const struct tune *t, const struct seat *seat, bool seen, const char *behind)
+/* A candidate's line in the log: its ratio, or why there is none; then its plan and `behind`. */
+static void log_candidate(const struct tune *t, const struct slot *slot, bool seen, const char *behind)
 {
     if (seen)
-        fprintf(log_of(t), "  %6.3f  ", seat->ratio);
+        fprintf(log_of(t), "  %6.3f  ", slot->ratio);
     else
         fputs("       -  ", log_of(t));
-    print_request(&seat->request, log_of(t));
+    print_request(&slot->request, log_of(t));
     fprintf(log_of(t), "%s\n", seen ? behind : ", dropped: the machine was disturbed");
     fflush(log_of(t));
 }
 
-/* A compiled one until its first figure; false when that is a disturbed machine's. */
-static bool see(struct tune *t, size_t first, double start)
+/* Times the new slot for the first time; false when the machine was too disturbed. */
+static bool first_ratio(struct tune *t, size_t first, double start)
 {
-    t->seated++;
+    t->filled++;
     t->measured++;
     const bool seen = time_first_rounds(t, first);
     t->dropped += !seen;
@@ -517,106 +516,106 @@ static bool see(struct tune *t, size_t first, double start)
     return seen;
 }
 
-/* When a compilation must have ended for its candidate to end then. */
+/* When a compilation must have ended so that its candidate is timed by `until`. */
 static double compile_until(const struct tune *t, double until)
 {
     return until - t->after_us;
 }
 
-/* A candidate arrives: the free seat, or the slowest one's once it is known to be slower. A wrong one does not keep the
- * others from being checked, but nothing comes of the run any more. */
-static bool arrive(void *context, size_t number, double until)
+/* Compiles, checks and times a candidate in the free slot; when all are filled, the slowest is dropped. After a wrong
+ * one the others are still checked, but no plan file is written. */
+static bool try_candidate(void *context, size_t number, double until)
 {
     struct tune *t = context;
-    struct seat *seat = &t->seats[t->seated];
-    if (!seat_fill(t, seat, &t->candidates.item[number].request, compile_until(t, until)))
+    struct slot *slot = &t->slots[t->filled];
+    if (!slot_fill(t, slot, &t->candidates.item[number].request, compile_until(t, until)))
         return t->diag->errors == 0 && !t->over;
-    const bool seen = see(t, t->seated, now_us());
-    log_candidate(t, seat, seen, "");
+    const bool seen = first_ratio(t, t->filled, now_us());
+    log_candidate(t, slot, seen, "");
     if (!seen) {
-        seat_free(&t->seats[--t->seated]);
+        slot_free(&t->slots[--t->filled]);
         return true;
     }
-    note_gain(t, seat);
-    sort_seats(t);
-    if (t->seated == SEATS)
-        seat_free(&t->seats[--t->seated]);
+    note_gain(t, slot);
+    sort_slots(t);
+    if (t->filled == SLOTS)
+        slot_free(&t->slots[--t->filled]);
     return true;
 }
 
-/* All candidates behind the default, or those that the time allows; the first if the budget allows it at all. */
+/* All candidates after the default, or those that the time allows; the first if the budget allows it at all. */
 static void search(struct tune *t)
 {
-    budget_spend(&t->budget, SEARCH_SHARE, 1, t->candidates.count, 1, arrive, t);
+    budget_spend(&t->budget, SEARCH_SHARE, 1, t->candidates.count, 1, try_candidate, t);
 }
 
-/* Rounds among the best; every time that the rounds have doubled, the slower half leaves. */
+/* Rounds of the best; each time that the rounds have doubled, the slower half is dropped. */
 static void halve(struct tune *t)
 {
-    size_t rounds = 0, next = t->seated > 0 ? t->seats[0].rounds : 0;
-    while (t->seated > 1 && rounds < RATIOS_MOST / 2 && !time_is_up(t, ROUNDS_SHARE)) {
+    size_t rounds = 0, next = t->filled > 0 ? t->slots[0].rounds : 0;
+    while (t->filled > 1 && rounds < MAX_RATIOS / 2 && !time_is_up(t, ROUNDS_SHARE)) {
         time_round(t, 0);
         if (++rounds < next)
             continue;
         next *= 2;
-        sort_seats(t);
-        for (size_t keep = (t->seated + 1) / 2; t->seated > keep;)
-            seat_free(&t->seats[--t->seated]);
+        sort_slots(t);
+        for (size_t keep = (t->filled + 1) / 2; t->filled > keep;)
+            slot_free(&t->slots[--t->filled]);
     }
-    sort_seats(t);
-    while (t->seated > 1)
-        seat_free(&t->seats[--t->seated]);
+    sort_slots(t);
+    while (t->filled > 1)
+        slot_free(&t->slots[--t->filled]);
 }
 
-/* A single key that gained is joined to the best, and stays if that makes it faster. */
+/* Adds a single key that gained to the best plan, and keeps it if that is faster. */
 static bool join_key(void *context, size_t number, double until)
 {
     struct tune *t = context;
-    struct plan_request both = t->seats[0].request;
+    struct plan_request both = t->slots[0].request;
     plan_request_add(&both, &t->gained[number]);
     if (!candidates_add(&t->candidates, t->layer, t->row, (int64_t)t->draw.batch, &both))
         return true; /* measured already */
-    if (!seat_fill(t, &t->seats[1], &t->candidates.item[t->candidates.count - 1].request, compile_until(t, until)))
+    if (!slot_fill(t, &t->slots[1], &t->candidates.item[t->candidates.count - 1].request, compile_until(t, until)))
         return false;
-    t->seats[0].rounds = 0;
-    const bool seen = see(t, 0, now_us());
-    const bool better = seen && t->seats[1].ratio >= JOIN_LEAST * t->seats[0].ratio;
-    log_candidate(t, &t->seats[1], seen, better ? ", joined" : "");
-    seat_free(&t->seats[better ? 0 : 1]);
+    t->slots[0].rounds = 0;
+    const bool seen = first_ratio(t, 0, now_us());
+    const bool better = seen && t->slots[1].ratio >= MIN_JOIN_RATIO * t->slots[0].ratio;
+    log_candidate(t, &t->slots[1], seen, better ? ", joined" : "");
+    slot_free(&t->slots[better ? 0 : 1]);
     if (better) {
-        t->seats[0] = t->seats[1];
-        t->seats[1] = (struct seat){0};
+        t->slots[0] = t->slots[1];
+        t->slots[1] = (struct slot){0};
     }
-    t->seated = 1;
+    t->filled = 1;
     return true;
 }
 
 /* One key after the other; without a limit there is no time for it. */
 static void join(struct tune *t)
 {
-    if (t->seated == 1)
+    if (t->filled == 1)
         budget_spend(&t->budget, JOIN_SHARE, 0, t->gains, 0, join_key, t);
 }
 
 /* ---- the fresh run --------------------------------------------------------------------------------------------- */
 
-/* What a sitting has found. */
-struct sitting {
+/* The result of a session. */
+struct session {
     double us[2], ratio;
     bool quiet; /* at least half of its pairs count */
 };
 
-/* One sitting: both with new memory, in turns, who is first by turns, until that time or so. Without enough quiet pairs
- * the figures are of all. */
-static bool sit(struct tune *t, const struct kernel *const kernel[2], double until, struct sitting *sitting)
+/* One session: both kernels in new memory, alternating, each first every other time, until about `until`. Without quiet
+ * pairs the ratio is of all. */
+static bool run_session(struct tune *t, const struct kernel *const kernel[2], double until, struct session *session)
 {
     struct timed timed[2] = {{0}};
-    double us[2][PAIRS_MOST];
-    size_t pairs = 0, disturbed = 0, again = PAIRS_MOST;
-    bool good = sit_down(t, &timed[0], kernel[0]) && sit_down(t, &timed[1], kernel[1]);
+    double us[2][MAX_PAIRS];
+    size_t pairs = 0, disturbed = 0, again = MAX_PAIRS;
+    bool good = make_ready(t, &timed[0], kernel[0]) && make_ready(t, &timed[1], kernel[1]);
     if (good)
         settle_clock(isa_of(t)->name);
-    for (; good && pairs < PAIRS_MOST && (pairs < PAIRS_LEAST || now_us() < until); pairs++) {
+    for (; good && pairs < MAX_PAIRS && (pairs < MIN_PAIRS || now_us() < until); pairs++) {
         const int first = (int)(pairs % 2);
         struct sample both[2];
         both[first] = sample_quietly(take_warm, &timed[first], &again);
@@ -627,33 +626,33 @@ static bool sit(struct tune *t, const struct kernel *const kernel[2], double unt
     }
     if (good) {
         const struct quiet_ratio ratio = ratio_quietly(us[0], us[1], pairs, INFINITY);
-        *sitting = (struct sitting){.us = {median_of(us[0], pairs), median_of(us[1], pairs)},
+        *session = (struct session){.us = {median_of(us[0], pairs), median_of(us[1], pairs)},
                                     .quiet = 2 * ratio.kept >= pairs && 2 * disturbed <= pairs};
-        sitting->ratio = ratio.kept > 0 ? ratio.median : sitting->us[0] / sitting->us[1];
+        session->ratio = ratio.kept > 0 ? ratio.median : session->us[0] / session->us[1];
     }
     timed_free(&timed[0]);
     timed_free(&timed[1]);
     return good;
 }
 
-/* As many sittings as it takes, disturbed ones once more at most and while there is time: the quiet ones first. */
-static bool sit_all(struct tune *t, const struct kernel *const kernels[2], struct sitting *sittings, size_t *quiet,
+/* Sessions until SESSIONS are quiet, MAX_SESSIONS or the time is over; the quiet ones are put first. */
+static bool run_sessions(struct tune *t, const struct kernel *const kernels[2], struct session *sessions, size_t *quiet,
                     size_t *count)
 {
     const double end = t->budget.end;
     *quiet = *count = 0;
-    for (double longest = 0; *quiet < SITTINGS && *count < SITTINGS_MOST; ++*count) {
+    for (double longest = 0; *quiet < SESSIONS && *count < MAX_SESSIONS; ++*count) {
         const double now = now_us();
-        if (*count >= SITTINGS && now + longest > end)
+        if (*count >= SESSIONS && now + longest > end)
             break;
-        struct sitting *last = &sittings[*count];
-        if (!sit(t, kernels, isinf(end) ? now : now + (end - now) / (double)(SITTINGS - *quiet), last))
+        struct session *last = &sessions[*count];
+        if (!run_session(t, kernels, isinf(end) ? now : now + (end - now) / (double)(SESSIONS - *quiet), last))
             return false;
         longest = fmax(longest, now_us() - now);
         if (last->quiet) {
-            const struct sitting sitting = *last;
-            *last = sittings[*quiet];
-            sittings[(*quiet)++] = sitting;
+            const struct session session = *last;
+            *last = sessions[*quiet];
+            sessions[(*quiet)++] = session;
         }
     }
     return true;
@@ -662,34 +661,34 @@ static bool sit_all(struct tune *t, const struct kernel *const kernels[2], struc
 static bool judge(struct tune *t, const struct kernel *standard, const struct kernel *tuned, struct gain *v)
 {
     const struct kernel *const kernels[2] = {standard, tuned};
-    struct sitting sittings[SITTINGS_MOST];
-    double us[2][SITTINGS_MOST], ratio[SITTINGS_MOST];
+    struct session sessions[MAX_SESSIONS];
+    double us[2][MAX_SESSIONS], ratio[MAX_SESSIONS];
     size_t quiet, count;
-    if (!sit_all(t, kernels, sittings, &quiet, &count))
+    if (!run_sessions(t, kernels, sessions, &quiet, &count))
         return false;
-    v->disturbed = quiet < SITTINGS;
-    count = v->disturbed ? count : SITTINGS;
+    v->disturbed = quiet < SESSIONS;
+    count = v->disturbed ? count : SESSIONS;
     for (size_t s = 0; s < count; s++) {
-        us[0][s] = sittings[s].us[0];
-        us[1][s] = sittings[s].us[1];
-        ratio[s] = sittings[s].ratio;
+        us[0][s] = sessions[s].us[0];
+        us[1][s] = sessions[s].us[1];
+        ratio[s] = sessions[s].ratio;
     }
     v->default_us = median_of(us[0], count);
     v->tuned_us = median_of(us[1], count);
     sort_ascending(ratio, count);
     v->ratio = quantile(ratio, count, 0.5);
-    v->low = ratio[SITTING_LOW];
-    v->high = ratio[count - 1 - SITTING_LOW];
+    v->low = ratio[SESSION_LOW];
+    v->high = ratio[count - 1 - SESSION_LOW];
     return true;
 }
 
 /* ---- one instruction set --------------------------------------------------------------------------------------- */
 
-#define WORTH 1.005 /* the least gain that is worth a plan to keep; less is within what another build changes */
+#define MIN_GAIN 1.005 /* worth a plan file; a smaller gain is within what another build changes */
 
 static bool is_worth(const struct gain *v)
 {
-    return !v->disturbed && v->low > 1 && v->ratio >= WORTH;
+    return !v->disturbed && v->low > 1 && v->ratio >= MIN_GAIN;
 }
 
 static void print_json(const struct tune *t, const struct gain *v, const struct plan_request *request)
@@ -754,18 +753,18 @@ static void print_verdict(const struct tune *t, const struct gain *v, const stru
  * the file. */
 static void decide(struct tune *t, struct plan_file *file)
 {
-    const bool won = t->seated > 0 && t->seats[0].ratio > 1;
-    const struct plan_request none = plan_request_none(), winner = won ? t->seats[0].request : none;
+    const bool won = t->filled > 0 && t->slots[0].ratio > 1;
+    const struct plan_request none = plan_request_none(), winner = won ? t->slots[0].request : none;
     struct plan_file alone = t->blank;
     struct kernel tuned = {0};
-    struct gain v = {t->least_us, t->least_us, 1, 1, 1, false};
+    struct gain v = {t->min_us, t->min_us, 1, 1, 1, false};
     t->over = false;
     timed_free(&t->standard.timed);
-    while (t->seated > 0)
-        seat_free(&t->seats[--t->seated]);
+    while (t->filled > 0)
+        slot_free(&t->slots[--t->filled]);
     set_request(&alone, t->row, &winner);
     const bool made = won && make_kernel(t, &tuned, &alone, &winner,
-                                         compile_until(t, t->budget.end - t->sittings_us));
+                                         compile_until(t, t->budget.end - t->sessions_us));
     if (made && judge(t, &t->standard.kernel, &tuned, &v)) {
         if (is_worth(&v))
             set_request(file, t->row, &winner);
@@ -780,9 +779,9 @@ static void tune_isa(struct tune *t, size_t row, bool fold, struct plan_file *fi
 {
     const struct plan_request none = plan_request_none();
     t->row = row;
-    t->gains = t->seated = t->measured = t->dropped = 0;
+    t->gains = t->filled = t->measured = t->dropped = 0;
     set_request(file, row, &none);
-    if (candidates_make(&t->candidates, t->layer, row, (int64_t)t->draw.batch, fold, t->diag) && seat_standard(t)) {
+    if (candidates_make(&t->candidates, t->layer, row, (int64_t)t->draw.batch, fold, t->diag) && fill_standard(t)) {
         fprintf(log_of(t), "%s %s: %zu plans by the model, %zu near the default's time or faster; ratios of the "
                 "default's time to theirs, at first sight:\n", t->layer->name, isa_of(t)->name, t->candidates.modelled,
                 t->candidates.count - 1);
@@ -794,9 +793,9 @@ static void tune_isa(struct tune *t, size_t row, bool fold, struct plan_file *fi
         if (t->wrong == 0 && t->diag->errors == 0)
             decide(t, file);
     }
-    seat_free(&t->standard);
-    while (t->seated > 0)
-        seat_free(&t->seats[--t->seated]);
+    slot_free(&t->standard);
+    while (t->filled > 0)
+        slot_free(&t->slots[--t->filled]);
     candidates_free(&t->candidates);
 }
 
@@ -811,7 +810,7 @@ static unsigned rows_here(struct tune *t)
     struct plan_file file = t->blank;
     unsigned rows = 0;
     for (size_t i = 0; i < isa_count; i++)
-        hurry(&file, i);
+        ask_small_code(&file, i);
     if (!inputs_draw(&inputs, t->layer, &draw, t->diag) ||
         !compile_plan(t, &kernel, &file, t->options->isa, t->budget.end)) {
         inputs_free(&inputs);

@@ -15,8 +15,8 @@
 static bool add_value(struct axis *axis, const char *text, size_t length, const char *place, struct diag *diag)
 {
     const bool full = (axis->count & (axis->count - 1)) == 0; /* 0, 1, 2, 4, … */
-    if (axis->count > POINTS_MOST) {
-        diag_error(diag, place, "more than %d values; give fewer", POINTS_MOST);
+    if (axis->count > MAX_POINTS) {
+        diag_error(diag, place, "more than %d values; give fewer", MAX_POINTS);
         return false;
     }
     char **grown = full ? realloc(axis->value, (2 * axis->count + 1) * sizeof *grown) : axis->value;
@@ -49,7 +49,7 @@ static bool all_differ(const struct axis *axis, const char *place, struct diag *
     qsort(sorted, axis->count, sizeof *sorted, by_text);
     for (size_t i = 1; i < axis->count && diag->errors == errors; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            diag_error(diag, place, "the value %s stands twice; keep one", sorted[i]);
+            diag_error(diag, place, "the value %s occurs twice; keep one", sorted[i]);
     free(sorted);
     return diag->errors == errors;
 }
@@ -63,7 +63,7 @@ static bool add_range(struct axis *axis, const char *text, size_t length, const 
     if (third == NULL || !number_whole(text, (size_t)(second - text), 0, INT64_MAX, &first) ||
         !number_whole(second + 1, (size_t)(third - second - 1), 0, INT64_MAX, &last) ||
         !number_whole(third + 1, (size_t)(end - third - 1), 0, INT64_MAX, &step)) {
-        diag_error(diag, place, "'%.*s' is no range; write first:last:step in whole numbers, 256:1024:64 say",
+        diag_error(diag, place, "'%.*s' is not a range; write first:last:step in whole numbers, such as 256:1024:64",
                    (int)length, text);
         return false;
     }
@@ -72,8 +72,8 @@ static bool add_range(struct axis *axis, const char *text, size_t length, const 
                    (int)length, text);
         return false;
     }
-    if ((last - first) / step >= POINTS_MOST) {
-        diag_error(diag, place, "'%.*s' has more than %d values; take a larger step", (int)length, text, POINTS_MOST);
+    if ((last - first) / step >= MAX_POINTS) {
+        diag_error(diag, place, "'%.*s' has more than %d values; take a larger step", (int)length, text, MAX_POINTS);
         return false;
     }
     for (uint64_t i = 0; i <= (last - first) / step; i++) {
@@ -133,10 +133,10 @@ bool axes_parse(struct axes *axes, const char *const *texts, size_t count, struc
         return false;
     }
     for (size_t i = 0; i < count; i++)
-        if (parse_axis(axes, texts[i], diag) && axes->points <= POINTS_MOST)
-            axes->points *= axes->axis[axes->count - 1].count; /* both at most POINTS_MOST + 1: no overflow */
-    if (axes->points > POINTS_MOST)
-        diag_error(diag, "--vary", "that is more than %d points; give fewer values", POINTS_MOST);
+        if (parse_axis(axes, texts[i], diag) && axes->points <= MAX_POINTS)
+            axes->points *= axes->axis[axes->count - 1].count; /* both at most MAX_POINTS + 1: no overflow */
+    if (axes->points > MAX_POINTS)
+        diag_error(diag, "--vary", "that is more than %d points; give fewer values", MAX_POINTS);
     return diag->errors == errors;
 }
 
@@ -173,9 +173,9 @@ bool shard_parse(const char *text, size_t *shard, size_t *shards, struct diag *d
 {
     const char *slash = strchr(text, '/');
     uint64_t i, n;
-    if (slash == NULL || !number_whole(slash + 1, strlen(slash + 1), 1, POINTS_MOST, &n) ||
+    if (slash == NULL || !number_whole(slash + 1, strlen(slash + 1), 1, MAX_POINTS, &n) ||
         !number_whole(text, (size_t)(slash - text), 1, n, &i)) {
-        diag_error(diag, "command line", "--shard cannot be \"%s\"; write I/N, 1/4 to 4/4 say", text);
+        diag_error(diag, "command line", "--shard cannot be \"%s\"; write I/N, for example 1/4 to 4/4", text);
         return false;
     }
     *shard = (size_t)i;

@@ -11,7 +11,7 @@
 
 #include "../../gen/diag.h"
 
-#define POINTS_MOST 100000
+#define MAX_POINTS 100000
 
 struct axis {
     char *key;

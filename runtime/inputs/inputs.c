@@ -104,7 +104,8 @@ bool inputs_set_lengths(struct inputs *in, const struct layer *layer, const char
         if (*list != '\0') {
             const size_t digits = strcspn(list, ",");
             if (!number_whole(list, digits, 0, UINT64_MAX, &length)) {
-                diag_error(diag, layer->name, "--lengths = %s is no list of numbers; write one for each sequence", list);
+                diag_error(diag, layer->name, "--lengths = %s is not a list of numbers; write one for each sequence",
+                           list);
                 return false;
             }
             list += digits + (list[digits] == ',');

@@ -293,7 +293,7 @@ static bool scan_entry(struct scanner *s, struct tensor *tensor, struct extent *
         if (k == 3)
             return fail(s, "unknown key of a tensor; dtype, shape and data_offsets are known");
         if (seen & 1u << k)
-            return fail(s, "a key of a tensor stands twice");
+            return fail(s, "a key of a tensor occurs twice");
         seen |= 1u << k;
         int64_t offsets[2];
         int count;
@@ -332,7 +332,7 @@ static bool check_entry(struct scanner *s, const struct tensors *tensors, const 
     const char *name = tensor->name;
     int64_t bytes;
     if (tensors_find(tensors, name) != NULL)
-        diag_error(s->diag, s->place, "tensor \"%s\" stands twice", name);
+        diag_error(s->diag, s->place, "tensor \"%s\" occurs twice", name);
     else if (extent.begin > extent.end || extent.end > data_size)
         diag_error(s->diag, s->place, "tensor \"%s\": data_offsets %lld to %lld lie outside the %lld bytes of data",
                    name, (long long)extent.begin, (long long)extent.end, (long long)data_size);
@@ -465,7 +465,7 @@ static bool scan_header(struct scanner *s, struct tensors *tensors, struct exten
             if (name == NULL)
                 return false;
             bool is_metadata = strcmp(name, "__metadata__") == 0;
-            if (!expect(s, ':') || (is_metadata && metadata && !fail(s, "__metadata__ stands twice"))) {
+            if (!expect(s, ':') || (is_metadata && metadata && !fail(s, "__metadata__ occurs twice"))) {
                 free(name);
                 return false;
             }

@@ -302,7 +302,7 @@ static void add_part(struct search *s, enum role role, bool bias)
     } else if (tensor == NULL && !(bias && s->choice->zero_bias)) {
         diag_error(s->diag, s->place, "tensor \"%s%s\" is missing (%s, by the names of %s)%s", s->module, names[role],
                    layer_tensor_name(which), s->convention->authors,
-                   bias ? "; --zero-bias takes zeros for it, bias = false goes without any" : "");
+                   bias ? "; --zero-bias takes zeros for it, bias = false has none" : "");
     } else if (tensor == NULL || check_tensor(s, &part, tensor)) {
         part.name = tensor != NULL ? tensor->name : NULL;
         s->parts[s->count++] = part;

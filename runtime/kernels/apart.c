@@ -9,7 +9,7 @@
 #include "../../gen/number.h"
 #include "system/process.h"
 
-#define LEAST 60       /* seconds */
+#define MIN_LIMIT 60   /* seconds */
 #define SLOW 2e7       /* multiply-adds a second: scalar code at -O0 beside busy processes has three times as many */
 #define PROMISES 500.0 /* calls, none larger than that of the small inputs; there are fewer */
 
@@ -24,7 +24,7 @@ bool apart_limit_good(struct diag *diag)
     double seconds;
     if (getenv("ATTNRUN_LIMIT") == NULL || given_limit(&seconds))
         return true;
-    diag_error(diag, "ATTNRUN_LIMIT", "\"%s\" is no time; write the seconds that a kernel may take, or 0 for no limit",
+    diag_error(diag, "ATTNRUN_LIMIT", "\"%s\" is not a time; write the seconds that a kernel may take, or 0 for none",
                getenv("ATTNRUN_LIMIT"));
     return false;
 }
@@ -44,7 +44,7 @@ double apart_seconds(double seconds)
 
 static double limit_of(double work)
 {
-    return apart_seconds(LEAST + work / SLOW);
+    return apart_seconds(MIN_LIMIT + work / SLOW);
 }
 
 double apart_limit(const struct layer *layer, const struct inputs *inputs, double calls)

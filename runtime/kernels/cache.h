@@ -19,7 +19,7 @@ struct cache {
     int folder; /* an open file; -1: no folder is ours, and nothing is kept */
 };
 
-/* A look ahead of all work, which makes nothing: false with the reason in `diag` where the folder `given` is there and
+/* A check before any work, which creates nothing: false with the reason in `diag` where the folder `given` is there and
  * not ours; where that is so of the default one, a line to `out` says that nothing will be kept. */
 bool cache_look(const char *given, FILE *out, struct diag *diag);
 /* The folder `given`, which is made if it is missing; NULL: $XDG_CACHE_HOME/attngen or ~/.cache/attngen, and none where

@@ -39,7 +39,7 @@ static bool ended_well(const struct process_result *result, const char *program,
     return false;
 }
 
-/* The compiler did not even tell its version: it is none, or not here. */
+/* The compiler does not even print its version: it is not a compiler, or not installed. */
 static void blame_compiler(struct diag *diag)
 {
     const char *compiler = compile_command();
@@ -93,7 +93,7 @@ char *compile_generator(const struct compile_options *options, struct diag *diag
     if (good && strncmp(result.output, name, strlen(name)) == 0)
         version = strndup(result.output + strlen(name), strcspn(result.output + strlen(name), "\n"));
     if (version == NULL && diag->errors == 0)
-        diag_environment(diag, words.count > 0 ? words.word[0] : NULL, "does not tell its version; it is not attngen");
+        diag_environment(diag, words.count > 0 ? words.word[0] : NULL, "does not print its version; it is not attngen");
     free(result.output);
     words_free(&words);
     return version;
@@ -311,7 +311,7 @@ static bool load_kept(struct kernel *kernel, const struct files *files, double *
 static void advise(const char *flags, struct diag *diag)
 {
     if (strstr(flags, "-fsanitize=") != NULL)
-        diag_environment(diag, NULL, "a sanitizer's library has to be there before all others: compile the program that "
+        diag_environment(diag, NULL, "a sanitizer's library must be loaded before all others: compile the program that "
                          "attnrun selftest writes with these flags; or, for gcc's AddressSanitizer, set "
                          "LD_PRELOAD=$(gcc -print-file-name=libasan.so) and ASAN_OPTIONS=detect_leaks=0 for attnrun");
     else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether what a compiler printed blames the world and not the source: no memory, no space, no processes, somebody's
- * kill. What it was may be over at the next try.
+/* Whether a compiler's output blames the environment and not the source: no memory, no space, no processes, a signal
+ * from outside. The cause may be gone at the next try.
  *
  * Left out on purpose: trying again (sweep.c); processes that were stopped (process.h).
  */

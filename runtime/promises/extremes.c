@@ -10,7 +10,7 @@
 
 #define LOG2_E 1.4426950408889634
 #define TURN 6.283185307179586
-#define MOST_CHANNELS 2
+#define MAX_CHANNELS 2
 #define SPREAD 64.0f      /* between the values' features */
 #define LARGEST_POWER 100 /* of 2: larger scales, and smaller ones, are made up for by W_K */
 
@@ -139,7 +139,7 @@ struct drawing {
 };
 
 struct factors {
-    double of[MOST_CHANNELS];
+    double of[MAX_CHANNELS];
 };
 
 static const double ranges[] = {30, 60, 90, 118, 127, 200, 400, 1000, 4000};

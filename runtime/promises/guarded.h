@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory with guard zones on both sides, filled with a pattern: shows who writes where nobody should.
+/* Memory with guard zones on both sides, filled with a pattern: shows writes outside.
  *
  * Left out on purpose: catching reads.
  */

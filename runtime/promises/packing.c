@@ -14,7 +14,7 @@
 #include "guarded.h"
 #include "promises.h"
 
-#define MOST_ISAS 32      /* ids are below */
+#define MAX_ISAS 32      /* ids are below */
 #define SMALL_BLOCK 1e6   /* bytes; larger ones are packed less often */
 
 struct packing {
@@ -43,18 +43,18 @@ static bool not_taken(struct packing *p, const void *block, int expected, const 
     const struct kernel_args args = kernel_args_of(p->layer, p->in, p->y.data, p->attn.data);
     const int isa = p->call->isa(block), error = p->call->forward(block, &args, p->scratch.data);
     if (error != expected)
-        return broken(p, "%s: forward returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
+        return violated(p, "%s: forward returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
     if (isa != 0)
-        return broken(p, "%s: isa returns %d, not 0", what, isa);
+        return violated(p, "%s: isa returns %d, not 0", what, isa);
     return (p->call->run(block, &args, p->scratch.data, 0, 0, 0) == expected &&
             p->call->phases(block, &args) == 0 && p->call->parts(block, &args, 0) == 0) ||
-           broken(p, "%s: run takes it, or it has phases or parts", what);
+           violated(p, "%s: run takes it, or it has phases or parts", what);
 }
 
 static bool untouched(struct packing *p)
 {
     return (guarded_untouched(&p->y) && guarded_untouched(&p->attn) && guarded_untouched(&p->scratch)) ||
-           broken(p, "calls with something else than a packed block: refused, but something was written");
+           violated(p, "calls with something else than a packed block: refused, but something was written");
 }
 
 /* A block of another layer, plan or version has another fingerprint; of another instruction set, another number too. */
@@ -69,7 +69,7 @@ static bool foreign_blocks(struct packing *p)
             return false;
     }
     *header = kept;
-    for (uint32_t isa = 0; isa < MOST_ISAS; isa++) {
+    for (uint32_t isa = 0; isa < MAX_ISAS; isa++) {
         const int expected = p->call->isa_name((int)isa) != NULL ? KERNEL_PACKED : KERNEL_ISA;
         header->isa = isa;
         if (isa != kept.isa && !not_taken(p, header, expected, "a packed block with another instruction set's number"))
@@ -101,8 +101,8 @@ static bool pack_refuses(struct packing *p, const struct kernel_weights *weights
 {
     int error = p->call->pack((char *)p->packed.data + offset, weights, isa);
     if (error != expected)
-        return broken(p, "pack with %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
-    return guarded_zones_intact(&p->packed) || broken(p, "pack with %s wrote outside packed", what);
+        return violated(p, "pack with %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
+    return guarded_zones_intact(&p->packed) || violated(p, "pack with %s wrote outside packed", what);
 }
 
 /* NULL stays NULL. */
@@ -254,7 +254,7 @@ static bool cut_off(struct packing *p, void *packed, const float *unreadable)
     bool lived;
     if (!fenced_call(pack_weights, &call, &lived, p->diag))
         return false;
-    return (!lived || broken(p, "pack did not read %s", layer_tensor_name(tensors[last]))) &&
+    return (!lived || violated(p, "pack did not read %s", layer_tensor_name(tensors[last]))) &&
            not_taken(p, packed, KERNEL_PACKED, "a block whose packing was cut off");
 }
 
@@ -275,22 +275,22 @@ static bool weights_read_within(struct packing *p, enum fence fence)
     good = good && fenced_call(pack_weights, &call, &lived, p->diag);
     for (size_t i = 0; i < WEIGHTS; i++)
         fenced_free(&fences[i]);
-    return good && (lived || broken(p, "pack reads outside a weight, writes to one, or crashes"));
+    return good && (lived || violated(p, "pack reads outside a weight, writes to one, or crashes"));
 }
 
 static bool packing_cut_off(struct packing *p)
 {
-    size_t most = 1;
+    size_t max = 1;
     for (size_t i = 0; i < WEIGHTS; i += 2) {
         const size_t bytes = inputs_count(p->layer, p->in, tensors[i]) * sizeof(float);
-        most = bytes > most ? bytes : most;
+        max = bytes > max ? bytes : max;
     }
-    void *packed = map(p->packed.bytes, PROT_READ | PROT_WRITE), *unreadable = map(most, PROT_NONE);
+    void *packed = map(p->packed.bytes, PROT_READ | PROT_WRITE), *unreadable = map(max, PROT_NONE);
     const bool good = packed != NULL && unreadable != NULL ? cut_off(p, packed, unreadable) : no_memory(p);
     if (packed != NULL)
         munmap(packed, p->packed.bytes);
     if (unreadable != NULL)
-        munmap(unreadable, most);
+        munmap(unreadable, max);
     return good;
 }
 
@@ -312,9 +312,9 @@ static bool packs_again(struct packing *p)
     guarded_fill(&p->packed); /* as the good one was */
     const int error = good ? p->call->pack(p->packed.data, &weights, p->isa) : KERNEL_OK;
     if (error != KERNEL_OK)
-        good = broken(p, "pack from other addresses returns %d (%s)", error, p->call->strerror(error));
+        good = violated(p, "pack from other addresses returns %d (%s)", error, p->call->strerror(error));
     good = good && (memcmp(p->packed.data, p->good, p->packed.bytes) == 0 ||
-                    broken(p, "packed again, a block has other bytes"));
+                    violated(p, "packed again, a block has other bytes"));
     for (size_t i = 0; i < WEIGHTS; i++)
         guarded_free(&moved[i]);
     return good;
@@ -344,22 +344,22 @@ static bool automatic_choice(struct packing *p)
             best = &isa_table[row];
     const int error = p->call->pack(p->packed.data, &weights, 0), chosen = p->call->isa(p->packed.data);
     if (error != KERNEL_OK)
-        return broken(p, "pack for AUTO returns %d (%s)", error, p->call->strerror(error));
+        return violated(p, "pack for AUTO returns %d (%s)", error, p->call->strerror(error));
     return (best != NULL && chosen == best->id) ||
-           broken(p, "AUTO packs for %s; %s is the best of this machine", p->call->isa_name(chosen),
-                  best != NULL ? best->name : "no set");
+           violated(p, "AUTO packs for %s; %s is the best of this machine", p->call->isa_name(chosen),
+                    best != NULL ? best->name : "no set");
 }
 
 /* A number is named as the table names it, or is not in the file; a block of it says that number. */
 static bool names_of_sets(struct packing *p)
 {
     if (p->call->isa(NULL) != 0)
-        return broken(p, "isa(NULL) is %d, not 0", p->call->isa(NULL));
-    for (int id = -1; id <= MOST_ISAS; id++) {
+        return violated(p, "isa(NULL) is %d, not 0", p->call->isa(NULL));
+    for (int id = -1; id <= MAX_ISAS; id++) {
         const char *name = p->call->isa_name(id);
         const struct isa *isa = name != NULL ? isa_find(name) : NULL;
         if (name != NULL && (isa == NULL || isa->id != id))
-            return broken(p, "isa_name(%d) is \"%s\"", id, name);
+            return violated(p, "isa_name(%d) is \"%s\"", id, name);
     }
     return true;
 }
@@ -372,8 +372,9 @@ static bool opens(struct packing *p, const void *blocks, size_t bytes, int expec
     const void *packed = &bytes; /* anything but what is expected */
     const int error = p->call->open(blocks, bytes, &packed);
     if (error != expected)
-        return broken(p, "open of %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
-    return packed == block || broken(p, "open of %s gives %s", what, block == NULL ? "a block in spite of it" : "another block");
+        return violated(p, "open of %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
+    return packed == block || violated(p, "open of %s gives %s", what,
+                                       block == NULL ? "a block in spite of it" : "another block");
 }
 
 /* Another set that is compiled and that the machine has; NULL: there is none. */
@@ -446,7 +447,7 @@ static bool opens_the_second(struct packing *p, char *two)
         first->layer ^= 1;
         if (!opens_within(p, two, 2 * bytes + 64, chains[c].with, bytes, "a block of another layer and a good one"))
             return false;
-        first->isa = MOST_ISAS;
+        first->isa = MAX_ISAS;
         if (!opens_within(p, two, 2 * bytes + 64, chains[c].with == KERNEL_OK ? KERNEL_OK : KERNEL_ISA, bytes,
                           "a block of an unknown set and a good one"))
             return false;
@@ -462,17 +463,17 @@ static bool computes_alike(struct packing *p, const void *block, const char *wha
     void *kept[2] = {malloc(p->y.bytes + 1), malloc(p->attn.bytes + 1)};
     bool good = (kept[0] != NULL && kept[1] != NULL) || no_memory(p);
     if (good && p->call->forward(p->good, &args, p->scratch.data) != KERNEL_OK)
-        good = broken(p, "a good call fails");
+        good = violated(p, "a good call fails");
     for (size_t i = 0; good && i < 2; i++)
         memcpy(kept[i], outputs[i]->data, outputs[i]->bytes);
     guarded_fill(&p->y);
     guarded_fill(&p->attn);
     const int error = good ? p->call->forward(block, &args, p->scratch.data) : KERNEL_OK;
     if (error != KERNEL_OK || (good && p->call->isa(block) != p->isa))
-        good = broken(p, "%s: isa returns %d, forward %d (%s)", what, p->call->isa(block), error,
-                      p->call->strerror(error));
+        good = violated(p, "%s: isa returns %d, forward %d (%s)", what, p->call->isa(block), error,
+                        p->call->strerror(error));
     for (size_t i = 0; good && i < 2; i++)
-        good = memcmp(kept[i], outputs[i]->data, outputs[i]->bytes) == 0 || broken(p, "%s: other bits", what);
+        good = memcmp(kept[i], outputs[i]->data, outputs[i]->bytes) == 0 || violated(p, "%s: other bits", what);
     free(kept[0]);
     free(kept[1]);
     guarded_fill(&p->y);
@@ -505,7 +506,7 @@ static bool opens_the_best(struct packing *p, const struct isa *other, char *two
         other_is_better = other_is_better || (seen > 0 && &isa_table[row] == other);
     }
     if (p->call->pack(p->packed.data, &weights, other->id) != KERNEL_OK)
-        return broken(p, "pack for %s fails", other->name);
+        return violated(p, "pack for %s fails", other->name);
     for (int order = 0; order < 2; order++) {
         const size_t own = order == 0 ? 0 : bytes, others = bytes - own;
         copy_block(two + own, p->good, bytes, own == 0 ? bytes : 0);
@@ -523,7 +524,7 @@ static bool opening(struct packing *p)
     char *block = p->packed.data;
     memcpy(block, p->good, bytes);
     if (p->call->open(block, bytes, NULL) != KERNEL_NULL)
-        return broken(p, "open without a place for the result does not say so");
+        return violated(p, "open without a place for the result does not say so");
     if (!opens(p, block, bytes, KERNEL_OK, block, "a block") || !opens(p, NULL, bytes, KERNEL_NULL, NULL, "NULL") ||
         !opens(p, block + 32, bytes - 32, KERNEL_ALIGN, NULL, "a block off its boundary") ||
         !opens(p, block, 64, KERNEL_PACKED, NULL, "a block of which the header is left"))

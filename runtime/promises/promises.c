@@ -32,7 +32,7 @@ struct trial {
     struct diag *diag;
 };
 
-bool promise_broken(char why[300], const char *format, ...)
+bool promise_violated(char why[300], const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -78,10 +78,10 @@ static struct kernel_args args_of(const struct trial *t, const struct inputs *in
 static bool zones_intact(struct trial *t, const char *what)
 {
     if (!guarded_zones_intact(&t->y))
-        return broken(t, "%s: wrote outside y", what);
+        return violated(t, "%s: wrote outside y", what);
     if (!guarded_zones_intact(&t->attn))
-        return broken(t, "%s: wrote outside attn", what);
-    return guarded_zones_intact(&t->scratch) || broken(t, "%s: wrote outside scratch", what);
+        return violated(t, "%s: wrote outside attn", what);
+    return guarded_zones_intact(&t->scratch) || violated(t, "%s: wrote outside scratch", what);
 }
 
 static bool forward(struct trial *t, const struct inputs *in, const char *what)
@@ -89,16 +89,16 @@ static bool forward(struct trial *t, const struct inputs *in, const char *what)
     const struct kernel_args args = args_of(t, in);
     int error = t->call->forward(t->packed, &args, t->scratch.data);
     if (error != KERNEL_OK)
-        return broken(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
+        return violated(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
     return zones_intact(t, what);
 }
 
 static bool same_bits(struct trial *t, const char *what)
 {
     if (memcmp(t->y.data, t->base_y, y_count(t) * sizeof(float)) != 0)
-        return broken(t, "%s: y has other bits", what);
+        return violated(t, "%s: y has other bits", what);
     return memcmp(t->attn.data, t->base_attn, attn_count(t) * sizeof(float)) == 0 ||
-           broken(t, "%s: attn has other bits", what);
+           violated(t, "%s: attn has other bits", what);
 }
 
 /* ---- the same call again, whole and in parts ------------------------------------------------------------------- */
@@ -119,8 +119,8 @@ static bool sums_to_one(struct trial *t)
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
         if (!(good && (sees ? fabs(sum - 1) <= tolerance : sum == 0)))
-            return broken(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
-                          row / n % h, row % n, sum);
+            return violated(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
+                            row / n % h, row % n, sum);
     }
     return true;
 }
@@ -178,12 +178,12 @@ static bool run_parts(struct trial *t, const struct kernel_args *args)
 {
     const size_t phases = t->call->phases(t->packed, args);
     if (phases == 0 && args->n > 0 && args->batch > 0)
-        return broken(t, "a good call has no phases");
+        return violated(t, "a good call has no phases");
     for (size_t phase = 0; phase < phases; phase++)
         for (size_t part = t->call->parts(t->packed, args, phase); part-- > 0;) {
             int error = t->call->run(t->packed, args, t->scratch.data, phase, part, part % WORKERS);
             if (error != KERNEL_OK)
-                return broken(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
+                return violated(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
         }
     return true;
 }
@@ -216,8 +216,8 @@ static bool page_overlaps(struct trial *t, struct shared *s, size_t from, size_t
         if (s->now[i] == s->before[i])
             continue;
         if (s->by[i] != 0)
-            return !broken(t, "phase %zu: parts %u and %zu write to the same byte of %s", phase, s->by[i] - 1, part,
-                           s->name);
+            return !violated(t, "phase %zu: parts %u and %zu write to the same byte of %s", phase, s->by[i] - 1, part,
+                             s->name);
         s->by[i] = (unsigned)part + 1;
         s->after[i] = s->now[i];
         s->now[i] = s->before[i]; /* so that the next part shows it if it writes the same */
@@ -261,7 +261,7 @@ static bool run_watched(struct trial *t, struct shared shared[SHARED], const str
         for (size_t part = 0; part < t->call->parts(t->packed, args, phase); part++) {
             const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, WORKERS - 1);
             if (error != KERNEL_OK)
-                return broken(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
+                return violated(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
             for (size_t s = 0; s < SHARED; s++)
                 if (part_overlaps(t, &shared[s], phase, part))
                     return false;
@@ -301,7 +301,7 @@ static bool memory_is_own(struct trial *t)
         diag_environment(t->diag, NULL, "out of memory");
     good = good && run_watched(t, shared, &args) && zones_intact(t, what) && same_bits(t, what);
     if (good && own > 0 && memcmp((char *)t->scratch.data + bytes, fresh.data, fresh.bytes) != 0)
-        good = broken(t, "%s: it wrote to the scratch of another worker", what);
+        good = violated(t, "%s: it wrote to the scratch of another worker", what);
     guarded_free(&fresh);
     for (struct shared *s = shared; s < shared + SHARED; s++) {
         free(s->before);
@@ -364,7 +364,7 @@ static bool run_single(struct trial *t)
     if (zeros == NULL)
         diag_environment(t->diag, NULL, "out of memory");
     free(zeros);
-    return good && (error == KERNEL_OK || broken(t, "n = 1: forward returns \"%s\"", t->call->strerror(error)));
+    return good && (error == KERNEL_OK || violated(t, "n = 1: forward returns \"%s\"", t->call->strerror(error)));
 }
 
 /* No state: a call leaves the library's own memory as it was. AddressSanitizer lets nobody read the gaps between variables. */
@@ -386,8 +386,8 @@ static bool nothing_remembered(struct trial *t)
     good = good && run_parts(t, &args) && run_single(t);
     dl_iterate_phdr(see_image, &image);
     free(image.copy);
-    return good && (!image.changed || broken(t, "a call changed memory of the kernel's own: a variable that is not in "
-                                                "scratch (counters of --coverage are such variables)"));
+    return good && (!image.changed || violated(t, "a call changed memory of the kernel's own: a variable that is not "
+                                                "in scratch (counters of --coverage are such variables)"));
 }
 
 /* Bytes of an input that may be read: in cross-attention with padding not those past the last sequence's length. */
@@ -483,8 +483,8 @@ static bool fenced_calls_live(struct trial *t, const struct inputs *const *calls
     struct fenced_calls fenced = {t, calls, count, fence};
     bool lived;
     return fenced_call(forward_all_fenced, &fenced, &lived, t->diag) &&
-           (lived || broken(t, "forward reads %s, writes to what is only read, or crashes",
-                            fence == FENCE_BEHIND ? "past the end of a tensor" : "what lies in front of a tensor"));
+           (lived || violated(t, "forward reads %s, writes to what is only read, or crashes",
+                              fence == FENCE_BEHIND ? "past the end of a tensor" : "what lies in front of a tensor"));
 }
 
 static bool reads_within(struct trial *t)
@@ -511,7 +511,7 @@ static bool each_sequence_alone(struct trial *t)
         const struct kernel_args args = args_of_sequence(t, b);
         const int error = t->call->forward(t->packed, &args, t->scratch.data);
         if (error != KERNEL_OK)
-            return broken(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
+            return violated(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
     }
     return zones_intact(t, what) && same_bits(t, what);
 }
@@ -628,11 +628,11 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
             for (size_t c = first; c < first + step; c++) {
                 const size_t at = row * d_out + c;
                 if (!tainted && !(y[at] == t->base_y[at]))
-                    return broken(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
-                                  what, row / n, row % n, c, t->base_y[at], y[at]);
+                    return violated(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
+                                    what, row / n, row % n, c, t->base_y[at], y[at]);
                 if (tainted && demand != DEMAND_NOTHING && isfinite(y[at]))
-                    return broken(t, "%s in a row that is seen left y[%zu][%zu][%zu] finite: %.9g", what, row / n,
-                                  row % n, c, y[at]);
+                    return violated(t, "%s in a row that is seen left y[%zu][%zu][%zu] finite: %.9g", what, row / n,
+                                    row % n, c, y[at]);
             }
         }
     return true;
@@ -649,15 +649,15 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
             const size_t at = row * m + j;
             finite = finite && isfinite(attn[at]);
             if (attn[at] != 0 && !reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j))
-                return broken(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a key that is hidden", what,
-                              row / n / h, row / n % h, row % n, j, attn[at]);
+                return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
+                                row / n / h, row / n % h, row % n, j, attn[at]);
             if (!p->tainted[row] && !(attn[at] == t->base_attn[at]))
-                return broken(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
-                              row / n / h, row / n % h, row % n, j);
+                return violated(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
+                                row / n / h, row / n % h, row % n, j);
         }
         if (p->tainted[row] && finite && (demand == DEMAND_OF_NAN || (demand == DEMAND_OF_INFINITY && query)))
-            return broken(t, "%s in a row that is seen left attn[%zu][%zu][%zu] finite", what, row / n / h, row / n % h,
-                          row % n);
+            return violated(t, "%s in a row that is seen left attn[%zu][%zu][%zu] finite", what, row / n / h,
+                            row / n % h, row % n);
     }
     return true;
 }
@@ -884,7 +884,7 @@ static bool inner_length_above_m(struct attempt *a)
     set_batch(a, SEVERAL);
     return set_length(a, SEVERAL / 2, (int32_t)a->args.m + 1);
 }
-static bool least_length(struct attempt *a) { return set_length(a, 0, INT32_MIN); }
+static bool shortest_length(struct attempt *a) { return set_length(a, 0, INT32_MIN); }
 static bool length_of_no_queries(struct attempt *a)
 {
     a->args.n = 0;
@@ -1043,7 +1043,7 @@ static const struct wrong {
     {"a length of m + 1, of fewer keys", KERNEL_LENGTH, length_above_shorter_m},
     {"a length of m + 1 among good ones", KERNEL_LENGTH, inner_length_above_m},
     {"a length of -1", KERNEL_LENGTH, length_below_zero},
-    {"a length of INT32_MIN", KERNEL_LENGTH, least_length},
+    {"a length of INT32_MIN", KERNEL_LENGTH, shortest_length},
     {"a length of m + 1, n = 0", KERNEL_LENGTH, length_of_no_queries},
     {"a length of 1, m = 0", KERNEL_LENGTH, length_of_no_keys},
     {"lengths = NULL, n = 0", KERNEL_NULL, null_lengths_no_queries},
@@ -1075,7 +1075,7 @@ static const struct wrong {
 static bool untouched(struct trial *t, const char *what)
 {
     return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->scratch)) ||
-           broken(t, "%s: refused, but something was written", what);
+           violated(t, "%s: refused, but something was written", what);
 }
 
 static const char *error_text(const struct trial *t, int error)
@@ -1091,12 +1091,12 @@ static bool refused(struct trial *t, const void *packed, const struct kernel_arg
     const struct kernel_table *call = t->call;
     int error = call->forward(packed, args, scratch);
     if (error != expected)
-        return broken(t, "%s: forward returns %d (%s), not %d", what, error, error_text(t, error), expected);
+        return violated(t, "%s: forward returns %d (%s), not %d", what, error, error_text(t, error), expected);
     error = call->run(packed, args, scratch, 0, 0, 0);
     if (error != expected)
-        return broken(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), expected);
+        return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), expected);
     if (scratch == t->scratch.data && (call->phases(packed, args) != 0 || call->parts(packed, args, 0) != 0))
-        return broken(t, "%s: the call is refused, but has phases or parts", what);
+        return violated(t, "%s: the call is refused, but has phases or parts", what);
     return untouched(t, what);
 }
 
@@ -1124,8 +1124,8 @@ static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *
 static bool wrong_part(struct trial *t, const struct kernel_args *args, size_t phase, size_t part)
 {
     const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, 0);
-    return error == KERNEL_PART || broken(t, "phase %zu part %zu is past the last, but run returns %d (%s), not %d",
-                                          phase, part, error, error_text(t, error), KERNEL_PART);
+    return error == KERNEL_PART || violated(t, "phase %zu part %zu is past the last, but run returns %d (%s), not %d",
+                                            phase, part, error, error_text(t, error), KERNEL_PART);
 }
 
 static bool wrong_parts(struct trial *t, struct kernel_args args)
@@ -1143,7 +1143,7 @@ static bool wrong_parts(struct trial *t, struct kernel_args args)
     }
     return (t->call->parts(t->packed, &args, phases) == 0 && t->call->parts(t->packed, &args, SIZE_MAX) == 0)
                ? untouched(t, "a part past the last")
-               : broken(t, "a phase past the last has parts");
+               : violated(t, "a phase past the last has parts");
 }
 
 static bool null_args(struct trial *t)
@@ -1157,13 +1157,13 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
     const struct kernel_table *call = t->call;
     int error = call->forward(t->packed, args, t->scratch.data);
     if (error != KERNEL_OK)
-        return broken(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
+        return violated(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
     if (call->phases(t->packed, args) != 0 || call->parts(t->packed, args, 0) != 0)
-        return broken(t, "%s: has phases or parts", what);
+        return violated(t, "%s: has phases or parts", what);
     error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
     if (error != KERNEL_PART)
-        return broken(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn)) || broken(t, "%s: something was written", what);
+        return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn)) || violated(t, "%s: something was written", what);
 }
 
 /* Tensors without an element need no memory. */
@@ -1199,8 +1199,8 @@ static bool is_b_o(struct trial *t, const char *what)
     const size_t d_out = (size_t)t->layer->d_out;
     for (size_t at = 0; at < y_count(t); at++)
         if (!(y[at] == (b_o != NULL ? b_o[at % d_out] : 0)))
-            return broken(t, "%s: y[%zu][%zu][%zu] is %.9g, not b_o's", what, at / d_out / t->in->n,
-                          at / d_out % t->in->n, at % d_out, y[at]);
+            return violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not b_o's", what, at / d_out / t->in->n,
+                            at / d_out % t->in->n, at % d_out, y[at]);
     return true;
 }
 
@@ -1223,12 +1223,12 @@ static bool without_keys(struct trial *t)
     args.mask_bool = NULL;
     args.lengths = args.lengths != NULL ? zeros : NULL;
     int error = t->call->forward(t->packed, &args, t->scratch.data);
-    bool good = error == KERNEL_OK || broken(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
+    bool good = error == KERNEL_OK || violated(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
     good = good && zones_intact(t, what) && is_b_o(t, what);
     if (good)
         guarded_fill(&t->y);
     good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts");
-    good = good && (guarded_untouched(&t->attn) || broken(t, "%s: attn was written", what));
+    good = good && (guarded_untouched(&t->attn) || violated(t, "%s: attn was written", what));
     free(zeros);
     return good;
 }
@@ -1241,15 +1241,15 @@ static bool texts_are_right(struct trial *t)
     const size_t count = t->layer->w_o == W_O_NONE ? 3 : 4;
     for (size_t phase = 0; phase < 2 * count; phase++)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
-            return broken(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
-                          phases[phase % count]);
+            return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
+                            phases[phase % count]);
     for (int error = KERNEL_OK; error <= KERNEL_PART + 1; error++) {
         const char *text = t->call->strerror(error);
         if (text == NULL || *text == '\0')
-            return broken(t, "strerror(%d) has no text", error);
+            return violated(t, "strerror(%d) has no text", error);
         for (int other = KERNEL_OK; other < error; other++)
             if (strcmp(text, t->call->strerror(other)) == 0)
-                return broken(t, "strerror(%d) is that of %d: \"%s\"", error, other, text);
+                return violated(t, "strerror(%d) is that of %d: \"%s\"", error, other, text);
     }
     return true;
 }
@@ -1336,7 +1336,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     for (size_t p = 0; good && p < sizeof promises / sizeof *promises; p++)
         good = promises[p].of > which || promises[p].holds(&t);
     if (good && all && hash_inputs(&t) != hash)
-        good = broken(&t, "an input or the packed block was written to");
+        good = violated(&t, "an input or the packed block was written to");
     release(&t);
     free(t.base_y);
     free(t.base_attn);

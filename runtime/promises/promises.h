@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The contract's promises about a kernel that no error bound shows: same bits however the work is cut, hidden values
- * that do not matter, NaN that is not swallowed, memory that is not touched, no state, wrong calls that are refused.
+/* The promises about a kernel that no error bound shows: the same bits however the work is divided, hidden values that
+ * do not matter, NaN that is not swallowed, memory that is not touched, no state, wrong calls that are refused.
  *
  * Left out on purpose: accuracy (compare.h).
  */
@@ -14,16 +14,16 @@ enum promises {
     PROMISES_ALL
 };
 
-/* Says in `why` which promise is broken, and how; false. broken() is for whatever has a member of that name. */
-bool promise_broken(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
-#define broken(of, ...) promise_broken((of)->why, __VA_ARGS__)
+/* Records in `why` which promise is violated, and how; false. violated() is for whatever has a member of that name. */
+bool promise_violated(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
+#define violated(of, ...) promise_violated((of)->why, __VA_ARGS__)
 
 /* Runs the kernel on `inputs` (finite ones) in many ways. Returns true when the promises hold; else `why` says which
  * one does not. `packed` was filled by the kernel's pack. */
 bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
                    const void *packed, uint64_t seed, enum promises which, char why[300], struct diag *diag);
 
-/* Of many calls only that one: that nothing past the end of an input is read. */
+/* For many calls a single promise: that nothing past the end of an input is read. */
 bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
                           size_t count, const void *packed, char why[300], struct diag *diag);
 

@@ -5,18 +5,19 @@
 
 #include <stdlib.h>
 
+#include "../../gen/arith.h"
 #include "extremes.h"
 
-#define MOST_WORK 1e9    /* past that few positions must do */
-#define LEAST_WORK 1.2e7 /* multiply-adds of the sized calls together; and of the extreme ones */
+#define MAX_WORK 1e9     /* past that few positions must do */
+#define MIN_WORK 1.2e7   /* multiply-adds of the sized calls together; and of the extreme ones */
 #define SHARE 0.05       /* or this share of the main call's */
 #define EACH_UP_TO 64    /* sizes of which each is wanted */
 #define BATCH 7
 #define GROUPED 256      /* positions, at most, that are projected together */
-#define EXTREME_LEAST 20 /* positions, past a tile of scores */
-#define EXTREME_MOST 72
-#define LONG_MOST 640    /* past a block of keys of most plans */
-#define LONE_MOST 40
+#define MIN_EXTREME 20   /* positions, past a tile of scores */
+#define MAX_EXTREME 72
+#define MAX_LONG 640     /* past a block of keys of most plans */
+#define MAX_LONE 40
 
 /* What is being made, and what it may still cost. */
 struct making {
@@ -30,11 +31,6 @@ struct making {
     unsigned mask_form; /* of ordinary calls */
     struct diag *diag;
 };
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 static double work_of(const struct layer *layer, size_t batch, size_t n, size_t m)
 {
@@ -77,15 +73,15 @@ static size_t list_sizes(struct making *k, size_t limit, size_t sizes[2 * EACH_U
 {
     static const size_t edges[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64};
     static const size_t far[] = {65, 96, 97, 127, 128, 129, 255, 257, 512};
-    size_t count = 0, most = smaller(limit, EACH_UP_TO);
+    size_t count = 0, max = min_size(limit, EACH_UP_TO);
     bool listed[EACH_UP_TO + 1] = {false};
     for (size_t e = 0; e < sizeof edges / sizeof *edges; e++)
-        if (edges[e] <= most) {
+        if (edges[e] <= max) {
             sizes[count++] = edges[e];
             listed[edges[e]] = true;
         }
     const size_t first = count;
-    for (size_t size = 1; size <= most; size++)
+    for (size_t size = 1; size <= max; size++)
         if (!listed[size])
             sizes[count++] = size;
     for (size_t at = first; at < count; at++) { /* which of the others come first is drawn */
@@ -122,14 +118,14 @@ static bool add_batches(struct making *k)
     const struct layer *layer = k->layer;
     const size_t queries = (size_t)layer->seq_len, keys = layer->cross ? (size_t)layer->source_len : queries;
     const size_t drawn = 3 + random_bits(&k->random) % 3 * 2; /* odd: they do not fill blocks of lanes */
-    const size_t few = work_of(layer, BATCH, drawn, drawn) > MOST_WORK ? 1 : smaller(queries, drawn);
+    const size_t few = work_of(layer, BATCH, drawn, drawn) > MAX_WORK ? 1 : min_size(queries, drawn);
     const struct { size_t batch, n, m; } calls[] = {
-        {BATCH, few, layer->cross ? smaller(keys, 2 + random_bits(&k->random) % 9) : few},
-        {BATCH + 8 + random_bits(&k->random) % 8, 1, layer->cross ? smaller(keys, 3) : 1},
-        {GROUPED / few + 2, few, layer->cross ? smaller(keys, 5) : few},
-        {GROUPED + 44, 1, layer->cross ? smaller(keys, 2) : 1},
-        {BATCH, layer->cross ? 1 : few, layer->cross ? smaller(keys, EACH_UP_TO) : few},
-        {BATCH, layer->cross ? smaller(queries, EACH_UP_TO) : few, layer->cross ? 1 : few},
+        {BATCH, few, layer->cross ? min_size(keys, 2 + random_bits(&k->random) % 9) : few},
+        {BATCH + 8 + random_bits(&k->random) % 8, 1, layer->cross ? min_size(keys, 3) : 1},
+        {GROUPED / few + 2, few, layer->cross ? min_size(keys, 5) : few},
+        {GROUPED + 44, 1, layer->cross ? min_size(keys, 2) : 1},
+        {BATCH, layer->cross ? 1 : few, layer->cross ? min_size(keys, EACH_UP_TO) : few},
+        {BATCH, layer->cross ? min_size(queries, EACH_UP_TO) : few, layer->cross ? 1 : few},
     };
     for (size_t i = 0; i < (layer->cross ? 6 : 4); i++) {
         k->mask_form = 4 | (2 - (unsigned)i % 3); /* [batch][1], [1][h], [batch][h] */
@@ -143,15 +139,16 @@ static bool add_batches(struct making *k)
 
 /* ---- scores of every size -------------------------------------------------------------------------------------- */
 
-/* The most positions, up to `most`, that the work allows; not less than EXTREME_LEAST, unless the layer is very wide. */
-static size_t positions(const struct making *k, size_t batch, size_t most, double work)
+/* The largest number of positions, up to `max`, that the work allows; MIN_EXTREME or more, unless the layer is very
+ * wide. */
+static size_t positions(const struct making *k, size_t batch, size_t max, double work)
 {
     const struct layer *layer = k->layer;
-    size_t n = most;
+    size_t n = max;
     for (;;) {
-        const double here = work_of(layer, batch, smaller(n, (size_t)layer->seq_len),
-                                    smaller(n, (size_t)layer->source_len));
-        if (here <= work || n <= (here > MOST_WORK ? 3 : EXTREME_LEAST))
+        const double here = work_of(layer, batch, min_size(n, (size_t)layer->seq_len),
+                                    min_size(n, (size_t)layer->source_len));
+        if (here <= work || n <= (here > MAX_WORK ? 3 : MIN_EXTREME))
             break;
         n -= n / 16 + 1;
     }
@@ -160,28 +157,28 @@ static size_t positions(const struct making *k, size_t batch, size_t most, doubl
 
 static bool add_extreme(struct making *k, enum extremes extremes, size_t positions)
 {
-    return add_call(k, extremes_batch(k->layer, extremes), smaller(positions, (size_t)k->layer->seq_len),
-                    smaller(positions, (size_t)k->layer->source_len), (int)extremes);
+    return add_call(k, extremes_batch(k->layer, extremes), min_size(positions, (size_t)k->layer->seq_len),
+                    min_size(positions, (size_t)k->layer->source_len), (int)extremes);
 }
 
 /* The mixed ones always, with an even number of positions and an odd one, the others where the work allows. */
 static bool add_extremes(struct making *k)
 {
     const struct layer *layer = k->layer;
-    const size_t mixed = positions(k, extremes_batch(layer, EXTREMES_MIXED), EXTREME_MOST, k->work);
-    const size_t longer = positions(k, extremes_batch(layer, EXTREMES_LONG), LONG_MOST, k->work);
-    const size_t lone = positions(k, extremes_batch(layer, EXTREMES_LONE), LONE_MOST, k->work);
-    const size_t first = smaller(mixed, (size_t)layer->seq_len);
+    const size_t mixed = positions(k, extremes_batch(layer, EXTREMES_MIXED), MAX_EXTREME, k->work);
+    const size_t longer = positions(k, extremes_batch(layer, EXTREMES_LONG), MAX_LONG, k->work);
+    const size_t lone = positions(k, extremes_batch(layer, EXTREMES_LONE), MAX_LONE, k->work);
+    const size_t first = min_size(mixed, (size_t)layer->seq_len);
     return add_extreme(k, EXTREMES_MIXED, mixed) && (first < 2 || add_extreme(k, EXTREMES_MIXED, first - 1)) &&
            (longer <= mixed || (size_t)layer->source_len <= mixed || add_extreme(k, EXTREMES_LONG, longer)) &&
-           (lone < LONE_MOST || add_extreme(k, EXTREMES_LONE, lone));
+           (lone < MAX_LONE || add_extreme(k, EXTREMES_LONE, lone));
 }
 
 bool series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
                  const struct inputs_draw *draw, struct folds folds, struct diag *diag)
 {
     const double share = SHARE * work_of(layer, draw->batch, draw->n, draw->m);
-    const double work = share > LEAST_WORK ? share : LEAST_WORK;
+    const double work = share > MIN_WORK ? share : MIN_WORK;
     struct making k = {.series = series, .layer = layer, .drawn = drawn, .draw = draw, .folds = folds,
                        .random = {draw->seed ^ 0x73657269}, .work = work, .diag = diag};
     *series = (struct series){.extreme_weights.borrows_weights = false};

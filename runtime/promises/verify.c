@@ -8,16 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/arith.h"
 #include "guarded.h"
 #include "promises.h"
 
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
 #define SMALL_RUN 96
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 bool subject_make(struct subject *s, const struct layer *layer, const struct kernel *kernel,
                   const struct inputs_draw *draw, struct diag *diag)
@@ -25,8 +21,8 @@ bool subject_make(struct subject *s, const struct layer *layer, const struct ker
     struct inputs_draw small = *draw;
     *s = (struct subject){.layer = layer, .kernel = kernel, .seed = draw->seed};
     if (layer_multiply_adds(layer, layer->seq_len, layer->source_len).total > SMALL_RUN_FROM) {
-        small.n = smaller(small.n, SMALL_RUN);
-        small.m = smaller(small.m, SMALL_RUN + 20);
+        small.n = min_size(small.n, SMALL_RUN);
+        small.m = min_size(small.m, SMALL_RUN + 20);
     }
     return inputs_draw(&s->inputs, layer, draw, diag) &&
            inputs_draw_call(&s->small, layer, &small, &s->inputs, diag) &&
@@ -124,7 +120,7 @@ static bool all_finite(const float *values, size_t count)
 }
 
 /* Puts "… on 7 sequences, n = 5, m = 5: " before why, and a miss behind it. */
-static bool broken_call(struct findings *f, const struct series_call *call, const char *what,
+static bool failed_call(struct findings *f, const struct series_call *call, const char *what,
                         const struct comparison *miss)
 {
     char why[sizeof f->why] = "not every number is finite", *text = NULL;
@@ -152,13 +148,13 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
         const struct inputs *in = &call->inputs;
         struct comparison y = {0}, attn = {0};
         if (!run_once(s, in, b, f, diag))
-            return f->why[0] != '\0' && broken_call(f, call, what, &y);
+            return f->why[0] != '\0' && failed_call(f, call, what, &y);
         compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->y.data, gates);
         if (s->layer->scores)
             compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->attn.data, gates);
         if (y.misses > 0 || attn.misses > 0 || !all_finite(b->y.data, inputs_count(s->layer, in, TENSOR_Y)) ||
             !all_finite(b->attn.data, inputs_count(s->layer, in, TENSOR_ATTN)))
-            return broken_call(f, call, what, y.misses > 0 ? &y : &attn);
+            return failed_call(f, call, what, y.misses > 0 ? &y : &attn);
     }
     return true;
 }
@@ -208,8 +204,8 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
 /* How the calling thread rounds, and what becomes of subnormal results and operands: volatile, so that it is found out now. */
 static int float_mode(void)
 {
-    volatile float least = FLT_MIN, half, subnormal = 0x1p-149f;
-    half = least / 2;
+    volatile float min = FLT_MIN, half, subnormal = 0x1p-149f;
+    half = min / 2;
     volatile const int flushed = half == 0, ignored = subnormal * 0x1p100f == 0;
     return 4 * fegetround() + 2 * flushed + ignored;
 }

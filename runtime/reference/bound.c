@@ -62,6 +62,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/arith.h"
 #include "../../gen/score.h"
 #include "fold.h"
 #include "product.h"
@@ -126,11 +127,6 @@ static bool room(double **p, size_t count)
     return *p != NULL;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The first head that is seen tells the sizes. */
 static bool allocate(struct propagation *p, const struct reference *reference)
 {
@@ -139,13 +135,13 @@ static bool allocate(struct propagation *p, const struct reference *reference)
         return false;
     const struct layer *layer = p->layer = &p->folded.layer;
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
-    const size_t d_in = larger((size_t)layer->d_in_q, (size_t)layer->d_in_kv);
+    const size_t d_in = max_size((size_t)layer->d_in_q, (size_t)layer->d_in_kv);
     const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
                                                 : (size_t)layer->d_model;
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
     const size_t attn = reference->attn != NULL ? p->in->batch * (size_t)layer->h * rows * m : 0;
-    const size_t a = larger(larger(rows, m) * d_in, rows * larger(d_k, d_v));
-    const size_t b = larger(larger(d_in * larger(d_k, d_v), d_v * merge), d_k * m);
+    const size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
+    const size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
     p->k_open = calloc(m + 1, 1);
     p->v_open = calloc(m + 1, 1);
     return p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) &&
@@ -331,14 +327,14 @@ static void score_errors(const struct propagation *p, const struct reference_hea
 /* log of sum exp(log A + sign d_worst): neither end of double's range is met on the way. */
 static double log_sum(const struct row *row, double sign)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j])
-            most = fmax(most, row->log_a[j] + sign * row->d_worst[j]);
+            max = fmax(max, row->log_a[j] + sign * row->d_worst[j]);
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j])
-            sum += exp(row->log_a[j] + sign * row->d_worst[j] - most);
-    return sum == 0 ? -INFINITY : most + log(sum);
+            sum += exp(row->log_a[j] + sign * row->d_worst[j] - max);
+    return sum == 0 ? -INFINITY : max + log(sum);
 }
 
 /* e_a of both gates; the drawn one without the row's common factor, which V - Z cancels. Where f32 overflows a weight
@@ -595,8 +591,8 @@ static void finish(struct propagation *p, const struct reference *reference)
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */
 static bool flushes_to_zero(void)
 {
-    volatile float least = FLT_MIN, half;
-    half = least / 2;
+    volatile float min = FLT_MIN, half;
+    half = min / 2;
     return half == 0;
 }
 

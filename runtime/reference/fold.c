@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/arith.h"
 #include "product.h"
 
 /* A product of d terms in double is off by at most (d + 4) 2^-53 |a||b|, the factor c counted in; |a||b| is at most the
@@ -18,11 +19,6 @@ static double *doubles(size_t count, bool *good)
     double *p = calloc(count > 0 ? count : 1, sizeof *p);
     *good = *good && p != NULL;
     return p;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Products of W_O: one for each tap. */
@@ -62,9 +58,9 @@ bool folded_make(struct folded *f, const struct layer *layer, struct folds folds
         f->v = doubles(m * (in_kv + 1), &good);
         f->z = doubles(rows * (in_kv + 1), &good);
     }
-    f->left = doubles(larger((in_q + 1) * d_k, (in_kv + 1) * d_v), &good);
+    f->left = doubles(max_size((in_q + 1) * d_k, (in_kv + 1) * d_v), &good);
     f->right = doubles(d_k * in_kv, &good);
-    f->column = doubles(larger(in_kv, columns_of(layer)), &good);
+    f->column = doubles(max_size(in_kv, columns_of(layer)), &good);
     return good;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products in double, the one loop of the reference and the bounds that must not crawl.
+/* Matrix products in double, the one loop of the reference and the bounds that must be fast.
  *
  * Left out on purpose: everything but row-major operands.
  */

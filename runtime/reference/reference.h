@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The contract's equations in double: the executable definition of a layer.
  *
- * It knows neither plan nor templates. Left out on purpose: speed beyond bearable, and rounding: what a kernel in
- * f32 may differ by is bound.h's.
+ * It knows neither plan nor templates. Left out on purpose: more speed than needed, and rounding (bound.h: how far a
+ * kernel in f32 may be off).
  */
 #ifndef ATTNRUN_REFERENCE_H
 #define ATTNRUN_REFERENCE_H

@@ -12,7 +12,7 @@ bool gnuplot_find(const char *place, struct diag *diag)
     struct diag ignored = {0};
     const bool good = process_run(&result, words, NULL, &ignored) && result.exit_code == 0;
     if (!good)
-        diag_environment(diag, place, "gnuplot is needed, as it draws, and cannot be run; install it (on Debian: "
+        diag_environment(diag, place, "gnuplot draws the picture, but cannot be run; install it (on Debian: "
                          "gnuplot-nox)");
     free(result.output);
     diag_free(&ignored);

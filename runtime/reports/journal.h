@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The file of JSON lines that a sweep grows by: each result is one write of one whole line, so that the file is valid
+/* The file of JSON lines that a sweep appends to: each result is one write of one whole line, so that the file is valid
  * whenever the program ends, however it ends.
  *
  * Left out on purpose: what the results mean (sweep.c), and power failures.

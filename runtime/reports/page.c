@@ -10,7 +10,7 @@
 #include "timing/quiet.h"
 #include "report.h"
 
-#define STICKY_MOST 20 /* characters of the columns that stay where a narrow screen scrolls */
+#define MAX_STICKY 20 /* characters of the columns that stay where a narrow screen scrolls */
 
 static bool is_measured(const struct record *record)
 {
@@ -90,7 +90,7 @@ static void print_sticky(FILE *out, const struct records *records, const struct 
     size_t c = 0;
     for (; c < columns->first_varied + columns->varied; c++) {
         const int width = 1 + column_width(&columns->column[c], records);
-        if (left + width > STICKY_MOST)
+        if (left + width > MAX_STICKY)
             break;
         fprintf(out, "tr > :nth-child(%zu) { position: sticky; z-index: 1; left: calc(%dch + %zurem); "
                 "min-width: calc(%dch + 1rem); max-width: calc(%dch + 1rem); }\n", c + 1, left, c, width, width);
@@ -134,9 +134,9 @@ static void print_notes(FILE *out, const struct records *records)
         fputs("<p>A share of peak above 100 % is no mistake where weights are folded: folding saves multiply-adds, but the "
               "share counts those of the plain layer.</p>\n", out);
     if (count_of(records, is_disturbed) > 0)
-        fprintf(out, "<p>*: a disturbed machine: the median is above %g times the least, or the CPU ran something else, "
-                "although samples were taken again. The least is nearer to the truth; measure again when it is quiet.</p>\n",
-                QUIET_RATIO);
+        fprintf(out, "<p>*: a disturbed machine: the median is above %g times the minimum, or the CPU ran something "
+                "else, although samples were taken again. The minimum is nearer to the truth; measure again when it is "
+                "quiet.</p>\n", QUIET_RATIO);
 }
 
 /* Drawn by plots.js from the table; it takes the sentence away. */
@@ -291,7 +291,7 @@ static void print_circumstances(FILE *out, const struct records *records, const 
           "<p>Every point was compiled, compared with a double-precision reference and timed on one core. Rounds "
           "time each point of a group once, so that a disturbance meets all of them; a sample follows an untimed call "
           "on the same buffers, with the core's multiply-add peak measured right before and behind it. Times are of "
-          "one call: median, least and most of the rounds. Outliers lie past the quartiles by more than 1.5 times "
+          "one call: median, minimum and maximum of the rounds. Outliers lie past the quartiles by more than 1.5 times "
           "their distance. Operations are those of the plain layer. "
           "Errors are shares of the statistical gate and of the worst-case bound.</p>\n<dl>\n", out);
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {

@@ -279,7 +279,7 @@ static const char *parse_object(struct record *record, const char *at)
         const bool number = *at != '"';
         char *value = !colon ? NULL : number ? take_number(&at) : take_text(&at);
         if (value == NULL || find(record, name) != NULL) {
-            const char *why = value == NULL ? "no name and value, a text or a number" : "a name stands twice";
+            const char *why = value == NULL ? "no name and value, a text or a number" : "a name occurs twice";
             free(name);
             free(value);
             return why;

@@ -15,7 +15,7 @@
 
 /* Fields that several files read by name. Of a measured point: */
 #define FIELD_US "us"                   /* µs of a call, the median */
-#define FIELD_US_MIN "us_min"           /* the least */
+#define FIELD_US_MIN "us_min"
 #define FIELD_CPU_SHARE "cpu_share"     /* CPU time over wall time of the samples that were kept; none if not known */
 #define FIELD_SWITCHES "switches"       /* involuntary context switches during them */
 #define FIELD_DISTURBED "disturbed"     /* 1 or 0: the figures are of a disturbed machine although it was tried again */

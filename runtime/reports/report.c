@@ -316,12 +316,12 @@ static void print_circumstances(FILE *out, const struct records *records)
     if (measured == NULL)
         return;
     if (any_disturbed(records))
-        fputs("*: a disturbed machine: the median is above 1.3 times the least, or the CPU ran something else,\n"
-              "although samples were taken again; the least is nearer to the truth. Measure again when it is quiet.\n",
-              out);
-    fputs("One core; caches warm: the same buffers at every call. µs of one call: median, least and most of rounds\n"
-          "that time every point of a group in turn; outliers: samples past the quartiles by more than 1.5 times their\n"
-          "distance.\n", out);
+        fputs("*: a disturbed machine: the median is above 1.3 times the minimum, or the CPU ran something else,\n"
+              "although samples were taken again; the minimum is nearer to the truth. Measure again when it is\n"
+              "quiet.\n", out);
+    fputs("One core; caches warm: the same buffers at every call. µs of one call: median, minimum and maximum of\n"
+          "rounds that time every point of a group in turn; outliers: samples past the quartiles by more than 1.5\n"
+          "times their distance.\n", out);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!differs(records, names[i]))
             fprintf(out, "%s: %s\n", names[i], record_get_text(measured, names[i]));

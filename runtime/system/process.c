@@ -322,7 +322,7 @@ static bool follow(struct process_result *result, const char *name, int output, 
     if (collected && !result->interrupted && reaped == child)
         return true;
     diag_environment(diag, name, "%s", result->interrupted ? "interrupted" :
-                     collected ? "how it ended cannot be told" : "out of memory");
+                     collected ? "how it ended is not known" : "out of memory");
     free(result->output);
     result->output = NULL;
     return false;

@@ -16,13 +16,13 @@ double budget_until(const struct budget *b, double share)
     return isinf(all) ? INFINITY : b->start + share * all;
 }
 
-size_t budget_spend(struct budget *b, double share, size_t first, size_t count, size_t least,
+size_t budget_spend(struct budget *b, double share, size_t first, size_t count, size_t min,
                     bool (*step)(void *context, size_t number, double until), void *context)
 {
     const double last = budget_until(b, 1), until = budget_until(b, share);
     for (size_t i = first; i < count; i++) {
         const double begin = b->now();
-        if (isinf(last) ? i >= first + least : begin + b->longest > (i < first + least ? last : until))
+        if (isinf(last) ? i >= first + min : begin + b->longest > (i < first + min ? last : until))
             return i;
         const bool go_on = step(context, i, last);
         b->longest = fmax(b->longest, b->now() - begin);

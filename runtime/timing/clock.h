@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What time it is, for those who measure and those who wait. */
+/* The time, for measuring and for waiting. */
 #ifndef ATTNRUN_CLOCK_H
 #define ATTNRUN_CLOCK_H
 

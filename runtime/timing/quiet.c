@@ -85,16 +85,16 @@ struct sample sample_quietly(struct sample (*take)(void *context), void *context
     return sample;
 }
 
-struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count, double least_a)
+struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count, double min_a)
 {
     struct quiet_ratio ratio = {.median = NAN};
-    double least_b = INFINITY, *kept = malloc(count * sizeof *kept);
+    double min_b = INFINITY, *kept = malloc(count * sizeof *kept);
     for (size_t i = 0; i < count; i++) {
-        least_a = fmin(least_a, a[i]);
-        least_b = fmin(least_b, b[i]);
+        min_a = fmin(min_a, a[i]);
+        min_b = fmin(min_b, b[i]);
     }
     for (size_t i = 0; kept != NULL && i < count; i++)
-        if (a[i] <= QUIET_RATIO * least_a && b[i] <= QUIET_RATIO * least_b)
+        if (a[i] <= QUIET_RATIO * min_a && b[i] <= QUIET_RATIO * min_b)
             kept[ratio.kept++] = a[i] / b[i];
     if (ratio.kept > 0) {
         sort_ascending(kept, ratio.kept);
@@ -104,9 +104,9 @@ struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count,
     return ratio;
 }
 
-struct quiet quiet_of(const struct sample *samples, size_t count, double median, double least)
+struct quiet quiet_of(const struct sample *samples, size_t count, double median, double min)
 {
-    struct quiet quiet = {.disturbed = median > QUIET_RATIO * least};
+    struct quiet quiet = {.disturbed = median > QUIET_RATIO * min};
     double wall = 0, cpu = 0;
     for (size_t i = 0; i < count; i++) {
         wall += samples[i].wall_us;

@@ -3,7 +3,7 @@
  * were disturbed taken again, and figures that are disturbed although.
  *
  * Three signs, as none sees all: CPU time falls behind where the system ran something else; switches show what came
- * and went; time that a hypervisor took is in both clocks, and only the ratio to the least shows it. Left out on
+ * and went; time that a hypervisor took is in both clocks, and only the ratio to the minimum shows it. Left out on
  * purpose: what is sampled (timing.c), when (rounds.c, bench.c, tune.c).
  */
 #ifndef ATTNRUN_QUIET_H
@@ -14,7 +14,7 @@
 
 #define QUIET_CPU_SHARE 0.97  /* of a sample */
 #define QUIET_SWITCH_US 1e4   /* a sample may have one switch in each such stretch, which is below 0.1 % of it */
-#define QUIET_RATIO 1.3       /* of a median to the least: frequencies of one core move by less */
+#define QUIET_RATIO 1.3       /* of a median to the minimum: frequencies of one core move by less */
 #define QUIET_MEDIAN_SHARE 0.9 /* of the CPU in all samples: below, the median may be moved as well */
 
 struct sample {
@@ -47,11 +47,11 @@ struct quiet_ratio {
     double median; /* NaN: none is kept */
     size_t kept;
 };
-/* Of a[i] / b[i], which were measured in turns: without those of which one is above QUIET_RATIO times its least.
- * `least_a` is the least of a that is known, if less was seen elsewhere. */
-struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count, double least_a);
+/* Of a[i] / b[i], which were measured in turns: without those of which one is above QUIET_RATIO times its minimum.
+ * `min_a` is a smaller minimum of a that was seen elsewhere, or INFINITY. */
+struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count, double min_a);
 
 /* Of samples that were kept. */
-struct quiet quiet_of(const struct sample *samples, size_t count, double median, double least);
+struct quiet quiet_of(const struct sample *samples, size_t count, double median, double min);
 
 #endif

@@ -88,13 +88,13 @@ bool rounds_take(struct timing *timings, size_t count, size_t rounds, const doub
     const bool good = samples != NULL && room != NULL && courses != NULL;
     for (size_t i = 0; good && i < count; i++)
         courses[i] = (struct course){samples + i * rounds, 0, true};
-    for (int turn = 0; good && turn <= ROUNDS_AGAIN; turn++) {
+    for (int take = 0; good && take <= ROUNDS_AGAIN; take++) {
         take_rounds(courses, count, rounds, &taker);
         for (size_t i = 0; i < count; i++) {
             if (!courses[i].wanted)
                 continue;
             const struct timing new = sum_up(courses[i].samples, rounds, operations[i], room);
-            if (turn == 0 || !new.quiet.disturbed || new.us < timings[i].us)
+            if (take == 0 || !new.quiet.disturbed || new.us < timings[i].us)
                 timings[i] = new;
             courses[i].wanted = new.quiet.disturbed;
         }
@@ -119,23 +119,23 @@ static struct sample take_kernel(void *context, size_t kernel)
 }
 
 /* From first calls: how many rounds fit the time. */
-static size_t plan_rounds(struct timed *timed, size_t count, double seconds, size_t least)
+static size_t plan_rounds(struct timed *timed, size_t count, double seconds, size_t min)
 {
     double round = 0;
     for (size_t i = 0; i < count; i++) {
         const double us = timed_calibrate(&timed[i]);
         round += us * (double)(timed[i].repeats + 1) + 2 * PEAK_US;
     }
-    return rounds_for(1e6 * seconds * (double)count / round, least);
+    return rounds_for(1e6 * seconds * (double)count / round, min);
 }
 
-bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t least,
+bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min,
                     struct diag *diag)
 {
     if (count == 0)
         return true;
     const int core = pin_to_this_core();
-    const size_t rounds = plan_rounds(timed, count, seconds, least);
+    const size_t rounds = plan_rounds(timed, count, seconds, min);
     double *operations = calloc(count, sizeof *operations);
     bool good = operations != NULL;
     for (size_t i = 0; good && i < count; i++)

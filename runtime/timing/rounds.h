@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Many kernels timed in turns on one core: each round times every one of them once, so that whatever disturbs the
- * machine for a while disturbs all alike, and a difference between two of them is theirs.
+/* Many kernels timed in rounds on one core: each round times every kernel once, so that a disturbance of the machine
+ * affects all alike, and a difference between two of them is their own.
  *
  * A sample follows an untimed call of the same kernel, so caches are warm although others ran in between; the core's
- * peak is measured right before and behind it. A disturbed sample is taken again, and so are all of a kernel whose
- * figures are disturbed although (quiet.h). Left out on purpose: which kernels, and how they are shown.
+ * peak is measured right before and after it. A disturbed sample is taken again, and so are all of a kernel whose
+ * figures are still disturbed (quiet.h). Left out on purpose: which kernels, and how they are shown.
  */
 #ifndef ATTNRUN_ROUNDS_H
 #define ATTNRUN_ROUNDS_H
@@ -28,7 +28,7 @@ bool rounds_take(struct timing *timings, size_t count, size_t rounds, const doub
                  struct sample (*take)(void *context, size_t kernel), void *context);
 
 /* Measures packed kernels for about `seconds` each and at least so many rounds. False with the reason in `diag`. */
-bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t least,
+bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min,
                     struct diag *diag);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "peak.h"
 
-#define LEAST_SAMPLE_US 50 /* the clock's own cost is below 0.1 % of this */
+#define MIN_SAMPLE_US 50 /* the clock's own cost is below 0.1 % of this */
 #define ROUND_LIMIT 1000
 
 void *large_pages(size_t bytes)
@@ -55,7 +55,7 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     if (layer->cross && draw->m > (size_t)layer->source_len)
         diag_error(diag, layer->name, "m = %zu is past source_len = %lld; ask for less", draw->m, (long long)layer->source_len);
     if (draw->n < 1 || draw->batch < 1)
-        diag_error(diag, layer->name, "n and batch must be 1 at least; without them there is nothing to time");
+        diag_error(diag, layer->name, "n and batch must be at least 1; without them there is nothing to time");
     if (diag->errors > errors)
         return false;
     if (!inputs_draw(&timed->inputs, layer, draw, diag))
@@ -133,10 +133,10 @@ double timed_calibrate(struct timed *timed)
     timed->repeats = 1;
     timed_sample(timed);
     double us = timed_sample(timed).us;
-    while (us * (double)timed->repeats < LEAST_SAMPLE_US && timed->repeats < 100000) {
-        timed->repeats = (size_t)(LEAST_SAMPLE_US / fmax(us, 0.01)) + 1;
+    while (us * (double)timed->repeats < MIN_SAMPLE_US && timed->repeats < 100000) {
+        timed->repeats = (size_t)(MIN_SAMPLE_US / fmax(us, 0.01)) + 1;
         us = timed_sample(timed).us;
-        if (us * (double)timed->repeats >= LEAST_SAMPLE_US / 2.0)
+        if (us * (double)timed->repeats >= MIN_SAMPLE_US / 2.0)
             break;
     }
     return us;
@@ -152,10 +152,10 @@ void timed_free(struct timed *timed)
     *timed = (struct timed){0};
 }
 
-size_t rounds_for(double fitting, size_t least)
+size_t rounds_for(double fitting, size_t min)
 {
     const size_t wanted = fitting > ROUND_LIMIT ? ROUND_LIMIT : (size_t)fitting;
-    const size_t rounds = wanted > least ? wanted : least;
+    const size_t rounds = wanted > min ? wanted : min;
     return rounds > 0 ? rounds : 1;
 }
 

@@ -56,7 +56,7 @@ struct sample timed_sample_with_peak(const struct timed *timed);
 void timed_free(struct timed *timed);
 
 /* How many rounds to measure: as many as fit the time, but at least `least`, at most 1000. */
-size_t rounds_for(double fitting, size_t least);
+size_t rounds_for(double fitting, size_t min);
 
 /* Sorts the values. */
 void sort_ascending(double *values, size_t count);

@@ -43,7 +43,7 @@ const marks = text => all(/class="mark[^"]*" d="[^"]*" transform="translate\((\S
 const labels = (text, anchor) => new Map(all(new RegExp(
     `<text x="([^"]*)" y="([^"]*)" text-anchor="${anchor}">([^<]*)</text>`, "g"), text).map(([x, y, label]) =>
     [label, anchor === "end" ? y - 4 : Number(x)]));
-const close = (a, b, most) => Math.abs(a - b) <= most;
+const close = (a, b, max) => Math.abs(a - b) <= max;
 
 const cases = {
     // h = 1, 2, 4, 8 × width × n = 8, 128: us = n h / 8 (narrow), n h / 4 (wide); one point is disturbed
@@ -72,12 +72,12 @@ const cases = {
         const y = [1, 2, 4, 8].map(h => by_tip(`h = ${h}, width = narrow, n = 8\n`));
         check("times are logarithmic", close(y[0] - y[1], y[1] - y[2], 0.3) && close(y[1] - y[2], y[2] - y[3], 0.3) && y[0] > y[1], y);
         check("a mark tells its values", marks(time).some(m => m.tip ===
-              "h = 2, width = wide, n = 128\n64 µs, least 57.6 µs, upper quartile 70.4 µs"), marks(time)[9]);
+              "h = 2, width = wide, n = 128\n64 µs, minimum 57.6 µs, upper quartile 70.4 µs"), marks(time)[9]);
         same("the disturbed one is hollow in its times", figures().map(text => text.split("mark hollow").length - 1), [1, 1, 0, 0, 0, 0]);
         check("and says so", marks(time).filter(m => m.tip.endsWith("\ndisturbed")).length === 1, 0);
         check("and below", place.innerHTML.includes("A hollow mark is disturbed."), 0);
         const ends = all(/class="ends" d="M\S+ (\S+)h6M\S+ \S+V(\S+)"/g, time).map(pair => pair.map(Number));
-        check("the least is beside each median", ends.length === 16 && ends.every((e, i) => e[0] > marks(time)[i].y && e[1] < marks(time)[i].y), ends);
+        check("the minimum is beside each median", ends.length === 16 && ends.every((e, i) => e[0] > marks(time)[i].y && e[1] < marks(time)[i].y), ends);
         check("a share's fastest call is above it", all(/class="ends" d="M\S+ (\S+)h6/g, figure("Share of peak"))
               .every((e, i) => Number(e[0]) <= marks(figure("Share of peak"))[i].y), 0);
         const legend = all(/<li>.*?<\/svg> (.*?)<\/li>/g, place.innerHTML).flat();
@@ -110,8 +110,8 @@ const cases = {
         const ids = all(/ id="([^"]*)"/g, place.innerHTML).flat(), used = all(/aria-(?:labelledby|describedby)="([^"]*)"/g, place.innerHTML).flat();
         check("each plot is an image", figures().every(text => /<svg role="img" aria-labelledby="\S+" aria-describedby="\S+"/.test(text)), 0);
         check("its names are there, once", new Set(ids).size === ids.length && used.every(id => ids.includes(id)), [ids, used]);
-        check("a description has the least and the most", figure("Time of a call").includes(
-              "least 1 µs at h = 1, width = narrow, n = 8; most 256 µs at h = 8, width = wide, n = 128."), figure("Time of a call").slice(0, 600));
+        check("a description has the minimum and the maximum", figure("Time of a call").includes(
+              "minimum 1 µs at h = 1, width = narrow, n = 8; maximum 256 µs at h = 8, width = wide, n = 128."), figure("Time of a call").slice(0, 600));
         require("fs").writeFileSync("drawn.xml", `<all>${form.innerHTML}${place.innerHTML}</all>`);
     },
     // machines and words with every character that means something

@@ -385,12 +385,12 @@ sed 's/"version":"[^"]*"/"version":"9.9.9"/' shard2.jsonl >newer.jsonl
 run 2 merge shard1.jsonl newer.jsonl;                         says "is of attngen 9.9.9"
 run 2 merge shard1.jsonl text.jsonl;                          says "text.jsonl:1"
 echo '{"a":1}' >odd.jsonl
-run 2 merge odd.jsonl;                                        says "no result of attnrun sweep"
+run 2 merge odd.jsonl;                                        says "not a result of attnrun sweep"
 echo '{"sweep":"s","point":1,"points":2000000000}' >odd.jsonl
-run 2 merge odd.jsonl;                                        says "no result of attnrun sweep"
+run 2 merge odd.jsonl;                                        says "not a result of attnrun sweep"
 for shard in 1/18446744073709551615 1/1000000 0/2 3/2 x; do
     echo '{"sweep":"s","point":1,"points":2,"shard":"'$shard'"}' >odd.jsonl
-    run 2 merge odd.jsonl;                                    says "no result of attnrun sweep"
+    run 2 merge odd.jsonl;                                    says "not a result of attnrun sweep"
 done
 echo '{"sweep":"s","point":1,"points":100000,"shard":"1/100000"}' >odd.jsonl
 run 1 merge odd.jsonl;                                        says "points are missing: 2 to 100000"
@@ -400,7 +400,7 @@ sed 's/"disturbed":[01]/"disturbed":1/' shard1.jsonl >torn.jsonl
 sed 's/"disturbed":[01]/"disturbed":0/' shard2.jsonl shard3.jsonl >calm.jsonl
 run 0 merge torn.jsonl calm.jsonl
 prints '[0-9]\* +[0-9.]+ '
-prints '^\*: a disturbed machine: the median is above 1\.3 times the least'
+prints '^\*: a disturbed machine: the median is above 1\.3 times the minimum'
 check "only those" test "$(grep -cE '^ +[0-9].*[0-9]\* ' out)" -eq "$(grep -c '"disturbed":1' torn.jsonl)"
 run 0 merge calm.jsonl torn.jsonl --csv -
 check "CSV has no star" test -z "$(grep -E '[0-9]\*' out)"

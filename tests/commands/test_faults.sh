@@ -147,7 +147,7 @@ exec $REAL_CC "$@"
 END
 ATTNRUN_LIMIT=1 CC=$work/stuck-cc ends 3 timeout 30 "$attnrun" check tiny.layer --isa scalar
 says "cannot be loaded: the kernel did not end within its time limit (ATTNRUN_LIMIT)"
-ATTNRUN_LIMIT=soon ends 2 "$attnrun" check tiny.layer;   says '"soon" is no time'
+ATTNRUN_LIMIT=soon ends 2 "$attnrun" check tiny.layer;   says '"soon" is not a time'
 
 # ---- compilers ----
 

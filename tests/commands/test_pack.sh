@@ -67,7 +67,7 @@ program() { # OUT BLOCK WHAT…: pack_program with that block
         -DHEADER="\"$name.h\"" -DBLOCK="\"$block.h\"" -DSYMBOL=${name}_packed -o "$out" "$root/tests/commands/pack_program.c" \
         "$@" $objects
 }
-most=$(sed -n "s/^#define ${upper}_PACKED_BYTES .*(\([0-9]*\)).*/\1/p" $name.h)
+max=$(sed -n "s/^#define ${upper}_PACKED_BYTES .*(\([0-9]*\)).*/\1/p" $name.h)
 check "the pair compiles" $CC -std=c11 -O1 -c $name.c
 for isa in $isas; do
     check "packs for $isa, whatever this machine has" pack "$spec" --weights w.safetensors --isa "$isa" -o "$isa.c"
@@ -76,7 +76,7 @@ for isa in $isas; do
     echo "$isa: $(sed 's/.*: //' log)" | tee -a programs
     check "the block of $isa is 64 bytes and more, and no more than the header says" \
         eval 'pack "$spec" --weights w.safetensors --isa $isa -o $isa.bin &&
-              test "$(stat -c %s $isa.bin)" -gt 64 -a "$(stat -c %s $isa.bin)" -le "$most"'
+              test "$(stat -c %s $isa.bin)" -gt 64 -a "$(stat -c %s $isa.bin)" -le "$max"'
     if "$attngen" --isa "$isa" -o "only-$isa" "$spec" >/dev/null; then
         cat >known.c <<PROGRAM
 #include "only-$isa/$name.h"
@@ -248,9 +248,9 @@ done
 refused 2 "'avx2' is given twice" "$spec" $w --isa avx2,scalar,avx2
 refused 2 "an empty name in the list" "$spec" $w --isa scalar,
 refused 2 "ends in none of" "$spec" $w --isa scalar -o block.o
-refused 2 "is no name for --format c" "$spec" $w --isa scalar -o block.S --format c
+refused 2 "is not a name for --format c" "$spec" $w --isa scalar -o block.S --format c
 refused 2 "--format cannot be 'elf'; write c or blob" "$spec" $w --isa scalar --format elf
-refused 2 "is no name for a C object" "$spec" $w --isa scalar --symbol 7up
+refused 2 "is not a name for a C object" "$spec" $w --isa scalar --symbol 7up
 refused 2 "is a keyword of C or C++" "$spec" $w --isa scalar --symbol int
 refused 2 "is the pair's own" "$spec" $w --isa scalar --symbol "$name"
 refused 2 "is the header of the pair" "$spec" $w --isa scalar -o "$name.S"

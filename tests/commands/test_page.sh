@@ -85,7 +85,7 @@ count page.html 'position: sticky; z-index' 4
 lacks page.html '>outliers<'
 fetched='(src|href)="?(https?:|//)|url\(|@import|<link|<iframe|<img|fetch\(|XMLHttp|import\('
 check "nothing is fetched" test -z "$(grep -Eo "$fetched" page.html)"
-check "no id stands twice" test -z "$(grep -Eo ' id="[^"$]*"' page.html | sort | uniq -d)"
+check "no id occurs twice" test -z "$(grep -Eo ' id="[^"$]*"' page.html | sort | uniq -d)"
 run 1 merge three.jsonl --html again.html
 check "the same results make the same bytes" cmp page.html again.html
 draws three page.html 32

@@ -150,7 +150,7 @@ check "bench: every step says how quiet it was" \
     test "$(grep -Ec '"switches":[0-9]+,"disturbed":[01],"gflops"' out)" -eq "$(wc -l <out)"
 ends 2 "$attnrun" bench small.layer --n 21;                 says "n = 21 is past seq_len = 20"
 check "no heading without figures" test ! -s out
-ends 2 "$attnrun" bench small.layer --batch 0;              says "n and batch must be 1 at least"
+ends 2 "$attnrun" bench small.layer --batch 0;              says "n and batch must be at least 1"
 sed -i 's/^plan.query_vecs = 3/plan.query_vecs = 2/' full.plan
 ends 0 "$attnrun" check small.layer --plan full.plan --isa scalar
 check "a changed file is compiled anew" test "$(find cache -name '*.so' -newer three/small.c | wc -l)" -ge 2
@@ -171,7 +171,7 @@ ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'p
 { cat plain.plan; echo 'plan.unroll = 0'; } >bad.plan
 ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "plan.unroll = 0 is not a legal value"
 { cat plain.plan; echo "[$isa]"; } >bad.plan
-ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "$isa stands twice"
+ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "$isa occurs twice"
 absent x
 
 # ---- a candidate that is wrong ----

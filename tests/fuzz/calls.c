@@ -19,8 +19,8 @@
 #include "cross.h"
 #include "masks.h"
 
-#define BATCH_MOST 3
-#define WORKERS_MOST 3
+#define MAX_BATCH 3
+#define MAX_WORKERS 3
 #define PATTERN 0xA5
 
 enum has { SOURCE = 1, LENGTHS = 2, MASK_OF_BOOL = 4, MASK_OF_FLOATS = 8, ATTN = 16, BIAS = 32, SPLIT = 64 };
@@ -70,14 +70,14 @@ static bool has(const struct pair *pair, enum has what)
 
 /* ---- memory, freed behind each input ---------------------------------------------------------------------------- */
 
-#define BLOCKS_MOST 40
-static void *block[BLOCKS_MOST];
+#define MAX_BLOCKS 40
+static void *block[MAX_BLOCKS];
 static size_t block_count;
 
 static void *get(size_t bytes, size_t alignment)
 {
     void *p = NULL;
-    REQUIRE(block_count < BLOCKS_MOST && posix_memalign(&p, alignment, bytes) == 0);
+    REQUIRE(block_count < MAX_BLOCKS && posix_memalign(&p, alignment, bytes) == 0);
     memset(p, PATTERN, bytes);
     return block[block_count++] = p;
 }
@@ -252,10 +252,10 @@ static void draw_sizes(struct bytes *in, const struct pair *p, struct call *c, s
     struct kernel_args *a = &c->args;
     a->n = draw_extent(in, p->seq_len);
     a->m = has(p, SOURCE) ? draw_extent(in, p->source_len) : take(in) < 128 ? a->n : take(in) < 200 ? 0 : take(in);
-    a->batch = draw_extent(in, BATCH_MOST);
+    a->batch = draw_extent(in, MAX_BATCH);
     *m = has(p, SOURCE) ? a->m : a->n;
     if (a->n > p->seq_len || *m > p->source_len || (!has(p, SOURCE) && a->m != 0 && a->m != a->n) ||
-        a->batch > BATCH_MOST + 1)
+        a->batch > MAX_BATCH + 1)
         c->wrong |= BIT(KERNEL_SIZE);
 }
 
@@ -428,7 +428,7 @@ static void check_same_bits(struct bytes *in, const struct pair *p, const struct
 
 static void try_call(struct bytes *in, const struct pair *p)
 {
-    const size_t workers = 1 + take_below(in, WORKERS_MOST);
+    const size_t workers = 1 + take_below(in, MAX_WORKERS);
     struct call c = {.wrong = 0};
     size_t m;
     draw_block(in, p, &c);

@@ -48,9 +48,9 @@ uint32_t fuzz_hash(const uint8_t *data, size_t size)
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
-#define FILES_MOST 8
+#define MAX_FILES 8
 static char folder[200];
-static char paths[FILES_MOST][300];
+static char paths[MAX_FILES][300];
 static int path_count;
 
 static void remove_files(void)
@@ -71,7 +71,7 @@ static const char *path_of(const char *name)
     for (int i = 0; i < path_count; i++)
         if (strcmp(paths[i] + strlen(folder) + 1, name) == 0)
             return paths[i];
-    REQUIRE(path_count < FILES_MOST);
+    REQUIRE(path_count < MAX_FILES);
     snprintf(paths[path_count], sizeof paths[0], "%s/%s", folder, name);
     return paths[path_count++];
 }

@@ -16,10 +16,10 @@
 #include "../../gen/planfile.h"
 #include "../../gen/visible.h"
 
-#define COUNTED_MOST 40   /* positions that are counted one by one */
-#define EMITTED_MOST 200  /* widths whose text is made, */
+#define MAX_COUNTED 40   /* positions that are counted one by one */
+#define MAX_EMITTED 200  /* widths whose text is made, */
 #define EMITTED_EVERY 128 /* of so many inputs, for one instruction set besides scalar */
-#define COLUMNS_MOST 100  /* of --explain */
+#define MAX_COLUMNS 100  /* of --explain */
 #define ALIGNED 16        /* floats: arrays of the packed block and the scratch begin there */
 
 /* ---- a spec ---------------------------------------------------------------------------------------------------- */
@@ -169,8 +169,8 @@ static bool sees(const struct layer *layer, int64_t t, int64_t j)
 
 static void check_counts(const struct layer *layer)
 {
-    const int64_t n = layer->seq_len < COUNTED_MOST ? layer->seq_len : COUNTED_MOST;
-    const int64_t m = layer->source_len < COUNTED_MOST ? layer->source_len : COUNTED_MOST;
+    const int64_t n = layer->seq_len < MAX_COUNTED ? layer->seq_len : MAX_COUNTED;
+    const int64_t m = layer->source_len < MAX_COUNTED ? layer->source_len : MAX_COUNTED;
     int64_t pairs = 0, taps = 0;
     for (int64_t t = 0; t < n; t++)
         for (int64_t j = 0; j < m; j++)
@@ -279,18 +279,18 @@ static void check_linear(const char *text, size_t length, bool cross, unsigned i
 
 /* ---- texts ----------------------------------------------------------------------------------------------------- */
 
-static void check_text(const char *text, size_t length, size_t columns_most)
+static void check_text(const char *text, size_t length, size_t max_columns)
 {
     size_t columns = 0;
     REQUIRE(length > 0 && strlen(text) == length && text[length - 1] == '\n');
     for (size_t i = 0; i < length; i++) {
         columns = text[i] == '\n' ? 0 : columns + ((text[i] & 0xc0) != 0x80);
-        REQUIRE(columns <= columns_most, "%s", text);
+        REQUIRE(columns <= max_columns, "%s", text);
     }
     REQUIRE(strstr(text, "nan") == NULL && strstr(text, " inf") == NULL, "%s", text);
 }
 
-static char *explained(const struct plan *plan, const struct layer *layer, int64_t batch, size_t columns_most)
+static char *explained(const struct plan *plan, const struct layer *layer, int64_t batch, size_t max_columns)
 {
     char *text = NULL;
     size_t length;
@@ -303,7 +303,7 @@ static char *explained(const struct plan *plan, const struct layer *layer, int64
         expect_explain(plan, layer, batch, out);
     }
     REQUIRE(fclose(out) == 0);
-    check_text(text, length, columns_most);
+    check_text(text, length, max_columns);
     return text;
 }
 
@@ -311,7 +311,7 @@ static char *explained(const struct plan *plan, const struct layer *layer, int64
 static void check_explained(const struct plan *plan, const struct layer *layer, int64_t batch, unsigned isas)
 {
     struct plan *again = make_plan(layer, isas, NULL);
-    free(explained(NULL, layer, 1, COLUMNS_MOST));
+    free(explained(NULL, layer, 1, MAX_COLUMNS));
     char *text = explained(plan, layer, batch, SIZE_MAX), *other = explained(again, layer, batch, SIZE_MAX);
     REQUIRE(strcmp(text, other) == 0);
     plan_free(again);
@@ -408,8 +408,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_linear(text, length, layer->cross, isas);
         check_file(&in, layer, isas);
         const uint32_t chance = fuzz_hash(data, size);
-        if (chance % EMITTED_EVERY == 0 && layer->d_model <= EMITTED_MOST &&
-            layer->d_source <= EMITTED_MOST && layer->d_k <= EMITTED_MOST && layer->d_v <= EMITTED_MOST)
+        if (chance % EMITTED_EVERY == 0 && layer->d_model <= MAX_EMITTED &&
+            layer->d_source <= MAX_EMITTED && layer->d_k <= MAX_EMITTED && layer->d_v <= MAX_EMITTED)
             check_emitted(layer, chance / EMITTED_EVERY % isa_count, chance / EMITTED_EVERY / isa_count % 2 > 0);
     }
     plan_free(plan);

@@ -52,7 +52,7 @@ static void check_csv(const char *csv, const struct records *records)
     free(field);
 }
 
-#define DEPTH_MOST 64
+#define MAX_DEPTH 64
 
 static bool is_void(const char *name, size_t length)
 {
@@ -93,7 +93,7 @@ static const char *tag_end(const char *at)
 /* Elements end in the order in which they began, and no text is taken for one. */
 static void check_page(const char *page)
 {
-    struct { const char *name; size_t length; } open[DEPTH_MOST];
+    struct { const char *name; size_t length; } open[MAX_DEPTH];
     size_t depth = 0;
     for (const char *at = page; *at != '\0';) {
         if (*at == '&')
@@ -116,7 +116,7 @@ static void check_page(const char *page)
             depth--;
             REQUIRE(open[depth].length == length && memcmp(open[depth].name, name, length) == 0, "%.60s", name);
         } else if (at[-2] != '/' && !is_void(name, length)) {
-            REQUIRE(depth < DEPTH_MOST, "%.60s", name);
+            REQUIRE(depth < MAX_DEPTH, "%.60s", name);
             open[depth].name = name;
             open[depth++].length = length;
             if (strncmp(name, "script", 6) == 0 || strncmp(name, "style", 5) == 0) {
@@ -230,15 +230,15 @@ static void try_journal(const char *text, size_t length)
     fuzz_diag(&diag, true);
 }
 
-#define MERGED_MOST 4
+#define MAX_MERGED 4
 
 static void try_merge(char *text)
 {
-    static const char *const names[MERGED_MOST] = {"a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"};
-    const char *paths[MERGED_MOST];
+    static const char *const names[MAX_MERGED] = {"a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"};
+    const char *paths[MAX_MERGED];
     struct options options = {.specs = paths, .csv = "-"};
     struct capture capture;
-    for (char *next; text != NULL && options.spec_count < MERGED_MOST; text = next) {
+    for (char *next; text != NULL && options.spec_count < MAX_MERGED; text = next) {
         if ((next = strstr(text, "\n---")) != NULL)
             *++next = '\0';
         paths[options.spec_count] = fuzz_file(names[options.spec_count], text, strlen(text));

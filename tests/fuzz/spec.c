@@ -6,18 +6,18 @@
  */
 #include "fuzz.h"
 
-#define SETS_MOST 8
+#define MAX_SETS 8
 static const char mark[] = "--set ";
 
 /* Cuts the --set lines off the text. */
-static size_t cut_sets(char *text, const char *sets[SETS_MOST])
+static size_t cut_sets(char *text, const char *sets[MAX_SETS])
 {
     size_t count = 0;
     char *line = strncmp(text, mark, strlen(mark)) == 0 ? text : strstr(text, "\n--set ");
     if (line == NULL)
         return 0;
     line += *line == '\n';
-    for (char *next; line != NULL && count < SETS_MOST; line = next) {
+    for (char *next; line != NULL && count < MAX_SETS; line = next) {
         const bool is_set = strncmp(line, mark, strlen(mark)) == 0;
         if ((next = strchr(line, '\n')) != NULL)
             *next++ = '\0';
@@ -39,7 +39,7 @@ static struct layer *read_layer(const char *text, size_t length, const char *con
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const char *sets[SETS_MOST];
+    const char *sets[MAX_SETS];
     char *text = fuzz_text(data, size);
     const char *first = strncmp(text, mark, strlen(mark)) == 0 ? text : strstr(text, "\n--set ");
     const size_t length = first != NULL ? (size_t)(first - text) : size;

@@ -16,7 +16,7 @@
 #include "../../runtime/commands/options.h"
 #include "../../runtime/commands/vary.h"
 
-#define WORDS_MOST 16
+#define MAX_WORDS 16
 
 static const char spec[] = "name = given\nd_model = 64\nh = 4\nattention = cross\nd_source = 48\nseq_len = 20\n"
                            "source_len = 30\nmask = padding+window\nwindow_left = 9\nbias = true\n";
@@ -59,10 +59,10 @@ static void try_isas(const char *text)
 }
 
 /* The lines as words of their own; their number. */
-static size_t cut_lines(char *text, const char *line[WORDS_MOST])
+static size_t cut_lines(char *text, const char *line[MAX_WORDS])
 {
     size_t count = 0;
-    for (char *next; text != NULL && count < WORDS_MOST; text = next) {
+    for (char *next; text != NULL && count < MAX_WORDS; text = next) {
         if ((next = strchr(text, '\n')) != NULL)
             *next++ = '\0';
         line[count++] = text;
@@ -72,7 +72,7 @@ static size_t cut_lines(char *text, const char *line[WORDS_MOST])
 
 static void try_axes(char *text)
 {
-    const char *line[WORDS_MOST];
+    const char *line[MAX_WORDS];
     const size_t count = cut_lines(text, line);
     struct axes axes;
     struct diag diag = {0};
@@ -83,7 +83,7 @@ static void try_axes(char *text)
         REQUIRE(axes_find(&axes, axes.axis[i].key) == &axes.axis[i] && axes.axis[i].count > 0);
         points *= axes.axis[i].count;
     }
-    REQUIRE(!good || (axes.count == count && axes.points == points && points <= POINTS_MOST));
+    REQUIRE(!good || (axes.count == count && axes.points == points && points <= MAX_POINTS));
     for (size_t i = 0; good && i < axes.count; i++) { /* the first, the last, and what lies between at the same place */
         REQUIRE(strcmp(axes_value(&axes, 0, i), axes.axis[i].value[0]) == 0);
         REQUIRE(strcmp(axes_value(&axes, points - 1, i), axes.axis[i].value[axes.axis[i].count - 1]) == 0);
@@ -99,7 +99,7 @@ static void try_shard(const char *text)
     struct diag diag = {0};
     const bool good = shard_parse(text, &shard, &shards, &diag);
     fuzz_diag(&diag, good);
-    REQUIRE(!good || (shard >= 1 && shard <= shards && shards <= POINTS_MOST));
+    REQUIRE(!good || (shard >= 1 && shard <= shards && shards <= MAX_POINTS));
     for (size_t i = 1; good && i <= shards; i++)
         sum += shard_size(1000, i, shards);
     REQUIRE(!good || sum == 1000);
@@ -124,8 +124,8 @@ static void try_options(char *text)
     static const struct { char letter; const char *name; } commands[] = {
         {'c', "check"}, {'r', "run"}, {'b', "bench"}, {'s', "sweep"}, {'m', "merge"},
         {'t', "tune"}, {'p', "pack"}, {'f', "selftest"}, {'h', "heatmap"}};
-    const char *line[WORDS_MOST];
-    char *words[WORDS_MOST + 1] = {0};
+    const char *line[MAX_WORDS];
+    char *words[MAX_WORDS + 1] = {0};
     struct options options;
     struct diag diag = {0};
     const size_t count = cut_lines(text, line);

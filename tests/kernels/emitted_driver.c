@@ -29,16 +29,16 @@
 #define JOIN(a, b) JOIN_(a, b)
 #define OF(name) JOIN(NAME, name)
 #define THE(name) JOIN(PREFIX, name)
-#define LEAST(a, b) ((a) < (b) ? (a) : (b))
-#define MOST(a, b) ((a) > (b) ? (a) : (b))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
 
 enum {
     BATCH = 2,
-    N = LEAST(THE(_SEQ_LEN), 75),
-    M = LEAST(THE(_SOURCE_LEN), 75),
+    N = MIN(THE(_SEQ_LEN), 75),
+    M = MIN(THE(_SOURCE_LEN), 75),
     TAPS = 8, /* more than any convolution here has */
-    HEAD = MOST(THE(_D_K), THE(_D_V)),
-    WEIGHTS = TAPS * THE(_H) * HEAD * MOST(THE(_D_MODEL), THE(_D_SOURCE)),
+    HEAD = MAX(THE(_D_K), THE(_D_V)),
+    WEIGHTS = TAPS * THE(_H) * HEAD * MAX(THE(_D_MODEL), THE(_D_SOURCE)),
     STACK = 1 << 20
 };
 

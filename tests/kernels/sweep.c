@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../gen/arith.h"
 #include "../../gen/diag.h"
 #include "../../gen/file.h"
 #include "../../gen/layer.h"
@@ -31,12 +32,12 @@
 
 extern char **environ;
 
-#define MULTIPLY_ADDS_MOST 2e7 /* of all sequences of a call */
-#define JOBS_MOST 64
-#define COMPILERS_MOST 8
-#define FEATURES_MOST 128
+#define MAX_MULTIPLY_ADDS 2e7 /* of all sequences of a call */
+#define MAX_JOBS 64
+#define MAX_COMPILERS 8
+#define MAX_FEATURES 128
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
-#define CPU_SECONDS_MOST 600 /* one layer, compiler included: a loop without end is a failure */
+#define MAX_CPU_SECONDS 600 /* one layer, compiler included: a loop without end is a failure */
 #define EVERYTHING_FROM 150  /* so many layers must have drawn every key and mask */
 #define BOUND_WITHIN 50      /* the bound should be at most this many times the error seen */
 
@@ -76,27 +77,22 @@ static int64_t pick(struct dice *dice, const int64_t *numbers, int64_t count)
     return numbers[between(dice, 0, count - 1)];
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* 1 … most: mostly one beside or on an edge of vectors, register tiles and blocks. */
-static int64_t near_edge(struct dice *dice, int64_t most)
+/* 1 … max: mostly one beside or on an edge of vectors, register tiles and blocks. */
+static int64_t near_edge(struct dice *dice, int64_t max)
 {
     if (chance(dice, 0.35))
-        return between(dice, 1, most);
+        return between(dice, 1, max);
     if (chance(dice, 0.1))
         return 1;
     const int64_t edge = PICK(dice, 4, 8, 12, 14, 16, 24, 28, 32, 48, 64, 96, 128) + between(dice, -1, 1);
-    return edge <= most ? edge : between(dice, 1, most);
+    return edge <= max ? edge : between(dice, 1, max);
 }
 
-static int64_t divisor(struct dice *dice, int64_t of, int64_t most)
+static int64_t divisor(struct dice *dice, int64_t of, int64_t max)
 {
     int64_t found = 1;
     double seen = 0;
-    for (int64_t d = 1; d <= least(of, most); d++)
+    for (int64_t d = 1; d <= min(of, max); d++)
         if (of % d == 0 && chance(dice, 1 / ++seen))
             found = d;
     return found;
@@ -199,7 +195,7 @@ static int64_t wide_head(struct dice *dice)
 static void draw_widths(struct dice *dice, struct draft *d)
 {
     const bool divides = d->split || strcmp(d->w_o, "conv") == 0;
-    const int64_t most = d->shape == SHAPE_DEEP ? 5 : 70;
+    const int64_t max = d->shape == SHAPE_DEEP ? 5 : 70;
     draw_divided(dice, d);
     if (d->shape == SHAPE_STRIDE) {
         d->d_model = d->h = PICK(dice, 4, 8, 16);
@@ -212,9 +208,9 @@ static void draw_widths(struct dice *dice, struct draft *d)
         d->d_k = chance(dice, 0.7) ? wide_head(dice) : near_edge(dice, 40);
         d->d_v = d->identity ? 0 : d->d_k <= 40 || chance(dice, 0.7) ? wide_head(dice) : near_edge(dice, 40);
     } else if (d->shape == SHAPE_DEEP || chance(dice, 0.55)) {
-        d->d_k = near_edge(dice, most);
+        d->d_k = near_edge(dice, max);
         if (!d->identity && (d->shape == SHAPE_DEEP || chance(dice, 0.7)))
-            d->d_v = near_edge(dice, most);
+            d->d_v = near_edge(dice, max);
         if (d->d_v > 0 && chance(dice, 0.15) && d->shape != SHAPE_DEEP)
             d->d_k = 0;
     }
@@ -257,10 +253,10 @@ static const char *word_or_none(struct dice *dice, const char *a, const char *b)
     return chance(dice, 0.5) ? NULL : chance(dice, 0.1) ? "auto" : chance(dice, 0.6) ? a : b;
 }
 
-/* A number from 1 to `most`, or none. */
-static int64_t number_or_none(struct dice *dice, int64_t most)
+/* A number from 1 to `max`, or none. */
+static int64_t number_or_none(struct dice *dice, int64_t max)
 {
-    return chance(dice, 0.6) ? 0 : between(dice, 1, most);
+    return chance(dice, 0.6) ? 0 : between(dice, 1, max);
 }
 
 static void draw_tiles(struct dice *dice, struct draft *d)
@@ -406,7 +402,7 @@ struct options {
     uint64_t seed;
     size_t first, count, jobs;
     const char *isa, *attnrun, *keep, *flags;
-    char *compilers[COMPILERS_MOST];
+    char *compilers[MAX_COMPILERS];
     size_t compiler_count;
     bool print;
 };
@@ -440,17 +436,17 @@ enum { Y_DRAWN, Y_WORST, ATTN_DRAWN, ATTN_WORST, SERIES };
 struct sweep {
     const struct options *options;
     char *folder;
-    struct job jobs[JOBS_MOST];
+    struct job jobs[MAX_JOBS];
     size_t passed, failed, kernels, skipped;
-    size_t drawn[FEATURES_MOST];
+    size_t drawn[MAX_FEATURES];
     struct series series[SERIES];
-    bool broken; /* the environment failed */
+    bool violated; /* the environment failed */
 };
 
 /* Many short sequences, so that several of them are projected as one matrix, and the last ones are fewer. */
-static int64_t short_length(struct dice *dice, int64_t most)
+static int64_t short_length(struct dice *dice, int64_t max)
 {
-    return chance(dice, 0.7) ? between(dice, 1, least(most, 20)) : between(dice, 1, most / 3 + 1);
+    return chance(dice, 0.7) ? between(dice, 1, min(max, 20)) : between(dice, 1, max / 3 + 1);
 }
 
 static void draw_call(struct dice *dice, struct call *call, const struct draft *d, const struct layer *layer,
@@ -503,7 +499,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         job->cross = layer->cross;
         layer_free(layer);
         diag_free(&diag);
-        if (work <= MULTIPLY_ADDS_MOST)
+        if (work <= MAX_MULTIPLY_ADDS)
             return true;
     }
 }
@@ -704,7 +700,7 @@ static bool is(const char *word, const char *what)
 static const char *const features[] = {FEATURES(FEATURE_NAME)};
 #define FEATURE_COUNT (sizeof features / sizeof *features)
 
-_Static_assert(FEATURE_COUNT <= FEATURES_MOST, "sweep.drawn holds all features");
+_Static_assert(FEATURE_COUNT <= MAX_FEATURES, "sweep.drawn holds all features");
 
 static void count_features(struct sweep *sweep, const struct draft *d)
 {
@@ -790,10 +786,10 @@ static int run(const struct options *options)
     if (sweep.folder == NULL)
         return diag_report(&diag, stderr);
     size_t running = 0;
-    for (size_t i = 0; (i < options->count && !sweep.broken) || running > 0;) {
-        if (i < options->count && running < options->jobs && !sweep.broken) {
-            sweep.broken = !start_next(&sweep, options->first + i++);
-            running += !sweep.broken && !options->print;
+    for (size_t i = 0; (i < options->count && !sweep.violated) || running > 0;) {
+        if (i < options->count && running < options->jobs && !sweep.violated) {
+            sweep.violated = !start_next(&sweep, options->first + i++);
+            running += !sweep.violated && !options->print;
         } else {
             wait_for_one(&sweep);
             running--;
@@ -805,7 +801,7 @@ static int run(const struct options *options)
         free(sweep.series[i].value);
     folder_remove(sweep.folder);
     free(sweep.folder);
-    return sweep.broken ? EXIT_ENVIRONMENT : sweep.failed > 0 ? EXIT_CHECK_FAILED : EXIT_GOOD;
+    return sweep.violated ? EXIT_ENVIRONMENT : sweep.failed > 0 ? EXIT_CHECK_FAILED : EXIT_GOOD;
 }
 
 static void usage(FILE *out)
@@ -841,10 +837,10 @@ static bool parse(struct options *options, int argc, char **argv)
         case 's': good = number(&seed, optarg, 0, SIZE_MAX); break;
         case 'f': good = number(&options->first, optarg, 0, SIZE_MAX / 2); break;
         case 'c': good = number(&options->count, optarg, 1, SIZE_MAX / 2); break;
-        case 'j': good = number(&options->jobs, optarg, 1, JOBS_MOST); break;
+        case 'j': good = number(&options->jobs, optarg, 1, MAX_JOBS); break;
         case 'i': options->isa = optarg; break;
         case 'C':
-            good = options->compiler_count < COMPILERS_MOST;
+            good = options->compiler_count < MAX_COMPILERS;
             if (good)
                 options->compilers[options->compiler_count++] = optarg;
             break;
@@ -869,7 +865,7 @@ int main(int argc, char **argv)
     }
     if (options.compiler_count == 0)
         options.compilers[options.compiler_count++] = compiler != NULL && *compiler != '\0' ? compiler : "cc";
-    const struct rlimit limit = {CPU_SECONDS_MOST, CPU_SECONDS_MOST + 10};
+    const struct rlimit limit = {MAX_CPU_SECONDS, MAX_CPU_SECONDS + 10};
     setrlimit(RLIMIT_CPU, &limit); /* for the children, and far more than this program needs itself */
     return run(&options);
 }

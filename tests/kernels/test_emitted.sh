@@ -177,7 +177,7 @@ one_sanitized_folded() {
     check_sanitized "$1" "${2#* }" --batch 3 --isa "${2%% *}" --set plan.fold=on --set plan.value_layout=blocks \
         --set plan.depth_slab=5 --set plan.prefetch=on
 }
-# What is asked for ahead of its use lies inside the tensors and the packed block: here it is read.
+# What is prefetched lies inside the tensors and the packed block: here it is read.
 one_sanitized_asks() {
     check_sanitized "$work/asking/$1.layer" "$2" --batch 2 --set plan.fold=off --set plan.prefetch=on --templates "$work/asking/templates"
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The inner loops of AVX2's register tiles, as machine code: each compiler keeps their sums, up to fourteen of sixteen registers,
-# in place from turn to turn. No loop stores a vector, and where a row has two vectors or more, each loads less than a vector a
-# multiply-add, of which a core starts as many as loads. Nothing is run, so that x86-64 is enough, AVX2 or not. How fast it
-# is: make bench-flat.
+# The inner loops of AVX2's register tiles, as machine code: each compiler keeps their accumulators, up to fourteen of
+# sixteen registers, in registers from iteration to iteration. No loop stores a vector. Where a row has two vectors or
+# more, a loop has fewer loads than multiply-adds, since a core starts as many of one as of the other. Nothing is run,
+# so any x86-64 will do, AVX2 or not. How fast the loops are: make bench-flat.
 #
 #   tests/kernels/test_loops.sh      ATTNGEN=build/attngen  COMPILERS="gcc gcc-11 gcc-12 clang clang-14 clang-19"
 set -u

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The code of one instruction set stays under 64 KiB with gcc -O2 and clang -O2, under 20 KiB with --size small. What the banner
-# says of the stack is so: as every optimisation level uses it, at most what is printed and at least a fifth of it (of the
-# figure for -O0: a twelfth, as compilers differ fourfold there). Left out on purpose: speed; `make bench-size` draws the table.
+# The code of one instruction set stays under 64 KiB with gcc -O2 and clang -O2, under 20 KiB with --size small. The
+# stack that is used stays within what the banner states, and is at least an eighth of it (of the figure for -O0: a
+# twelfth, as compilers differ fourfold there). Left out on purpose: speed; `make bench-size` draws the table.
 #
 #   tests/kernels/test_size.sh          a sample: five examples at -O2, of three layers each size at -O0 or -O3, in turn
 #   tests/kernels/test_size.sh all      every example, every level; `make test-compilers`
@@ -49,16 +49,16 @@ one() {
         /^ \*   [a-z0-9_]+ +[0-9]+ +[0-9]+$/ && kind == "code" {
             isa = $2
             so = bytes[isa]
-            most = (size == "small" ? 20 : 64) * 1024
-            verdict(isa !~ /scalar|avx/ || (so > 0 && so + bytes["shared"] < most),
-                    so " + " bytes["shared"] " bytes of code, less than " most)
+            max = (size == "small" ? 20 : 64) * 1024
+            verdict(isa !~ /scalar|avx/ || (so > 0 && so + bytes["shared"] < max),
+                    so " + " bytes["shared"] " bytes of code, less than " max)
         }
         /^ \*   [a-z0-9_]+ +[0-9]+ +[0-9]+$/ && kind == "stack" {
             isa = $2
             said = level == "-O0" ? $4 : $3
-            least = said / (level == "-O0" ? 12 : 8) # some compilers keep a transposition in registers
+            min = said / (level == "-O0" ? 12 : 8) # some compilers keep a transposition in registers
             if (isa in stack)
-                verdict(stack[isa] <= said && stack[isa] >= least, "stack of " stack[isa] " bytes, at most " said " said")
+                verdict(stack[isa] <= said && stack[isa] >= min, "stack of " stack[isa] " bytes, at most " said " said")
             else
                 print "skipped: " what ", " isa ": this machine lacks it"
         }

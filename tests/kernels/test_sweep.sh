@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Forty random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands.
+# Sixty random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands.
 #
 #   tests/kernels/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=60  SEED=1  JOBS=N
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static struct fake {
-    unsigned most_leaf, ecx_1, ebx_7, xcr0;
+    unsigned max_leaf, ecx_1, ebx_7, xcr0;
 } fake;
 static int faults; /* xgetbv where it is an illegal instruction */
 static int asked;  /* questions to the CPU */
@@ -21,10 +21,10 @@ static void fake_cpuid(unsigned leaf, unsigned subleaf, unsigned *eax, unsigned 
     asked++;
     *eax = *ebx = *ecx = *edx = 0xffffffffu; /* nothing that dispatch should look at, nor at a leaf that is not there */
     if (leaf == 0)
-        *eax = fake.most_leaf;
-    else if (leaf == 1 && leaf <= fake.most_leaf)
+        *eax = fake.max_leaf;
+    else if (leaf == 1 && leaf <= fake.max_leaf)
         *ecx = fake.ecx_1;
-    else if (leaf == 7 && subleaf == 0 && leaf <= fake.most_leaf)
+    else if (leaf == 7 && subleaf == 0 && leaf <= fake.max_leaf)
         *ebx = fake.ebx_7;
 }
 

@@ -23,7 +23,7 @@
 
 #define SPEC "examples/tiny.layer" /* the keys that a test needs are set over it */
 #define ALL_ISAS 15u /* scalar to avx512: those that expect_knows */
-#define KEYS_MOST 16
+#define MAX_KEYS 16
 
 /* What is expected of "key=value key=value …" over SPEC on each set. */
 struct expected {
@@ -35,12 +35,12 @@ struct expected {
 static void expect_layer(struct expected *e, const char *settings)
 {
     char text[300];
-    const char *set[KEYS_MOST];
+    const char *set[MAX_KEYS];
     size_t count = 0;
     struct diag diag = {0};
     snprintf(text, sizeof text, "%s", settings);
     for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
-        assert_true(count < KEYS_MOST);
+        assert_true(count < MAX_KEYS);
         set[count++] = word;
     }
     e->layer = layer_read(SPEC, set, count, &diag);

@@ -599,8 +599,8 @@ static void test_mutants_fail(void **state)
             lengths[1] = 30;
         }
         for (int which = 1; which < 4; which++) {
-            double least = INFINITY;
-            int least_mutant = SOUND;
+            double min = INFINITY;
+            int min_mutant = SOUND;
             assert_int_equal(run(layer, &in, all_folds[which], 0, SOUND).misses, 0);
             for (int mutant = SOUND + 1; mutant < MUTANTS; mutant++) {
                 if (!applies(mutant, layer, all_folds[which]))
@@ -609,13 +609,13 @@ static void test_mutants_fail(void **state)
                 if (c.misses == 0)
                     fail_msg("mutant %d passes with fold %s: %g of the gate\n%s", mutant, fold_names[which],
                              c.drawn_ratio, sound_specs[s]);
-                if (c.drawn_ratio < least) {
-                    least = c.drawn_ratio;
-                    least_mutant = mutant;
+                if (c.drawn_ratio < min) {
+                    min = c.drawn_ratio;
+                    min_mutant = mutant;
                 }
             }
             print_message("layer %zu, fold %-6s the nearest mutant, %d, is at %.3g of the gate\n", s, fold_names[which],
-                          least_mutant, least);
+                          min_mutant, min);
         }
         inputs_free(&in);
         layer_free(layer);

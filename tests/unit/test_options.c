@@ -25,7 +25,7 @@
 static void test_whole(void **state)
 {
     (void)state;
-    static const struct { const char *text; uint64_t least, most, value; bool good; } cases[] = {
+    static const struct { const char *text; uint64_t min, max, value; bool good; } cases[] = {
         {"0", 0, 0, 0, true}, {"007", 0, 9, 7, true}, {"9", 0, 9, 9, true}, {"10", 0, 9, 0, false},
         {"0", 1, 9, 0, false}, {"3", 0, 2, 0, false}, {"", 0, 9, 0, false}, {"+1", 0, 9, 0, false},
         {"-1", 0, UINT64_MAX, 0, false}, {" 1", 0, 9, 0, false}, {"1 ", 0, 9, 0, false}, {"1x", 0, 99, 0, false},
@@ -35,7 +35,7 @@ static void test_whole(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t value = 77;
-        const bool good = number_whole(cases[i].text, strlen(cases[i].text), cases[i].least, cases[i].most, &value);
+        const bool good = number_whole(cases[i].text, strlen(cases[i].text), cases[i].min, cases[i].max, &value);
         assert_int_equal(good, cases[i].good);
         assert_true(value == (good ? cases[i].value : 77));
     }
@@ -74,8 +74,8 @@ static const struct option_row rows[] = {
     {.name = "word", .argument = "one|two|three", .kind = OPTION_WORD, .field = FIELD(word), .commands = 1},
     {.name = "counts", .argument = "N[,N…]", .kind = OPTION_COUNTS, .field = FIELD(counts), .commands = 1},
     {.name = "pairs", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(pairs), .commands = 1},
-    {.name = "size", .argument = "N", .kind = OPTION_SIZE, .field = FIELD(size), .commands = 1, .least = 1, .most = 9},
-    {.name = "seconds", .argument = "S", .kind = OPTION_SECONDS, .field = FIELD(seconds), .commands = 2, .most = 60,
+    {.name = "size", .argument = "N", .kind = OPTION_SIZE, .field = FIELD(size), .commands = 1, .min = 1, .max = 9},
+    {.name = "seconds", .argument = "S", .kind = OPTION_SECONDS, .field = FIELD(seconds), .commands = 2, .max = 60,
      .needed = 2},
 };
 static const struct option_command commands[] = {
@@ -173,12 +173,12 @@ static void test_file(void **state)
     memset(text, 'x', sizeof text);
     assert_true(write(file, text, sizeof text) == (ssize_t)sizeof text);
     close(file);
-    static const size_t most[] = {1, 1 << 16, 1 << 17, sizeof text, SIZE_MAX};
-    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+    static const size_t max[] = {1, 1 << 16, 1 << 17, sizeof text, SIZE_MAX};
+    for (size_t i = 0; i < sizeof max / sizeof *max; i++) {
         size_t size = 0;
-        char *bytes = file_bytes(path, most[i], &size);
+        char *bytes = file_bytes(path, max[i], &size);
         assert_non_null(bytes);
-        assert_true(size == (most[i] < sizeof text ? most[i] : sizeof text));
+        assert_true(size == (max[i] < sizeof text ? max[i] : sizeof text));
         assert_true(memcmp(bytes, text, size) == 0 && bytes[size] == '\0');
         free(bytes);
     }

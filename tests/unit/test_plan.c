@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith.h"
 #include "diag.h"
 #include "isa.h"
 #include "layer.h"
@@ -22,17 +23,17 @@
 #include "score.h"
 
 #define SPEC "examples/tiny.layer" /* the keys that a test needs are set over it */
-#define SETS_MOST 24
+#define MAX_SETS 24
 
 struct settings {
-    char text[SETS_MOST][64];
-    const char *set[SETS_MOST];
+    char text[MAX_SETS][64];
+    const char *set[MAX_SETS];
     size_t count;
 };
 
 static void set(struct settings *s, const char *key, int64_t value)
 {
-    assert_true(s->count < SETS_MOST);
+    assert_true(s->count < MAX_SETS);
     snprintf(s->text[s->count], sizeof s->text[0], "%s=%" PRId64, key, value);
     s->set[s->count] = s->text[s->count];
     s->count++;
@@ -40,7 +41,7 @@ static void set(struct settings *s, const char *key, int64_t value)
 
 static void set_word(struct settings *s, const char *text)
 {
-    assert_true(s->count < SETS_MOST);
+    assert_true(s->count < MAX_SETS);
     s->set[s->count++] = text;
 }
 
@@ -101,11 +102,6 @@ static void check_panels(const struct plan_isa *p, const struct plan_panels *g)
     assert_int_equal(g->b % 16, 0);
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Queries, keys or values in rows: no two (head, token, feature) share a place, and all lie inside what is reserved. */
 struct rows {
     int64_t heads, tokens, d;
@@ -118,12 +114,12 @@ static int64_t rows_size(const struct rows *of, const struct plan_panels *g)
 
 static struct rows of_queries(const struct layer *layer, const struct plan_isa *p)
 {
-    return (struct rows){layer->h, larger(layer->seq_len, p->batch_rows), p->fold->d_score};
+    return (struct rows){layer->h, max(layer->seq_len, p->batch_rows), p->fold->d_score};
 }
 
 static struct rows of_source(const struct layer *layer, const struct plan_isa *p, int64_t d)
 {
-    return (struct rows){layer->h_kv, larger(layer->source_len, p->batch_sources), d};
+    return (struct rows){layer->h_kv, max(layer->source_len, p->batch_sources), d};
 }
 
 static void check_rows(const struct plan_isa *p, const struct rows *of, const struct plan_panels *g, int64_t row, int64_t head)
@@ -199,7 +195,7 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
         assert_true(layer->w_o == W_O_DENSE && p->z_rows && p->z == p->q_all && p->q_row == z_columns && p->q_head == f->d_z &&
                     f->d_score == f->d_z && p->o.a_row == p->q_row);
     else if (layer->w_o == W_O_DENSE)
-        shared[n++] = (struct span){p->z, (p->z_rows ? larger(layer->seq_len, p->batch_rows) : queries) * z_columns};
+        shared[n++] = (struct span){p->z, (p->z_rows ? max(layer->seq_len, p->batch_rows) : queries) * z_columns};
     if (layer->w_o == W_O_CONV)
         shared[n++] = (struct span){p->z, (layer->seq_len + layer->conv_width - 1) * z_columns};
     if (alive) {
@@ -246,7 +242,7 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
         check_tile(p, p->rows, p->vecs);
         check_tile(p, p->rows_single, 1);
         assert_int_equal(p->block, p->vecs * p->isa->lanes);
-        const int64_t rows = larger(layer->seq_len, p->batch_rows);
+        const int64_t rows = max(layer->seq_len, p->batch_rows);
         assert_true(p->query_blocks * p->block >= rows && (p->query_blocks - 1) * p->block < rows);
         assert_true(p->depth_slab >= 1 && p->depth_slab <= p->fold->d_score);
         assert_true(p->key_block >= 1 && p->part_blocks >= 1);
@@ -275,13 +271,13 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* 1 … most, near a multiple of a vector half of the time */
-static int64_t draw(uint64_t *state, int64_t most)
+/* 1 … max, near a multiple of a vector half of the time */
+static int64_t draw(uint64_t *state, int64_t max)
 {
-    int64_t value = (int64_t)(next_random(state) % (uint64_t)most) + 1;
+    int64_t value = (int64_t)(next_random(state) % (uint64_t)max) + 1;
     if (next_random(state) & 1)
         value = value / 16 * 16 + (int64_t)(next_random(state) % 3) - 1;
-    return value < 1 ? 1 : value > most ? most : value;
+    return value < 1 ? 1 : value > max ? max : value;
 }
 
 static void test_drawn_layers(void **state)
@@ -316,12 +312,12 @@ static void test_drawn_layers(void **state)
             set_word(&s, next_random(&random) & 1 ? "plan.value_layout=rows" : "plan.value_layout=blocks");
         if (next_random(&random) % 4 == 0)
             set_word(&s, next_random(&random) & 1 ? "plan.z_layout=rows" : "plan.z_layout=blocks");
-        static const struct { const char *key; int64_t most; } tiles[] = {
+        static const struct { const char *key; int64_t max; } tiles[] = {
             {"plan.panel_vecs", 4}, {"plan.panel_rows", 16}, {"plan.lane_rows", 16}, {"plan.score_rows", 16},
             {"plan.value_rows", 16}, {"plan.batch_rows", 256}};
         for (size_t k = 0; k < sizeof tiles / sizeof tiles[0]; k++)
             if (next_random(&random) % 4 == 0)
-                set(&s, tiles[k].key, draw(&random, tiles[k].most));
+                set(&s, tiles[k].key, draw(&random, tiles[k].max));
         if (next_random(&random) % 4 == 0)
             set(&s, "plan.panel_depth", 7 + draw(&random, 600));
         struct layer *layer = read_layer(&s);
@@ -383,7 +379,7 @@ static void test_requests_of_tiles(void **state)
         assert_int_equal(p->rows, 2);
         assert_true(p->rows_single > 8);
         assert_true(p->value_rows <= 16 && (p->value_rows + 1) * 2 < p->isa->registers);
-        assert_int_equal(p->batch_rows, 400); /* the least sequences with 256 tokens */
+        assert_int_equal(p->batch_rows, 400); /* the fewest sequences with 256 tokens */
         assert_true(p->two_pass);
     }
     plan_free(plan);
@@ -451,7 +447,7 @@ enum { FOLD_N = 40, FOLD_M = 24, FOLD_D = 48, FOLD_S = 36, FOLD_H = 4, FOLD_H_KV
 
 static const struct fold_rule {
     const char *set[3];
-    int64_t scores[2], values[2]; /* the least d that folds is cost / width + 1 */
+    int64_t scores[2], values[2]; /* the smallest d that folds is cost / width + 1 */
 } fold_rules[] = {
     /* wide self-attention: d > D (D + n) / (2D + n) */
     {{"mask=none"}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}},

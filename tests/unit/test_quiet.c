@@ -74,7 +74,7 @@ static void a_disturbed_sample_is_taken_again(void **state)
 static void figures_are_marked(void **state)
 {
     static const struct {
-        double median, least, cpu, disturbed;
+        double median, min, cpu, disturbed;
     } cases[] = {
         {1.29, 1, 100, 0}, {1.31, 1, 100, 1}, {3.4, 1, 100, 1},
         {1, 1, 91, 0},     {1, 1, 89, 1},     {1.29, 1, NAN, 0}, {1.31, 1, NAN, 1},
@@ -83,7 +83,7 @@ static void figures_are_marked(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct sample both[2] = {{.wall_us = 100, .cpu_us = cases[i].cpu, .switches = 2},
                                        {.wall_us = 300, .cpu_us = 3 * cases[i].cpu, .switches = 1}};
-        const struct quiet quiet = quiet_of(both, 2, cases[i].median, cases[i].least);
+        const struct quiet quiet = quiet_of(both, 2, cases[i].median, cases[i].min);
         assert_int_equal(quiet.switches, 3);
         assert_true(isnan(cases[i].cpu) ? isnan(quiet.cpu_share) : fabs(quiet.cpu_share - cases[i].cpu / 100) < 1e-9);
         if (quiet.disturbed != (cases[i].disturbed != 0))

@@ -150,7 +150,7 @@ static void test_hostile_headers(void **state)
         {"{},", 0, "something follows"},
         {A("F32", "[2]", "[0,8]") "x", 8, "something follows"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, "needs dtype, shape and data_offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 0, "stands twice"},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 0, "occurs twice"},
         {"{\"a\":{\"dtype\":\"F32\",\"colour\":\"red\"}}", 0, "unknown key of a tensor"},
         {A("F4", "[2]", "[0,1]"), 1, "dtype \"F4\" is not supported"},
         {A("BF16", "[1]", "[0,4]"), 4, "shape and dtype need 2 bytes, data_offsets give 4"},
@@ -177,8 +177,8 @@ static void test_hostile_headers(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
          "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "an overlap"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-         "\"\\u0061\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "\"a\" stands twice"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "stands twice"},
+         "\"\\u0061\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "\"a\" occurs twice"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "occurs twice"},
         {"{\"__metadata__\":{\"a\":1}}", 0, "'\"' expected"},
         {"{\"__metadata__\":[]}", 0, "'{' expected"},
         {"{\"\\x\":1}", 0, "unknown escape"},

@@ -50,9 +50,9 @@ static void every_walk_ends(void **state)
     (void)state;
     for (int64_t total = 1; total <= 48; total++)
         for (int64_t rest = 0; rest < total; rest++)
-            for (int64_t most = 1; most <= 16; most++) {
+            for (int64_t max = 1; max <= 16; max++) {
                 struct tile_heights heights;
-                tiles_for_runs(&heights, total, rest, most, 2 + total % 3);
+                tiles_for_runs(&heights, total, rest, max, 2 + total % 3);
                 assert_true(heights.count < TILE_HEIGHTS);
                 for (int64_t rows = 1; rows <= total; rows++) {
                     int64_t left = rows, tiles = 0, highest = 0, lowest = 0;
@@ -63,9 +63,9 @@ static void every_walk_ends(void **state)
                         lowest = taken > 0 ? heights.at[i].rows : lowest;
                     }
                     assert_int_equal(left, 0);
-                    assert_true(highest <= most);
+                    assert_true(highest <= max);
                     if (rows == total || rows == rest)
-                        assert_true(tiles == (rows + most - 1) / most && highest - lowest <= 1);
+                        assert_true(tiles == (rows + max - 1) / max && highest - lowest <= 1);
                 }
             }
 }

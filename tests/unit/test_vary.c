@@ -100,24 +100,24 @@ static void too_many_and_twice(void **state)
     diag_free(&diag);
 }
 
-/* As many values as there may be; one that stands twice is found among them. */
+/* As many values as there may be; one that occurs twice is found among them. */
 static void the_most_values(void **state)
 {
-    static const char *const most[] = {"scale=1:100000:1"};
+    static const char *const max[] = {"scale=1:100000:1"};
     static const char *const bad[] = {"scale=1:100000:1,50000", "scale=1:100000:1,100001",
                                       "h=1:99999:1,100001:199999:1"};
     struct axes axes;
     struct diag diag = {0};
     (void)state;
-    assert_true(axes_parse(&axes, most, 1, &diag));
-    assert_int_equal(axes.points, POINTS_MOST);
+    assert_true(axes_parse(&axes, max, 1, &diag));
+    assert_int_equal(axes.points, MAX_POINTS);
     assert_string_equal(axes_value(&axes, 99999, 0), "100000");
     axes_free(&axes);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_false(axes_parse(&axes, &bad[i], 1, &diag));
         axes_free(&axes);
     }
-    assert_non_null(strstr(diag.messages[0], "the value 50000 stands twice"));
+    assert_non_null(strstr(diag.messages[0], "the value 50000 occurs twice"));
     assert_non_null(strstr(diag.messages[1], "more than 100000"));
     diag_free(&diag);
 }

@@ -31,7 +31,7 @@ static inline int64_t crew_now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Spins; gives way after some thousand turns, for machines on which threads have to share a core. */
+/* Spins; yields after some thousand iterations, for machines on which threads have to share a core. */
 static inline void crew_barrier(struct crew *c)
 {
     if (c->threads == 1)
@@ -42,8 +42,8 @@ static inline void crew_barrier(struct crew *c)
         atomic_fetch_add(&c->generation, 1);
         return;
     }
-    for (int64_t turns = 0; atomic_load(&c->generation) == generation; turns++)
-        if (turns < 4000)
+    for (int64_t spins = 0; atomic_load(&c->generation) == generation; spins++)
+        if (spins < 4000)
             __builtin_ia32_pause();
         else
             sched_yield();

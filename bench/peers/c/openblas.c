@@ -113,13 +113,13 @@ static void project(const struct problem *p, const float *a, int64_t d, const fl
 /* weights of one row in place: keys [first, last), without `hidden` (-1: none); zero from 0 to first and last to end. */
 static void softmax(float *s, int64_t end, int64_t first, int64_t last, int64_t hidden)
 {
-    float most = -INFINITY, sum = 0;
+    float max = -INFINITY, sum = 0;
     if (hidden >= first && hidden < last)
         s[hidden] = s[hidden == first ? hidden + 1 : first]; /* any visible one: it does not change the maximum */
     for (int64_t j = first; j < last; j++)
-        most = s[j] > most ? s[j] : most;
+        max = s[j] > max ? s[j] : max;
     for (int64_t j = first; j < last; j++)
-        s[j] = expf(s[j] - most);
+        s[j] = expf(s[j] - max);
     if (hidden >= first && hidden < last)
         s[hidden] = 0;
     for (int64_t j = first; j < last; j++)
@@ -133,18 +133,18 @@ static void softmax(float *s, int64_t end, int64_t first, int64_t last, int64_t 
         s[j] = 0;
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* The keys [*first, *last) that query t sees, no_self aside. */
 static void visible(const struct problem *p, int64_t t, int64_t *first, int64_t *last)
 {
-    *first = p->window_left >= 0 ? least(most(0, t - p->window_left), p->m) : 0;
+    *first = p->window_left >= 0 ? min(max(0, t - p->window_left), p->m) : 0;
     *last = p->m;
     if (p->causal)
-        *last = least(*last, t + 1);
+        *last = min(*last, t + 1);
     if (p->window_right >= 0)
-        *last = least(*last, t + p->window_right + 1);
+        *last = min(*last, t + p->window_right + 1);
 }
 
 /* Z of one block of queries of one head of one sequence. */
@@ -193,7 +193,7 @@ static void call(struct peer *peer, struct crew *crew, int64_t worker)
     const int64_t blocks = (p->n + QUERY_BLOCK - 1) / QUERY_BLOCK;
     for (int64_t item; (item = peer->next++) < p->batch * p->h * blocks;) {
         const int64_t block = item % blocks * QUERY_BLOCK;
-        attend(peer, item / blocks / p->h, item / blocks % p->h, block, least(p->n, block + QUERY_BLOCK),
+        attend(peer, item / blocks / p->h, item / blocks % p->h, block, min(p->n, block + QUERY_BLOCK),
                peer->scores + worker * QUERY_BLOCK * p->m);
     }
     crew_barrier(crew);

@@ -11,7 +11,7 @@
 "use strict";
 
 const LINES_MOST = 12;       /* of a first view; the reader may ask for more */
-const SPAN = 4;              /* from this ratio of the largest to the least on, an axis is logarithmic */
+const SPAN = 4;              /* from this ratio of the largest to the smallest on, an axis is logarithmic */
 const TICKS = 6;             /* of the y axis, about */
 const OVERSHOOT = 2;         /* times the largest median: what is drawn of the rest */
 const SHAPES = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-3.5-3.5h7v7h-7z", "M0-5l4.5 8h-9z", "M0-5L5 0 0 5-5 0z"];
@@ -28,7 +28,7 @@ const SHARES = [[1e-2, " %"]];
 /* What is drawn over x. `ends`: of the thin line through a mark, with their names; the first has a tick. */
 const QUANTITIES = [
     {title: "Time of a call", units: TIMES, time: true, value: p => number(p, "us"),
-     ends: [["least", p => number(p, "us_min")], ["upper quartile", p => number(p, "us_q3")]]},
+     ends: [["minimum", p => number(p, "us_min")], ["upper quartile", p => number(p, "us_q3")]]},
     {title: "Share of peak", units: SHARES, share: true, value: p => number(p, "share"),
      ends: [["fastest call", fastestShare]]},
     {title: "Multiply-adds of a call", units: COUNTS, value: p => number(p, "multiply_adds"), ends: []},
@@ -48,11 +48,11 @@ function escapeText(text) {
     return text.replace(/[&<>"'\n]/g, c => "&#" + c.charCodeAt(0) + ";");
 }
 
-function least(values) {
+function minimum(values) {
     return values.reduce((a, b) => Math.min(a, b), Infinity);
 }
 
-function most(values) {
+function maximum(values) {
     return values.reduce((a, b) => Math.max(a, b), -Infinity);
 }
 
@@ -62,7 +62,7 @@ function show(value, units) {
     return Number((value / size).toPrecision(3)) + name;
 }
 
-/* The least time's share of the median peak. */
+/* The shortest time's share of the median peak. */
 function fastestShare(point) {
     return number(point, "gflops") * number(point, "us") / number(point, "us_min") / number(point, "peak_gflops");
 }
@@ -145,7 +145,7 @@ function xAxis(lines, view) {
     const all = lines.flatMap(line => line.points.map(p => xOf(p, view.x)));
     if (!view.x.numeric)
         return axis(-0.5, view.x.values.length - 0.5, false);
-    const low = least(all), high = most(all), pad = high > low ? 0.05 : 0.5;
+    const low = minimum(all), high = maximum(all), pad = high > low ? 0.05 : 0.5;
     if (view.logarithmic && low > 0 && high >= SPAN * low)
         return axis(low * (low / high) ** pad, high * (high / low) ** pad, true);
     const room = pad * (high - low || 1);
@@ -160,7 +160,8 @@ function xOf(point, key) {
 function yAxis(quantity, lines, view) {
     const points = lines.flatMap(line => line.points), medians = points.map(quantity.value).filter(isFinite);
     const ends = quantity.ends.flatMap(end => points.map(end[1])).filter(isFinite);
-    const low = least([...medians, ...ends]), high = Math.min(most([...medians, ...ends]), OVERSHOOT * most(medians));
+    const low = minimum([...medians, ...ends]);
+    const high = Math.min(maximum([...medians, ...ends]), OVERSHOOT * maximum(medians));
     if (!view.logarithmic || quantity.share || low <= 0 || !(quantity.time || high >= SPAN * low))
         return axis(0, 1.05 * high || 1, false);
     const room = Math.max(1.15, Math.sqrt(SPAN * low / high));
@@ -220,7 +221,7 @@ function describe(quantity, lines, keys, x) {
     const sorted = points.sort((a, b) => quantity.value(a) - quantity.value(b));
     const say = p => show(quantity.value(p), quantity.units) + " at " + sayValues(keys, p);
     return `${lines.length} ${lines.length > 1 ? "lines" : "line"} over ${x.name} from ${x.values[0]} to ` +
-           `${x.values[x.values.length - 1]}; least ${say(sorted[0])}; most ${say(sorted[sorted.length - 1])}. ` +
+           `${x.values[x.values.length - 1]}; minimum ${say(sorted[0])}; maximum ${say(sorted[sorted.length - 1])}. ` +
            "All values are in the table.";
 }
 
@@ -301,7 +302,7 @@ function figures(points, keys, view, width) {
     const disturbed = lines.some(line => line.points.some(p => p.disturbed === "1"));
     const plots = drawn.map((q, i) => figure(q, i, lines, keys, view, width));
     return legend(lines) + `<div class="plots">${plots.join("")}</div><p class="soft">Marks are medians; the thin line of a time ` +
-           "runs from the least to the upper quartile, that of a share to the fastest call's." +
+           "runs from the minimum to the upper quartile, that of a share to the fastest call's." +
            (disturbed ? " A hollow mark is disturbed." : "") +
            (still.length > 0 ? ` Not drawn, as it does not change along ${escapeText(view.x.name)} here: ` +
                                still.map(q => q.title.toLowerCase()).join(", ") + "." : "") + "</p>";
