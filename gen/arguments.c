@@ -19,6 +19,8 @@ static const struct option_row options[] = {
      .help = "the instruction sets to emit, joined by commas: all, or any of %a; default: %d; always with scalar"},
     {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = 1,
      .help = "small: less code, slower; the same as --set plan.size=SIZE; default: fast"},
+    {.name = "split", .kind = OPTION_FLAG, .field = FIELD(split), .commands = 1,
+     .help = "write each instruction set's code into a file of its own, NAME_ISA.c, beside NAME.c and NAME_internal.h"},
     {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = 1,
      .help = "set a key of each spec, overriding the file; may be repeated"},
     {.name = "explain", .kind = OPTION_FLAG, .field = FIELD(explain), .commands = 1,
@@ -125,6 +127,8 @@ char *arguments_command(const struct arguments *a, const char *spec, unsigned is
         return NULL;
     fputs("attngen", out);
     print_isas(out, isas);
+    if (a->split)
+        fputs(" --split", out);
     for (size_t i = 0; i < a->set.count; i++) {
         fputs(" --set", out);
         print_word(out, a->set.text[i]);

@@ -298,11 +298,19 @@ void emit_end(struct emit *emit)
 
 /* ---- expanding ---- */
 
+struct outline {
+    const char *template_name;
+    size_t plan; /* 0: none */
+};
+
 static int call_expand(lua_State *lua)
 {
-    lua_pushstring(lua, lua_touserdata(lua, 2));
-    lua_replace(lua, 2);
-    lua_call(lua, 1, 1);
+    const struct outline *outline = lua_touserdata(lua, 2);
+    lua_settop(lua, 1);
+    lua_pushstring(lua, outline->template_name);
+    if (outline->plan > 0)
+        lua_pushinteger(lua, (lua_Integer)outline->plan);
+    lua_call(lua, lua_gettop(lua) - 1, 1);
     return 1;
 }
 
@@ -333,8 +341,9 @@ static char *copy_result(struct emit *emit, size_t *length, struct diag *diag)
     return copy;
 }
 
-char *emit_expand(struct emit *emit, const char *template_name, size_t *length, struct diag *diag)
+char *emit_expand_plan(struct emit *emit, const char *template_name, size_t plan, size_t *length, struct diag *diag)
 {
+    struct outline outline = {template_name, plan};
     lua_State *lua = emit->lua;
     char *text = NULL;
     int status;
@@ -348,7 +357,7 @@ char *emit_expand(struct emit *emit, const char *template_name, size_t *length, 
     }
     lua_pushcfunction(lua, call_expand);
     lua_pushvalue(lua, AT_EXPAND);
-    lua_pushlightuserdata(lua, (void *)(uintptr_t)template_name);
+    lua_pushlightuserdata(lua, &outline);
     status = lua_pcall(lua, 2, 1, AT_HANDLER);
     if (status == LUA_OK)
         text = copy_result(emit, length, diag);
@@ -356,6 +365,11 @@ char *emit_expand(struct emit *emit, const char *template_name, size_t *length, 
         report(emit, status, template_name, diag);
     lua_settop(lua, AT_CONTEXT);
     return text;
+}
+
+char *emit_expand(struct emit *emit, const char *template_name, size_t *length, struct diag *diag)
+{
+    return emit_expand_plan(emit, template_name, 0, length, diag);
 }
 
 const char *const *emit_files_read(const struct emit *emit, size_t *count)

@@ -37,6 +37,9 @@ void emit_end(struct emit *emit);                           /* closes the table 
  * "file:line: error: …" in diag, when the template is missing or wrong. The context is closed from here on. */
 char *emit_expand(struct emit *emit, const char *template_name, size_t *length, struct diag *diag);
 
+/* The same of a template that is expanded for one of the context's `plans`: it sees plans[plan], from 1, as `plan`. */
+char *emit_expand_plan(struct emit *emit, const char *template_name, size_t plan, size_t *length, struct diag *diag);
+
 /* The template files read from a folder so far, in the order of their names; none when they are embedded. */
 const char *const *emit_files_read(const struct emit *emit, size_t *count);
 

@@ -242,11 +242,12 @@ function run(chunk, scope)
 end
 
 local root
-local function expand(name)
+-- `plan`: nil, or which of the context's plans the template sees as `plan`
+local function expand(name, plan)
     out, depth, root = {}, 0, root or root_names()
     local chunk, message = compile(name)
     if not chunk then error(message, 0) end
-    run(chunk, scope_of({}, root))
+    run(chunk, scope_of(plan and { plan = root.plans[plan] } or {}, root))
     return wrap(table.concat(out))
 end
 

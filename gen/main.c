@@ -130,21 +130,75 @@ static bool fill_context(struct emit *emit, struct job *job, size_t i)
     emit_set_string(emit, "COMMAND", command);
     emit_set_string(emit, "VERSION", ATTNGEN_VERSION);
     emit_set_string(emit, "PAIR", output_number);
+    emit_set_boolean(emit, "SPLIT_FILES", job->arguments.split);
     plan_context(job->pairs[i].plan, job->pairs[i].layer, emit);
     free(command);
     return true;
 }
 
-static bool expand(struct emit *emit, struct output *output, struct diag *diag)
+/* The files of a layer */
+static const struct outline {
+    const char *template_name, *ending;
+    bool split, each; /* written with --split alone; one for each instruction set, which its name ends in */
+} outlines[] = {
+    {"kernel.c.in", ".c", false, false},
+    {"kernel_isa.c.in", ".c", true, true},
+    {"kernel_internal.h.in", "_internal.h", true, false},
+    {"kernel.h.in", ".h", false, false},
+};
+
+static bool expand(struct emit *emit, const struct outline *outline, const char *name, size_t plan, struct job *job,
+                   struct output *output)
 {
-    static const char *const outlines[2] = {"kernel.c.in", "kernel.h.in"};
-    for (int i = 0; i < 2; i++) {
-        output->text[i] = emit_expand(emit, outlines[i], &output->length[i], diag);
-        if (output->text[i] == NULL)
+    size_t length;
+    char *text = emit_expand_plan(emit, outline->template_name, plan, &length, &job->diag);
+    if (text != NULL && !output_add(output, job->arguments.folder, name, outline->ending, text, length))
+        diag_environment(&job->diag, NULL, "no memory for the paths");
+    return good(job);
+}
+
+static bool expand_each(struct emit *emit, const struct outline *outline, const struct pair *pair, struct job *job,
+                        struct output *output)
+{
+    for (int64_t i = 0; i < pair->plan->count; i++) {
+        char *name;
+        if (asprintf(&name, "%s_%s", pair->layer->name, pair->plan->isas[i].isa->name) < 0) {
+            diag_environment(&job->diag, NULL, "no memory for the paths");
+            return false;
+        }
+        const bool done = expand(emit, outline, name, (size_t)i + 1, job, output);
+        free(name);
+        if (!done)
+            return false;
+    }
+    return true;
+}
+
+static bool expand_all(struct emit *emit, const struct pair *pair, struct job *job, struct output *output)
+{
+    for (size_t i = 0; i < sizeof outlines / sizeof *outlines; i++) {
+        const struct outline *outline = &outlines[i];
+        if (outline->split && !job->arguments.split)
+            continue;
+        if (!(outline->each ? expand_each(emit, outline, pair, job, output)
+                            : expand(emit, outline, pair->layer->name, 0, job, output)))
             return false;
     }
     output_number_pair(output);
     return true;
+}
+
+/* Of split pairs a file may be another's too: NAME_avx2.c of one and the .c of a layer NAME_avx2. */
+static bool check_paths(struct job *job, size_t i)
+{
+    const char **specs = job->arguments.specs.text;
+    for (size_t j = 0; job->arguments.split && j < i; j++) {
+        const char *shared = output_shared_path(&job->outputs[i], &job->outputs[j]);
+        if (shared != NULL)
+            diag_error(&job->diag, specs[i], "with --split the file %s is also one of %s; give each layer a name of its own",
+                       shared, specs[j]);
+    }
+    return good(job);
 }
 
 /* The pair's texts and paths, and its rule behind those before it. */
@@ -154,12 +208,9 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
     struct output *output = &job->outputs[i];
     struct emit *emit = emit_open(a->templates, &job->diag);
     size_t count;
-    if (emit != NULL && fill_context(emit, job, i) && expand(emit, output, &job->diag)) {
+    if (emit != NULL && fill_context(emit, job, i) && expand_all(emit, &job->pairs[i], job, output) && check_paths(job, i)) {
         const char *const *templates = emit_files_read(emit, &count);
-        if (output_set_paths(output, a->folder, job->pairs[i].layer->name))
-            output_print_rule(output, a->specs.text[i], a->plan, templates, count, rules);
-        else
-            diag_environment(&job->diag, NULL, "no memory for the paths");
+        output_print_rule(output, a->specs.text[i], a->plan, templates, count, rules);
     }
     emit_close(emit);
     return good(job);

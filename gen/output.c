@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "diag.h"
 #include "replace.h"
@@ -18,25 +19,37 @@ void output_number_pair(struct output *output)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     char number[sizeof output_number];
-    for (int i = 0; i < 2; i++)
-        for (size_t at = 0; at < output->length[i]; at++)
-            hash = (hash ^ (unsigned char)output->text[i][at]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < output->count; i++)
+        for (size_t at = 0; at < output->files[i].length; at++)
+            hash = (hash ^ (unsigned char)output->files[i].text[at]) * UINT64_C(0x100000001b3);
     snprintf(number, sizeof number, "0x%016" PRIx64, hash);
-    for (int i = 0; i < 2; i++)
-        for (char *at = output->text[i]; (at = strstr(at, output_number)) != NULL;)
+    for (size_t i = 0; i < output->count; i++)
+        for (char *at = output->files[i].text; (at = strstr(at, output_number)) != NULL;)
             memcpy(at, number, sizeof number - 1);
 }
 
-bool output_set_paths(struct output *output, const char *folder, const char *name)
+bool output_add(struct output *output, const char *folder, const char *name, const char *ending, char *text, size_t length)
 {
-    static const char *const suffixes[] = {".c", ".h"};
     const char *slash = folder != NULL && folder[strlen(folder) - 1] != '/' ? "/" : "";
-    for (int i = 0; i < 2; i++)
-        if (asprintf(&output->path[i], "%s%s%s%s", folder != NULL ? folder : "", slash, name, suffixes[i]) < 0) {
-            output->path[i] = NULL;
-            return false;
-        }
+    struct output_file *files = realloc(output->files, (output->count + 1) * sizeof *files);
+    char *path = NULL;
+    if (files != NULL)
+        output->files = files;
+    if (files == NULL || asprintf(&path, "%s%s%s%s", folder != NULL ? folder : "", slash, name, ending) < 0) {
+        free(text);
+        return false;
+    }
+    files[output->count++] = (struct output_file){path, text, length};
     return true;
+}
+
+const char *output_shared_path(const struct output *one, const struct output *other)
+{
+    for (size_t i = 0; i < one->count; i++)
+        for (size_t j = 0; j < other->count; j++)
+            if (strcasecmp(one->files[i].path, other->files[j].path) == 0)
+                return one->files[i].path;
+    return NULL;
 }
 
 /* ---- rules ---- */
@@ -58,10 +71,10 @@ static void print_path(FILE *out, const char *path)
 void output_print_rule(const struct output *output, const char *spec, const char *plan, const char *const *templates,
                        size_t template_count, FILE *out)
 {
-    print_path(out, output->path[0]);
-    putc(' ', out);
-    print_path(out, output->path[1]);
-    fputs(": ", out);
+    for (size_t i = 0; i < output->count; i++) {
+        print_path(out, output->files[i].path);
+        fputs(i + 1 < output->count ? " " : ": ", out);
+    }
     print_path(out, spec);
     if (plan != NULL) {
         putc(' ', out);
@@ -91,11 +104,13 @@ static bool make_folder(const char *folder, struct diag *diag)
 void output_write(const struct output *outputs, size_t count, const char *folder, const char *deps, const char *rules,
                   struct diag *diag)
 {
-    struct file_text *files = calloc(2 * count + 1, sizeof *files);
-    size_t used = 0;
+    size_t used = 0, all = 1;
+    for (size_t p = 0; p < count; p++)
+        all += outputs[p].count;
+    struct file_text *files = calloc(all, sizeof *files);
     for (size_t p = 0; files != NULL && p < count; p++)
-        for (int i = 0; i < 2; i++)
-            files[used++] = (struct file_text){outputs[p].path[i], outputs[p].text[i], outputs[p].length[i]};
+        for (const struct output_file *f = outputs[p].files; f < outputs[p].files + outputs[p].count; f++)
+            files[used++] = (struct file_text){f->path, f->text, f->length};
     if (files != NULL && deps != NULL)
         files[used++] = (struct file_text){deps, rules, strlen(rules)};
     if (files == NULL)
@@ -107,8 +122,9 @@ void output_write(const struct output *outputs, size_t count, const char *folder
 
 void output_free(struct output *output)
 {
-    for (int i = 0; i < 2; i++) {
-        free(output->path[i]);
-        free(output->text[i]);
+    for (size_t i = 0; i < output->count; i++) {
+        free(output->files[i].path);
+        free(output->files[i].text);
     }
+    free(output->files);
 }

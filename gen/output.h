@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a layer's texts: the number of the pair, its paths, rules for Make, files on disk.
+/* What becomes of a layer's texts: the number of the pair, paths, rules for Make, files on disk.
  *
  * Left out on purpose: what the texts say (the templates) and how a file is put in its place (replace.h).
  */
@@ -12,20 +12,27 @@
 
 struct diag;
 
-/* Paths and texts of NAME.c and NAME.h; the .c is written first: should a kill leave one new file and one old, the new
- * .c refuses any other header than its own, even one from before headers had a number. */
+/* A layer's files. NAME.h is written last: should a kill leave new files and old ones, the new ones refuse any other
+ * header than their own, even one from before headers had a number. */
 struct output {
-    char *path[2], *text[2];
-    size_t length[2];
+    struct output_file {
+        char *path, *text;
+        size_t length;
+    } *files;
+    size_t count;
 };
+
+/* Adds FOLDER/NAMEENDING, without the folder where it is NULL. The text is the output's from here on, in any case. False
+ * without memory. */
+bool output_add(struct output *output, const char *folder, const char *name, const char *ending, char *text, size_t length);
 
 /* Stands in the texts where the pair's number goes, a C constant as long as this. */
 extern const char output_number[];
-/* Writes a number of both texts in all those places, by which the .c tells the header of its own run from any other. */
+/* Writes a number of all texts in all those places, by which a .c tells the header of its own run from any other. */
 void output_number_pair(struct output *output);
 
-/* Sets the paths: FOLDER/NAME.c and FOLDER/NAME.h, without the folder where it is NULL. False without memory. */
-bool output_set_paths(struct output *output, const char *folder, const char *name);
+/* A path that both have, in whatever case of letters; NULL: none. */
+const char *output_shared_path(const struct output *one, const struct output *other);
 
 /* "NAME.c NAME.h: SPEC PLAN TEMPLATE…", and an empty rule for each template, so that one may vanish. `plan` may be
  * NULL. */

@@ -175,7 +175,7 @@ static bool extent_of(const struct layer *layer, const struct layer_call *call, 
 static int layer_axes(const struct layer *layer, enum layer_tensor tensor, struct axis axes[4])
 {
     const int count = layer_has_tensor(layer, tensor) ? axes_of(extents_of(layer, tensor), axes) : 0;
-    if (count > 0 && rows[tensor].shown.kind == TENSOR_WEIGHT && layer->out_in) {
+    if (count > 1 && rows[tensor].shown.kind == TENSOR_WEIGHT && layer->out_in) {
         const struct axis last = axes[count - 1];
         axes[count - 1] = axes[count - 2];
         axes[count - 2] = last;

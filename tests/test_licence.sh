@@ -32,8 +32,9 @@ done < <(sources)
 # ---- the user's ----
 
 "$ATTNGEN" -o "$work" examples/tiny.layer
+"$ATTNGEN" --split -o "$work/split" examples/tiny.layer
 "${ATTNRUN:-$build/attnrun}" selftest examples/tiny.layer -o "$work/tiny_test.c"
-for file in "$work"/tiny.c "$work"/tiny.h "$work"/tiny_test.c examples/vendor/tiny.[ch] tests/golden/golden.[ch]; do
+for file in "$work"/tiny.c "$work"/tiny.h "$work"/tiny_test.c "$work"/split/* examples/vendor/tiny.[ch] tests/golden/golden.[ch]; do
     check "${file##*/} says whose it is, in one line of its first comment" test "$(sed '/\*\//q' "$file" |
         grep -cx " \* $tag: 0BSD. This file belongs to whoever generated it, without conditions.")" -eq 1
     check "${file##*/} names one licence" test "$(grep -c "$tag" "$file")" -eq 1

@@ -28,14 +28,14 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x1daea328a41eb4a2u
-#error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate both again"
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xef7e4e27878c2b76u
+#error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
 #include <float.h>
 #if defined(__STDC_HOSTED__) && __STDC_HOSTED__
 #include <string.h>
-#else /* bare metal: the compiler's own headers alone; the firmware has these two functions */
+#else /* bare metal: a compiler's own headers only, and these two from the firmware */
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
 void *memset(void *to, int value, size_t bytes);
 #define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would include stdlib.h */
@@ -50,7 +50,7 @@ void *memset(void *to, int value, size_t bytes);
 #error "tiny.c needs IEEE arithmetic: compile it without -ffast-math and its parts"
 #endif
 
-/* COMPILES_...: whether an instruction set is compiled. All that the target can have are, or only TINY_ONLY_ISA. */
+/* What is compiled: every instruction set that the target can have, or that one alone which TINY_ONLY_ISA names. */
 #if defined(TINY_PACK_ONLY)
 #define WANTS(number) 0
 #elif defined(TINY_ONLY_ISA)
@@ -104,7 +104,7 @@ not one that this target can compile"
 #include <arm_neon.h>
 #endif
 #if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF /* gcc needs none: no f32 product below is added to anything, but by vec_fma */
+#pragma STDC FP_CONTRACT OFF /* gcc: no f32 product below feeds a sum but through vec_fma */
 #endif
 
 enum {
@@ -1620,8 +1620,8 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     }
 }
 
-TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
-        size_t part)
+TARGET static void run_scalar(const float *packed, const struct group *g, float *scratch, float *worker,
+        size_t phase, size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -2964,8 +2964,8 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
     }
 }
 
-TARGET static void run_avx2(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
-        size_t part)
+TARGET static void run_avx2(const float *packed, const struct group *g, float *scratch, float *worker,
+        size_t phase, size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -4413,8 +4413,8 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
     }
 }
 
-TARGET static void run_avx512(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
-        size_t part)
+TARGET static void run_avx512(const float *packed, const struct group *g, float *scratch, float *worker,
+        size_t phase, size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:
@@ -5727,8 +5727,8 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
     }
 }
 
-TARGET static void run_neon(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase,
-        size_t part)
+TARGET static void run_neon(const float *packed, const struct group *g, float *scratch, float *worker,
+        size_t phase, size_t part)
 {
     switch (phase) {
     case PHASE_TRANSPOSE:

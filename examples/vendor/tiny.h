@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 1
-#define TINY_PAIR 0x1daea328a41eb4a2u /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0xef7e4e27878c2b76u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -70,7 +70,7 @@ extern "C" {
 enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 };
 
 /* Instruction sets. tiny.c has scalar, avx2, avx512, neon. Those that the target can have are compiled,
- * or with -DTINY_ONLY_ISA=TINY_ISA_... that one alone. */
+ * or with -DTINY_ONLY_ISA=TINY_ISA_..., for tiny.c, that one alone. */
 typedef enum tiny_isa_id {
     TINY_ISA_AUTO = 0, /* the best one that is compiled and that the CPU and the operating system support */
     TINY_ISA_SCALAR = 1, /* every machine */

@@ -40,7 +40,7 @@ run 0 -h
 check "-h shows the usage" grep -q '^usage: attngen' out
 run 0 --help
 check "help shows the usage" grep -q '^usage: attngen' out
-for option in -o --isa --size --set --explain --batch --deps --templates --version; do
+for option in -o --isa --split --size --set --explain --batch --deps --templates --version; do
     check "help shows $option" grep -q -e " $option" out
 done
 run 0 --version

@@ -259,6 +259,7 @@ if has "the CMake package" cmake make && mkdir "$work/package" && cd "$work/pack
     add='find_package(attngen REQUIRED)'
     check "no spec" refuses "SPEC is missing" C "$add" 'attngen_add_layer(t)'
     check "a word too many" refuses 'what is "word"' C "$add" 'attngen_add_layer(t word SPEC ../average.layer)'
+    check "split" refuses "leave it out" C "$add" 'attngen_add_layer(t SPEC ../average.layer OPTIONS --split)'
     check "no C" refuses "add C" NONE "$add" 'attngen_add_layer(t SPEC ../average.layer)'
     check "a target of another folder" refuses "call the function there" C "$add" 'add_library(t ../main.c)' \
         'file(WRITE "${CMAKE_CURRENT_SOURCE_DIR}/s/CMakeLists.txt" "attngen_add_layer(t SPEC ../../average.layer)")' \

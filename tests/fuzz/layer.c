@@ -319,9 +319,24 @@ static void check_explained(const struct plan *plan, const struct layer *layer, 
     free(text);
 }
 
-static void check_emitted(const struct layer *layer, size_t isa_row)
+/* One file: `template_name` as of the plan's instruction set `set`, from 1; 0: of all */
+static void check_file_emitted(struct emit *emit, const char *template_name, size_t set, const struct layer *layer)
 {
-    static const char *const outlines[] = {"kernel.c.in", "kernel.h.in"};
+    struct diag diag = {0};
+    size_t length = 0;
+    int depth = 0;
+    char *text = emit_expand_plan(emit, template_name, set, &length, &diag);
+    REQUIRE(text != NULL, "%s\n%s", layer->text, diag.errors > 0 ? diag.messages[0] : "");
+    REQUIRE(strlen(text) == length && length > 1000 && text[length - 1] == '\n' && strstr(text, "${") == NULL);
+    for (const char *c = text; *c != '\0'; c++)
+        depth += *c == '{' ? 1 : *c == '}' ? -1 : 0;
+    REQUIRE(depth == 0, "%s\n%s", layer->text, template_name);
+    free(text);
+    fuzz_diag(&diag, true);
+}
+
+static void check_emitted(const struct layer *layer, size_t isa_row, bool split)
+{
     struct diag diag = {0};
     struct plan *plan = make_plan(layer, 1u | 1u << isa_row, NULL);
     struct emit *emit = emit_open(NULL, &diag);
@@ -329,17 +344,13 @@ static void check_emitted(const struct layer *layer, size_t isa_row)
     emit_set_string(emit, "COMMAND", "attngen drawn.layer");
     emit_set_string(emit, "VERSION", "0");
     emit_set_string(emit, "PAIR", "0x0123456789abcdef");
+    emit_set_boolean(emit, "SPLIT_FILES", split);
     plan_context(plan, layer, emit);
-    for (int i = 0; i < 2; i++) {
-        size_t length = 0;
-        int depth = 0;
-        char *text = emit_expand(emit, outlines[i], &length, &diag);
-        REQUIRE(text != NULL, "%s\n%s", layer->text, diag.errors > 0 ? diag.messages[0] : "");
-        REQUIRE(strlen(text) == length && length > 1000 && text[length - 1] == '\n' && strstr(text, "${") == NULL);
-        for (const char *c = text; *c != '\0'; c++)
-            depth += *c == '{' ? 1 : *c == '}' ? -1 : 0;
-        REQUIRE(depth == 0, "%s\n%s", layer->text, outlines[i]);
-        free(text);
+    check_file_emitted(emit, "kernel.c.in", 0, layer);
+    check_file_emitted(emit, "kernel.h.in", 0, layer);
+    if (split) {
+        check_file_emitted(emit, "kernel_internal.h.in", 0, layer);
+        check_file_emitted(emit, "kernel_isa.c.in", (size_t)plan->count, layer);
     }
     emit_close(emit);
     plan_free(plan);
@@ -399,7 +410,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const uint32_t chance = fuzz_hash(data, size);
         if (chance % EMITTED_EVERY == 0 && layer->d_model <= MAX_EMITTED &&
             layer->d_source <= MAX_EMITTED && layer->d_k <= MAX_EMITTED && layer->d_v <= MAX_EMITTED)
-            check_emitted(layer, chance / EMITTED_EVERY % isa_count);
+            check_emitted(layer, chance / EMITTED_EVERY % isa_count, chance / EMITTED_EVERY / isa_count % 2 > 0);
     }
     plan_free(plan);
     layer_free(layer);

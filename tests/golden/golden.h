@@ -54,7 +54,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 1
-#define GOLDEN_PAIR 0xa3add81c0f07cd86u /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_PAIR 0x664627a12b0ba0b9u /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -77,7 +77,7 @@ extern "C" {
 enum { GOLDEN_FOLDS_SCORES = 0, GOLDEN_FOLDS_VALUES = 0 };
 
 /* Instruction sets. golden.c has scalar. Those that the target can have are compiled,
- * or with -DGOLDEN_ONLY_ISA=GOLDEN_ISA_... that one alone. */
+ * or with -DGOLDEN_ONLY_ISA=GOLDEN_ISA_..., for golden.c, that one alone. */
 typedef enum golden_isa_id {
     GOLDEN_ISA_AUTO = 0, /* the best one that is compiled and that the CPU and the operating system support */
     GOLDEN_ISA_SCALAR = 1, /* every machine */

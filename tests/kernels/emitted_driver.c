@@ -91,7 +91,7 @@ static int find_weights(const float *w)
         for (unsigned i = 0; i < 7; i++)
             given[i] = set >> i & 1 ? w : NULL;
         call.weights = (OF(_weights)){w, given[0], given[1], given[2], given[3], given[4], given[5], given[6]};
-        call.error = OF(_pack)(call.packed, &call.weights, THE(_ISA_SCALAR));
+        call.error = OF(_pack)(call.packed, &call.weights, THE(_ISA_AUTO));
         if (call.error != THE(_ERROR_NULL) && call.error != THE(_ERROR_UNUSED))
             return call.error;
     }

@@ -218,6 +218,33 @@ static void test_unknown_names(void **state)
     expect_error("${math.flor(1)}", "main.in:1", "'math' has no field 'flor'");
 }
 
+/* A template that is expanded once for each plan */
+static void test_each_plan(void **state)
+{
+    (void)state;
+    struct diag diag = {0};
+    struct emit *emit = emit_open(folder, &diag);
+    size_t length = 0;
+
+    write_text("main.in", "${plan.isa} of ${#plans}\n");
+    emit_begin_table(emit, "plans");
+    for (int i = 0; i < 2; i++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "isa", i == 0 ? "scalar" : "avx2");
+        emit_end(emit);
+    }
+    emit_end(emit);
+    for (size_t i = 1; i <= 2; i++) {
+        char *text = emit_expand_plan(emit, "main.in", i, &length, &diag);
+        assert_string_equal(text, i == 1 ? "scalar of 2\n" : "avx2 of 2\n");
+        free(text);
+    }
+    assert_null(emit_expand(emit, "main.in", &length, &diag));
+    assert_non_null(strstr(diag.messages[0], "main.in:1: error: unknown name 'plan'"));
+    emit_close(emit);
+    diag_free(&diag);
+}
+
 static void test_context_is_read_only(void **state)
 {
     (void)state;
@@ -532,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_syntax_errors),
         cmocka_unit_test(test_unknown_names),
+        cmocka_unit_test(test_each_plan),
         cmocka_unit_test(test_context_is_read_only),
         cmocka_unit_test(test_pairs_are_sorted),
         cmocka_unit_test(test_include),
