@@ -555,8 +555,9 @@ static void explain_heads(const struct layer *l, FILE *out)
         line_at(out, 2, write_text("%-4s %16s = %-44s %s", names[i], counted(size).text, product(l, tensors[i]).text,
                                    trend_words(power)).text);
     }
-    fprintf(out, "\n  the same for every h: %s   grow with h: %s   shrink as 1/h: %s\n", counted(same).text,
-            counted(grow).text, counted(shrink).text);
+    fputc('\n', out);
+    line_at(out, 2, write_text("the same for every h: %s   grow with h: %s   shrink as 1/h: %s", counted(same).text,
+                               counted(grow).text, counted(shrink).text).text);
     explain_trend(l, grow, shrink, same, out);
     explain_other_heads(l, out);
     explain_width(l, out);

@@ -191,11 +191,12 @@ static bool refuses_product(struct packing *p, enum layer_tensor a, enum layer_t
 
 static bool overflowing_products(struct packing *p)
 {
-    static const double products[] = {1e60, -1e60, 0x1.1p104, -0x1.1p104}; /* past f32, and past 2^104 */
+    static const double products[] = {0x1.1p104, -0x1.1p104, 1e60, -1e60}; /* past 2^104, and past f32 */
     const struct layer *layer = p->layer;
     const double scale = fabs(layer->scale) * 1.4426950408889634;
     const bool scales_keys = layer->tied && !layer->cross; /* in each call: the queries are the keys */
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+    const size_t count = (double)p->packed.bytes < SMALL_BLOCK ? sizeof products / sizeof *products : 1;
+    for (size_t i = 0; i < count; i++) {
         const float sign = products[i] < 0 ? -1.0f : 1.0f;
         const double of_scores = sqrt(fabs(products[i]) / scale), of_values = sqrt(fabs(products[i]));
         if (p->call->folds_scores && of_scores < FLT_MAX &&
@@ -261,6 +262,8 @@ static bool cut_off(struct packing *p, void *packed, const float *unreadable)
 /* Each weight ends, or begins, where readable memory does. */
 static bool weights_read_within(struct packing *p, enum fence fence)
 {
+    if (fence == FENCE_IN_FRONT && (double)p->packed.bytes >= SMALL_BLOCK)
+        return true;
     struct packing_call call = {p, p->packed.data, kernel_weights_of(p->in)};
     struct fenced fences[WEIGHTS] = {{0}};
     bool good = true, lived = true;
