@@ -12,6 +12,7 @@
 #define MIN_LIMIT 60   /* seconds */
 #define SLOW 2e7       /* multiply-adds a second: scalar code at -O0 beside busy processes has three times as many */
 #define PROMISES 500.0 /* calls, none larger than that of the small inputs; there are fewer */
+#define PACKINGS 64    /* more than a check packs */
 
 static bool given_limit(double *seconds)
 {
@@ -36,6 +37,13 @@ static double work_of(const struct layer *layer, const struct inputs *in)
     return batch * (layer_multiply_adds(layer, (int64_t)in->n, (int64_t)in->m).total + 20 * scores);
 }
 
+/* Products of weights, which a folded kernel takes each time that it packs. */
+static double folding_of(const struct layer *l)
+{
+    const double of_scores = (double)l->d_in_q * (double)l->d_k, of_values = (double)l->d_v * (double)l->d_model;
+    return (double)l->h * (double)l->d_in_kv * (of_scores + (l->w_o != W_O_NONE ? of_values : 0));
+}
+
 double apart_seconds(double seconds)
 {
     given_limit(&seconds);
@@ -54,7 +62,8 @@ double apart_limit(const struct layer *layer, const struct inputs *inputs, doubl
 
 double apart_verify_limit(const struct subject *s)
 {
-    return limit_of(2 * work_of(s->layer, &s->inputs) + PROMISES * work_of(s->layer, &s->small));
+    return limit_of(2 * work_of(s->layer, &s->inputs) + PROMISES * work_of(s->layer, &s->small) +
+                    PACKINGS * folding_of(s->layer));
 }
 
 struct verified {
