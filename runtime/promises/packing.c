@@ -195,8 +195,7 @@ static bool overflowing_products(struct packing *p)
     const struct layer *layer = p->layer;
     const double scale = fabs(layer->scale) * 1.4426950408889634;
     const bool scales_keys = layer->tied && !layer->cross; /* in each call: the queries are the keys */
-    const size_t count = (double)p->packed.bytes < SMALL_BLOCK ? sizeof products / sizeof *products : 1;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const float sign = products[i] < 0 ? -1.0f : 1.0f;
         const double of_scores = sqrt(fabs(products[i]) / scale), of_values = sqrt(fabs(products[i]));
         if (p->call->folds_scores && of_scores < FLT_MAX &&
@@ -262,8 +261,6 @@ static bool cut_off(struct packing *p, void *packed, const float *unreadable)
 /* Each weight ends, or begins, where readable memory does. */
 static bool weights_read_within(struct packing *p, enum fence fence)
 {
-    if (fence == FENCE_IN_FRONT && (double)p->packed.bytes >= SMALL_BLOCK)
-        return true;
     struct packing_call call = {p, p->packed.data, kernel_weights_of(p->in)};
     struct fenced fences[WEIGHTS] = {{0}};
     bool good = true, lived = true;
@@ -297,7 +294,7 @@ static bool packing_cut_off(struct packing *p)
     return good;
 }
 
-/* Weights that are no more aligned than they must be make the same block, but for the gaps between its arrays. */
+/* Weights that are no more aligned than they must be make the same block. */
 static bool packs_again(struct packing *p)
 {
     struct kernel_weights weights = kernel_weights_of(p->in);

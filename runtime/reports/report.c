@@ -413,17 +413,35 @@ static double place_of(const struct record *record)
     return isnan(point) ? INFINITY : point;
 }
 
-/* By their points; an insertion sort, as files are nearly in order and equal points shall stay as they are. */
-static void sort_records(struct records *records)
+struct place {
+    double point;
+    size_t at; /* among the records: equal points stay in their order */
+};
+
+static int by_place(const void *a, const void *b)
 {
-    for (size_t i = 1; i < records->count; i++) {
-        const struct record moved = records->record[i];
-        const double place = place_of(&moved);
-        size_t at = i;
-        for (; at > 0 && place_of(&records->record[at - 1]) > place; at--)
-            records->record[at] = records->record[at - 1];
-        records->record[at] = moved;
-    }
+    const struct place *l = a, *r = b;
+    return l->point != r->point ? (l->point > r->point) - (l->point < r->point) : (l->at > r->at) - (l->at < r->at);
+}
+
+/* By their points; false without memory. */
+static bool sort_records(struct records *records)
+{
+    const size_t count = records->count;
+    struct place *places = malloc((count + 1) * sizeof *places);
+    struct record *sorted = malloc((count + 1) * sizeof *sorted);
+    const bool good = places != NULL && sorted != NULL;
+    for (size_t i = 0; good && i < count; i++)
+        places[i] = (struct place){place_of(&records->record[i]), i};
+    if (good && count > 0)
+        qsort(places, count, sizeof *places, by_place);
+    for (size_t i = 0; good && i < count; i++)
+        sorted[i] = records->record[places[i].at];
+    if (good && count > 0)
+        memcpy(records->record, sorted, count * sizeof *sorted);
+    free(places);
+    free(sorted);
+    return good;
 }
 
 bool report_possible(const struct options *options, struct diag *diag)
@@ -456,7 +474,10 @@ bool report_all(struct records *records, const struct options *options, unsigned
         {quiet ? NULL : "-", write_table, true},
     };
     bool good = true;
-    sort_records(records);
+    if (!sort_records(records)) {
+        diag_environment(diag, NULL, "out of memory");
+        return false;
+    }
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i].path != NULL && outputs[i].wanted)
             good = write_to(outputs[i].path, outputs[i].write, records, diag) && good;
