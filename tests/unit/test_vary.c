@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/commands/vary.h"
+#include "../../runtime/sweep/vary.h"
 
 /* The values of one --vary, joined by blanks; NULL when it is refused. */
 static char *values_of(const char *text)
