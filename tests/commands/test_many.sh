@@ -6,12 +6,6 @@
 #   tests/commands/test_many.sh      ATTNGEN=build/attngen  CC=gcc  CLANG=clang
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-root=$PWD
-attngen=$(realpath "${ATTNGEN:-${BUILD:-build}/attngen}") || exit 3
-strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
-work=$(mktemp -d) || exit 3
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
 . tests/checks.sh
 log=log shown=(log err) excerpt=(head -n 20)
 cd "$work" || exit 3
@@ -25,7 +19,6 @@ run() {
     check "attngen $* → $got, not $wanted" test $got -eq "$wanted"
 }
 
-says() { check "says '$1'" grep -qF -- "$1" err; }
 leaves() { check "in $1: '$2', not '$(ls -A "$1" | tr '\n' ' ')'" test "$(ls -A "$1" | tr '\n' ' ')" = "$2"; }
 
 cp "$root"/examples/{tiny,kws}.layer "$root"/tests/vectors/{every_mask,conv_causal_even}.layer .

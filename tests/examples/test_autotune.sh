@@ -7,15 +7,11 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 here=$PWD/examples/autotune
-build=${BUILD:-build}
-ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") && ATTNRUN=$(realpath "${ATTNRUN:-$build/attnrun}") || exit 3
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-export ATTNGEN ATTNRUN CC=${CC:-gcc} XDG_CACHE_HOME=$work/cache
+. tests/checks.sh
+export CC=${CC:-gcc} XDG_CACHE_HOME=$work/cache
 export CFLAGS=-O0 # of the programs, which need not be fast
 unset HEADS SWEEP SPEC
 real=$ATTNRUN
-. tests/checks.sh
 shown=(out err)
 cd "$work" || exit 3
 
