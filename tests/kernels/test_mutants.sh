@@ -87,7 +87,12 @@ if [ "${1-}" = --one ]; then
     folder=$work/$name
     mkdir "$folder" && cp -R templates "$folder/templates" && apply "$mutant" || exit 0
     read -ra call < <(sed -n 's/^call //p' "$mutant")
-    set -- "$ATTNRUN" check "$folder/mutant.layer" ${call[@]+"${call[@]}"} --isa "$(isas_of "$mutant")" --cache "$work/cache"
+    isas=$(isas_of "$mutant")
+    case $name:$isas in
+    automatic_* | *,* | *:all) ;;
+    *) CFLAGS+=" -DMUTANT_ONLY_ISA=MUTANT_ISA_${isas^^}" ;; # no other set is compiled
+    esac
+    set -- "$ATTNRUN" check "$folder/mutant.layer" ${call[@]+"${call[@]}"} --isa "$isas" --cache "$work/cache"
     "$@" >"$folder/sane" 2>&1
     status=$?
     if [ $status -ne 0 ] && ! { [ $status -eq 3 ] && grep -q '^0 passed, 0 failed' "$folder/sane"; }; then
