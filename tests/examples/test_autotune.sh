@@ -17,12 +17,8 @@ cd "$work" || exit 3
 
 # tune STATUS ARGUMENT…: $tuner must end with that status
 tune() {
-    local wanted=$1 got
-    shift
-    "${tuner[@]}" "$@" >out 2>err </dev/null
-    got=$?
-    check "${tuner[*]} $* → $got, not $wanted" test $got -eq "$wanted"
-    [ "$wanted" -eq 0 ] || check "${tuner[*]} $*: says why" grep -q error: err
+    ends "$1" "${tuner[@]}" "${@:2}"
+    [ "$1" -eq 0 ] || check "${tuner[*]} ${*:2}: says why" grep -q error: err
 }
 says() { check "${tuner[*]} says '$1'" grep -qF -- "$1" out err; }
 
