@@ -249,7 +249,8 @@ static void push_terms(struct emit *emit, const struct layer *layer)
 static void push_tensors(struct emit *emit, const struct layer *layer)
 {
     static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs",
-                                        [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias", [TENSOR_OUTPUT] = "output"};
+                                        [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias",
+                                        [TENSOR_LEARNED] = "learned", [TENSOR_OUTPUT] = "output"};
     static const char *const types[] = {
         [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char"};
     emit_begin_table(emit, "tensors");

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "planfile.h"
+#include "score.h"
 #include "visible.h"
 
 #define PART_MULTIPLY_ADDS 1e6   /* minimum of work for a thread: about 10 us on one core */
@@ -582,6 +583,25 @@ static bool complete(const struct plan *plan)
     return true;
 }
 
+/* What a spec may say and kernels do not do yet. */
+static void refuse_unbuilt(const struct layer *l, struct diag *diag)
+{
+    const struct {
+        const char *key;
+        bool is;
+    } unbuilt[] = {
+        {"input = projected", l->projected}, {"offset", l->offset != OFFSET_NONE}, {"qk_norm", l->qk_norm != NORM_NONE},
+        {"rope", l->rope.kind != ROPE_NONE}, {"softcap", score_has(l, SCORE_SOFTCAP)},
+        {"alibi", score_has(l, SCORE_ALIBI)}, {"relative", score_has(l, SCORE_RELATIVE)}, {"sink", l->sink},
+        {"mask = prefix", (l->mask & MASK_PREFIX) != 0}, {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
+        {"pad_rows = skipped", l->pad_skipped}, {"scores other than the weights", l->scores > SCORES_WEIGHTS},
+        {"lse", l->lse},
+    };
+    for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
+        if (unbuilt[i].is)
+            diag_error(diag, l->name, "no kernel is built with %s yet; leave it out", unbuilt[i].key);
+}
+
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -592,6 +612,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         if (key < PLAN_KEYS)
             plan_value_read(&spec, key, option->value, option->place, diag);
     }
+    refuse_unbuilt(layer, diag);
     if (size_bound(layer) * sizeof(float) > (double)(PTRDIFF_MAX / 4))
         diag_error(diag, layer->name, "packed weights or scratch would not fit a C array; make the layer smaller");
     if (diag->errors > before)

@@ -279,7 +279,7 @@ static void print_weights(struct selftest *s)
 {
     const char *separator = "";
     for (int t = 0; t < TENSOR_COUNT; t++)
-        if (has(s, t) && (layer_tensor_row(t)->kind == TENSOR_WEIGHT || layer_tensor_row(t)->kind == TENSOR_BIAS)) {
+        if (has(s, t) && tensor_is_packed(layer_tensor_row(t)->kind)) {
             fprintf(s->out, "%s.%s = %s", separator, layer_tensor_name(t), layer_tensor_name(t));
             separator = ", ";
         }

@@ -23,7 +23,7 @@ static bool is_mask(enum layer_tensor tensor)
 
 static bool is_weight(enum layer_tensor tensor)
 {
-    return kind_of(tensor) == TENSOR_WEIGHT || kind_of(tensor) == TENSOR_BIAS;
+    return tensor_is_packed(kind_of(tensor));
 }
 
 static bool is_read(const struct layer *layer, enum layer_tensor tensor)

@@ -467,24 +467,30 @@ static void test_shapes(void **state)
     layer_free(layer);
 }
 
+/* A spec, and the tensors of its layer in the order of the enum. */
 static void test_has_tensor(void **state)
 {
     (void)state;
-    struct layer *layer = good(BASE "w_k = tied\nw_v = identity\nw_o = none\nbias = true\n");
-    static const enum layer_tensor has[] = {TENSOR_X, TENSOR_W_Q, TENSOR_B_Q, TENSOR_Y};
-    for (enum layer_tensor tensor = 0, next = 0; tensor < TENSOR_COUNT; tensor++) {
-        const bool expected = next < COUNT_OF(has) && has[next] == tensor;
-        next += expected;
-        assert_true(layer_has_tensor(layer, tensor) == expected);
+    static const struct {
+        const char *spec, *tensors;
+    } rows[] = {
+        {BASE "w_k = tied\nw_v = identity\nw_o = none\nbias = true\n", "x w_q b_q y "},
+        {BASE "attention = cross\nmask = padding+bool+additive\nscores = true\nbias = true\n",
+         "x source lengths mask_bool mask_add w_q b_q w_k b_k w_v b_v w_o b_o y attn "},
+        {"h = 4\nd_k = 8\nseq_len = 9\ninput = projected\nw_o = none\noffset = past\nlse = true\n",
+         "q k v past y lse "},
+        {BASE "mask = causal+prefix+segments\nqk_norm = layer\nrope = half\nrope_positions = given\nsink = true\n"
+         "relative = t5\n", "x positions prefix segment w_q w_k w_v w_o g_q c_q g_k c_k rel_bias sink y "},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct layer *layer = good(rows[i].spec);
+        char found[300] = "";
+        for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
+            if (layer_has_tensor(layer, tensor))
+                strcat(strcat(found, layer_tensor_name(tensor)), " ");
+        assert_string_equal(found, rows[i].tensors);
+        layer_free(layer);
     }
-    layer_free(layer);
-    layer = good(BASE "attention = cross\nmask = padding+bool+additive\nscores = true\nbias = true\n");
-    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
-        assert_true(layer_has_tensor(layer, tensor));
-        assert_non_null(layer_tensor_name(tensor));
-    }
-    assert_string_equal(layer_tensor_name(TENSOR_MASK_BOOL), "mask_bool");
-    layer_free(layer);
 }
 
 static bool sees(const struct layer *l, int64_t t, int64_t j)
