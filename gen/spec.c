@@ -238,17 +238,10 @@ struct nearest layer_nearest_key(const char *key)
 
 static void unknown_key(struct spec *spec, const char *place, const char *key)
 {
-    const char *names[KEY_COUNT + 2] = {0};
-    char known[400] = "write one of ", text[NEAREST_TEXT];
-    const size_t used = strlen(known);
-    size_t count = 0;
-    for (size_t i = 0; i < KEY_COUNT; i++)
-        if (spec_key_name(i) != NULL)
-            names[count++] = spec_key_name(i);
+    char text[NEAREST_TEXT];
     const struct nearest nearest = layer_nearest_key(key);
-    names[count] = "plan.*";
-    list_words(names, known + used, sizeof known - used);
-    diag_error(spec->diag, place, "unknown key '%s'; %s", show(key).text, nearest_ask(&nearest, text, known));
+    diag_error(spec->diag, place, "unknown key '%s'; %s", show(key).text,
+               nearest_ask(&nearest, text, "write a key of docs/spec.md (man attngen-layer)"));
 }
 
 /* Where an entry with this key is or will be kept; NULL once it is reported that there is no such place. */
@@ -499,14 +492,15 @@ static bool read_count(struct spec *spec, enum key key, const char *text)
     return spec->value[key] >= 0;
 }
 
-/* A normal number above 0. */
+/* A number above 0 that is one in f32 too. */
 static bool read_positive(struct spec *spec, enum key key, const char *text)
 {
-    const bool number = number_real(text, &spec->real[key]);
-    const bool good = number && errno != ERANGE && isfinite(spec->real[key]) && spec->real[key] > 0;
+    double *number = &spec->real[key];
+    const bool good = number_real(text, number) && *number >= (double)FLT_MIN && *number <= (double)FLT_MAX;
     if (!good)
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a finite number above 0; write for example 0.5",
-                   spec_key_name(key), show(text).text);
+        diag_error(spec->diag, place_of(spec, key),
+                   "%s = '%s' is not a number above 0 in f32; write one from 1.18e-38 to 3.40e38", spec_key_name(key),
+                   show(text).text);
     return good;
 }
 
@@ -662,8 +656,9 @@ void spec_values(struct spec *spec)
             spec->bad[key] = true;
     }
     const bool has_width = !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE;
+    const bool unknown = spec->bad[KEY_INPUT] || (is_projected(spec) && spec->bad[KEY_W_O]);
     const struct { enum key key; const char *example; bool required; } required[] = {
-        {KEY_D_MODEL, "d_model = 768", has_width}, {KEY_H, "h = 12", true},
+        {KEY_D_MODEL, "d_model = 768", has_width && !unknown}, {KEY_H, "h = 12", true},
         {KEY_D_K, "d_k = 64", is_projected(spec)}, {KEY_SEQ_LEN, "seq_len = 512", true}};
     for (size_t i = 0; i < COUNT_OF(required); i++)
         if (required[i].required && !is_given(spec, required[i].key)) {
@@ -671,6 +666,8 @@ void spec_values(struct spec *spec)
                        required[i].example);
             spec->bad[required[i].key] = true;
         }
+    if (unknown && !is_given(spec, KEY_D_MODEL))
+        spec->bad[KEY_D_MODEL] = true; /* perhaps there is none, so nothing is said about it */
     size_default(spec, KEY_H_KV, KEY_H);
     size_default(spec, KEY_D_SOURCE, KEY_D_MODEL);
     size_default(spec, KEY_SOURCE_LEN, KEY_SEQ_LEN);
