@@ -241,7 +241,7 @@ static void unknown_key(struct spec *spec, const char *place, const char *key)
     char text[NEAREST_TEXT];
     const struct nearest nearest = layer_nearest_key(key);
     diag_error(spec->diag, place, "unknown key '%s'; %s", show(key).text,
-               nearest_ask(&nearest, text, "write a key of docs/spec.md (man attngen-layer)"));
+               nearest_ask(&nearest, text, "write one that attngen --keys lists"));
 }
 
 /* Where an entry with this key is or will be kept; NULL once it is reported that there is no such place. */
@@ -616,12 +616,41 @@ static bool read_nothing(struct spec *spec, enum key key, const char *text)
     return true;
 }
 
-typedef bool (*value_reader)(struct spec *spec, enum key key, const char *text);
-static const value_reader readers[] = {
-    [KIND_NAME] = read_nothing, [KIND_SIZE] = read_size, [KIND_REACH] = read_reach,
-    [KIND_COUNT] = read_count,
-    [KIND_MASK] = read_mask, [KIND_FACTOR] = read_factor, [KIND_POSITIVE] = read_positive, [KIND_WORD] = read_word,
+static const struct {
+    bool (*read)(struct spec *spec, enum key key, const char *text);
+    const char *values; /* NULL: words */
+} kinds[] = {
+    [KIND_NAME] = {read_nothing, "a C identifier"},
+    [KIND_SIZE] = {read_size, "a whole number from 1"},
+    [KIND_REACH] = {read_reach, "a whole number from 0, or unbounded"},
+    [KIND_COUNT] = {read_count, "a whole number from 0"},
+    [KIND_MASK] = {read_mask, NULL},
+    [KIND_FACTOR] = {read_factor, "a number"},
+    [KIND_POSITIVE] = {read_positive, "a number above 0"},
+    [KIND_WORD] = {read_word, NULL},
 };
+
+static enum kind kind_of(enum key key)
+{
+    return is_number(key) ? KIND_FACTOR : keys[key].kind;
+}
+
+void layer_print_keys(FILE *out)
+{
+    for (enum key key = 0; key < KEY_COUNT; key++) {
+        const char *masks[SCORE_TERMS + 1];
+        char words[200] = "";
+        if (spec_key_name(key) == NULL)
+            continue;
+        mask_words(masks);
+        if (kinds[kind_of(key)].values == NULL)
+            list_words(kind_of(key) == KIND_MASK ? masks : keys[key].words, words, sizeof words);
+        fprintf(out, "%-22s %s%s%s\n", spec_key_name(key), kind_of(key) == KIND_MASK ? "none, or any of " : "",
+                kinds[kind_of(key)].values != NULL ? kinds[kind_of(key)].values : words,
+                kind_of(key) == KIND_MASK ? " joined by +" : "");
+    }
+    fprintf(out, "%-22s %s\n", "plan.*", "how the kernel is built; the most common is plan.size = small");
+}
 
 /* A size that is not written takes another's value, and is bad where that one is. */
 static void size_default(struct spec *spec, enum key key, enum key from)
@@ -651,8 +680,7 @@ void spec_values(struct spec *spec)
         const char *text = spec->given[key].value;
         if (text == NULL)
             continue;
-        const enum kind kind = is_number(key) ? KIND_FACTOR : keys[key].kind;
-        if (text[0] == '\0' || !readers[kind](spec, key, text)) /* empty: reported with its line */
+        if (text[0] == '\0' || !kinds[kind_of(key)].read(spec, key, text)) /* empty: reported with its line */
             spec->bad[key] = true;
     }
     const bool has_width = !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE;
