@@ -25,7 +25,7 @@
 
 /* ---- keys ------------------------------------------------------------------------------------------------ */
 
-enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_FACTOR, KIND_POSITIVE, KIND_WORD };
+enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_FACTOR, KIND_CAP, KIND_POSITIVE, KIND_WORD };
 
 struct key_row {
     const char *name;
@@ -610,6 +610,19 @@ static bool read_factor(struct spec *spec, enum key key, const char *text)
     return true;
 }
 
+/* Such a number above 0, or that there is none. */
+static bool read_cap(struct spec *spec, enum key key, const char *text)
+{
+    if (strcmp(text, "none") == 0)
+        return true;
+    if (!read_factor(spec, key, text))
+        return false;
+    if (spec->real[key] <= 0)
+        diag_error(spec->diag, place_of(spec, key), "%s = %.9g is not above 0; write a number above 0, or none",
+                   spec_key_name(key), spec->real[key]);
+    return spec->real[key] > 0;
+}
+
 static bool read_nothing(struct spec *spec, enum key key, const char *text)
 {
     (void)spec, (void)key, (void)text; /* the name has its own check, since its default can be wrong too */
@@ -626,13 +639,14 @@ static const struct {
     [KIND_COUNT] = {read_count, "a whole number from 0"},
     [KIND_MASK] = {read_mask, NULL},
     [KIND_FACTOR] = {read_factor, "a number"},
+    [KIND_CAP] = {read_cap, "a number above 0, or none"},
     [KIND_POSITIVE] = {read_positive, "a number above 0"},
     [KIND_WORD] = {read_word, NULL},
 };
 
 static enum kind kind_of(enum key key)
 {
-    return is_number(key) ? KIND_FACTOR : keys[key].kind;
+    return key == KEY_TERMS + SCORE_SCALE ? KIND_FACTOR : is_number(key) ? KIND_CAP : keys[key].kind;
 }
 
 void layer_print_keys(FILE *out)

@@ -327,14 +327,6 @@ static void rule_rope_yarn_theta(struct spec *spec)
 
 /* ---- score terms ----------------------------------------------------------------------------------------- */
 
-static void rule_softcap(struct spec *spec)
-{
-    const enum key key = KEY_TERMS + SCORE_SOFTCAP;
-    if (is_given(spec, key) && !(spec->real[key] > 0))
-        diag_error(spec->diag, place_of(spec, key),
-                   "softcap = %.9g is not above 0; write a number above 0, or leave it out", spec->real[key]);
-}
-
 static void rule_buckets(struct spec *spec)
 {
     const int64_t buckets = spec->value[KEY_REL_BUCKETS];
@@ -395,7 +387,6 @@ static const struct rule rules[] = {
     {NEEDS(KEY_ROPE, KEY_ROPE_SCALING, KEY_ROPE_LOW, KEY_ROPE_HIGH), rule_rope_bands},
     {NEEDS(KEY_ROPE, KEY_ROPE_SCALING, KEY_ROPE_FACTOR), rule_rope_yarn_factor},
     {NEEDS(KEY_ROPE, KEY_ROPE_SCALING, KEY_ROPE_THETA), rule_rope_yarn_theta},
-    {NEEDS(KEY_TERMS + SCORE_SOFTCAP), rule_softcap},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS), rule_buckets},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},

@@ -313,7 +313,8 @@ static void check_isa(const struct plan_isa *p, const struct layer *layer)
     REQUIRE(p->rows >= 1 && p->rows <= 16 && p->rows_single >= 1 && p->value_rows >= 1 && p->value_rows_single >= 1);
     REQUIRE(p->key_block >= 1 && p->depth_slab >= 1 && p->part_blocks >= 1 && p->part_blocks <= p->query_blocks);
     REQUIRE(p->query_blocks * p->block >= layer->seq_len && p->source_blocks * p->block >= layer->source_len);
-    REQUIRE((p->packed_size > 0 || layer->projected) && p->shared_size >= 0 && p->worker_size > 0 && p->stack > 0 && p->stack_plain > 0);
+    REQUIRE((p->packed_size > 0 || layer->projected) && p->shared_size >= 0 &&
+            p->worker_size > 0 && p->stack > 0 && p->stack_plain > 0);
     for (int i = 0; i < PLAN_PRODUCTS; i++)
         check_product(p, &p->products[i]);
     const int64_t shared[] = {p->s_t, p->q_all, p->keys, p->values, p->z};
