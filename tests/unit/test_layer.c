@@ -622,7 +622,7 @@ static bool sees(const struct layer *l, int64_t t, int64_t j)
            (l->window_right == LAYER_UNBOUNDED || j <= t + l->window_right);
 }
 
-/* All static masks, windows of every small reach, every n and m up to 9. */
+/* All static masks, windows of every small reach, every n and m up to 9, and every offset. */
 static void test_pairs(void **state)
 {
     (void)state;
@@ -630,17 +630,19 @@ static void test_pairs(void **state)
     for (unsigned mask = 0; mask < 64; mask++)
         for (int64_t left = -1; left < 6; left++)
             for (int64_t right = -1; right < 6; right++)
-                for (int64_t n = 0; n < 10; n++)
-                    for (int64_t m = 0; m < 10; m++) {
-                        int64_t pairs = 0;
-                        layer->mask = mask;
-                        layer->window_left = left;
-                        layer->window_right = right;
-                        for (int64_t t = 0; t < n; t++)
-                            for (int64_t j = 0; j < m; j++)
-                                pairs += sees(layer, t, j);
-                        assert_int_equal(visible_pairs(layer, n, m), pairs);
-                    }
+                for (int64_t at = 0; at < 300; at++) {
+                    const int64_t n = at % 10, m = at / 10 % 10, offset = at / 100;
+                    const int64_t first = offset == OFFSET_NONE || (offset == OFFSET_PAST && m < n) ? 0 : m - n;
+                    int64_t pairs = 0;
+                    layer->mask = mask;
+                    layer->offset = (enum layer_offset)offset;
+                    layer->window_left = left;
+                    layer->window_right = right;
+                    for (int64_t t = 0; t < n; t++)
+                        for (int64_t j = 0; j < m; j++)
+                            pairs += sees(layer, first + t, j);
+                    assert_int_equal(visible_pairs(layer, n, m), pairs);
+                }
     layer_free(layer);
 }
 
