@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "nearest.h"
 
@@ -22,17 +23,27 @@ enum layer_mask {
     MASK_NO_SELF  = 1 << 2,
     MASK_WINDOW   = 1 << 3,
     MASK_BOOL     = 1 << 4,
-    MASK_ADDITIVE = 1 << 5
+    MASK_ADDITIVE = 1 << 5,
+    MASK_PREFIX   = 1 << 6,
+    MASK_SEGMENTS = 1 << 7
 };
 
 /* The terms of a score in the order in which they are applied, masks in that of their bits; score.h has their table. */
 enum score_name {
-    SCORE_SCALE,
-    SCORE_CAUSAL, SCORE_PADDING, SCORE_NO_SELF, SCORE_WINDOW, SCORE_MASK_BOOL, SCORE_MASK_ADD,
+    SCORE_SCALE, SCORE_SOFTCAP, SCORE_ALIBI, SCORE_RELATIVE,
+    SCORE_CAUSAL, SCORE_PADDING, SCORE_NO_SELF, SCORE_WINDOW, SCORE_MASK_BOOL, SCORE_MASK_ADD, SCORE_PREFIX,
+    SCORE_SEGMENTS,
     SCORE_TERMS
 };
 
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
+enum layer_input { INPUT_SHARED, INPUT_SPLIT, INPUT_PROJECTED };
+enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
+enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL };
+enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
+enum layer_rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN };
+enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
+enum layer_scores { SCORES_NONE, SCORES_WEIGHTS, SCORES_RAW, SCORES_CAPPED, SCORES_BIASED };
 enum layer_width { WIDTH_NARROW, WIDTH_WIDE, WIDTH_GIVEN }; /* GIVEN: both d_k and d_v stand in the spec */
 
 #define LAYER_UNBOUNDED (-1) /* a window side that is not limited */
@@ -50,6 +61,9 @@ struct layer {
     enum layer_width width;
     bool d_k_given, d_v_given; /* not from width (explain.c asks what another h would do) */
     bool split;    /* input = split */
+    bool projected;   /* input = projected: a call brings q, k and v, and n and m are independent */
+    bool heads_first; /* heads = first: their axis is before that of tokens */
+    enum layer_offset offset; /* what is added to a query's row to make its position */
     bool cross;    /* attention = cross */
     bool tied;     /* w_k = tied */
     bool identity; /* w_v = identity */
@@ -57,7 +71,23 @@ struct layer {
     int64_t conv_width; /* taps; meaningful for W_O_CONV only (default 3) */
     unsigned mask;      /* enum layer_mask bits */
     int64_t window_left, window_right; /* LAYER_UNBOUNDED or >= 0 */
-    bool bias, scores;
+    bool pad_skipped;   /* pad_rows = skipped */
+    bool bias;
+    bool sink, lse;
+    enum layer_scores scores; /* what `attn` holds */
+    enum layer_norm qk_norm;
+    double norm_eps;
+    struct {
+        enum layer_rope kind;
+        int64_t dims;      /* columns that are turned, even */
+        double theta;
+        bool given;        /* rope_positions = given */
+        enum layer_rope_scaling scaling;
+        double factor, original_len, low, high, beta_fast, beta_slow;
+        double attention_factor; /* of cos and sin; 1 but under yarn */
+    } rope;
+    enum layer_relative relative;
+    int64_t rel_buckets, rel_distance, rel_left, rel_right;
     bool out_in; /* weight_layout = out_in */
     union {
         double scale;
@@ -74,21 +104,29 @@ struct layer {
     int64_t d_in_q;  /* columns of x that one head reads: d_model, or d_model/h under split */
     int64_t d_in_kv; /* columns of source that one head reads */
     int64_t d_out;   /* columns of y: d_model, or h*d_v with w_o = none */
+    int64_t rel_width; /* numbers of a head in the table of relative = table */
 };
 
 /* The tensors of the contract, in the order of docs/spec.md's table. */
 enum layer_tensor {
-    TENSOR_X, TENSOR_SOURCE, TENSOR_LENGTHS, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
+    TENSOR_X, TENSOR_SOURCE, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_LENGTHS, TENSOR_PAST, TENSOR_POSITIONS,
+    TENSOR_PREFIX, TENSOR_SEGMENT, TENSOR_SEGMENT_Q, TENSOR_SEGMENT_K, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
     TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
-    TENSOR_Y, TENSOR_ATTN, TENSOR_COUNT
+    TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K, TENSOR_REL_BIAS, TENSOR_SINK,
+    TENSOR_Y, TENSOR_ATTN, TENSOR_LSE, TENSOR_COUNT
 };
 
 enum tensor_kind {
     TENSOR_OF_CALL,  /* each call brings it */
     TENSOR_OF_PAIRS, /* likewise, a number for each query and key: [batch|1][h|1][n][m], two extents may be 1 */
     TENSOR_WEIGHT, TENSOR_BIAS,
+    TENSOR_LEARNED, /* packed like those, in no other layout than its own */
     TENSOR_OUTPUT
 };
+static inline bool tensor_is_packed(enum tensor_kind kind)
+{
+    return kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED;
+}
 enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL };
 
 /* What is alike for all layers. The table is tensor.c's, with shapes and when a layer has the tensor. */
@@ -103,11 +141,8 @@ const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
 size_t layer_tensor_size(enum layer_tensor tensor); /* bytes of an element */
 
-/* Why this cannot be the name of a layer, which becomes one of C and C++; NULL if it can. */
-const char *layer_name_fault(const char *name);
-
 /* The masks of these bits as a spec names them: "causal+padding", "none". */
-#define LAYER_MASK_TEXT 64
+#define LAYER_MASK_TEXT 80
 void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT]);
 
 /* Whether this layer has the tensor at all (w_k: not when tied; attn: only with scores; …). */
@@ -131,6 +166,8 @@ bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, 
 
 /* Whether a spec may have this key; "plan.*" are not told apart here. */
 bool layer_knows_key(const char *key);
+/* Each key with what its value may be, one a line. */
+void layer_print_keys(FILE *out);
 /* The key that was perhaps meant. */
 struct nearest layer_nearest_key(const char *key);
 
@@ -158,8 +195,8 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
 int64_t layer_conv_pad(const struct layer *layer);
 int64_t layer_conv_taps(const struct layer *layer, int64_t n);
 
-/* Number of weights and biases, per projection and in all. */
-struct layer_parameters { int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, total; };
+/* Number of weights and biases, per projection, of other learned tensors, and in all. */
+struct layer_parameters { int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, learned, total; };
 struct layer_parameters layer_parameters(const struct layer *layer);
 
 #endif

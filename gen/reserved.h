@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Words that a layer may not be called by: keywords of C and C++, and names of the C library. Included by
- * layer.c only.
+ * name.c only.
  *
  * Left out on purpose: the families that C11 7.31 keeps for later libraries (str…, mem…, is…, to… followed by
  * a small letter). C23 calls those "potentially reserved": they are reserved only once an implementation has

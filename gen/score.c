@@ -7,6 +7,10 @@
 
 const struct score_term score_terms[SCORE_TERMS] = {
     [SCORE_SCALE] = {"scale", .key = "scale", .place = SCORE_PACKED, .tensor = TENSOR_COUNT},
+    [SCORE_SOFTCAP] = {"softcap", .key = "softcap", .place = SCORE_TILES, .tensor = TENSOR_COUNT,
+                       .equation = "# tanh(@ / #)", .bends = true, .operations = 22},
+    [SCORE_ALIBI] = {"alibi", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT},
+    [SCORE_RELATIVE] = {"relative", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT},
     [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
     [SCORE_PADDING] = {"padding", .word = "padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
                        .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]"},
@@ -19,6 +23,10 @@ const struct score_term score_terms[SCORE_TERMS] = {
     [SCORE_MASK_ADD] = {"mask_add", .word = "additive", .mask = MASK_ADDITIVE, .place = SCORE_EVERYWHERE,
                         .tensor = TENSOR_MASK_ADD, .operand = "added", .equation = "@ + mask_add$",
                         .sees = "mask_add is not -infinity", .lifts = true},
+    [SCORE_PREFIX] = {"prefix", .word = "prefix", .mask = MASK_PREFIX, .place = SCORE_EVERYWHERE,
+                      .tensor = TENSOR_PREFIX},
+    [SCORE_SEGMENTS] = {"segments", .word = "segments", .mask = MASK_SEGMENTS, .place = SCORE_EVERYWHERE,
+                        .tensor = TENSOR_COUNT},
 };
 
 bool score_has(const struct layer *layer, enum score_name term)
@@ -33,6 +41,14 @@ int score_operands(const struct layer *layer)
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         count += score_terms[term].operand != NULL && score_has(layer, term);
     return count;
+}
+
+bool score_is_absolute(const struct layer *layer)
+{
+    bool any = layer->sink || layer->lse || layer->scores > SCORES_WEIGHTS;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        any = any || (score_terms[term].bends && score_has(layer, term));
+    return any;
 }
 
 bool score_everywhere(const struct layer *layer)

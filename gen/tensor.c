@@ -12,15 +12,39 @@
 
 #include "score.h"
 
-static bool always(const struct layer *layer) { (void)layer; return true; }
 static bool is_cross(const struct layer *layer) { return layer->cross; }
 static bool is_split(const struct layer *layer) { return layer->split; }
 static bool is_conv(const struct layer *layer) { return layer->w_o == W_O_CONV; }
-static bool has_scores(const struct layer *layer) { return layer->scores; }
-static bool has_keys(const struct layer *layer) { return !layer->tied; }
-static bool has_values(const struct layer *layer) { return !layer->identity; }
+static bool always(const struct layer *layer) { (void)layer; return true; }
+static bool has_x(const struct layer *layer) { return !layer->projected; }
+static bool is_projected(const struct layer *layer) { return layer->projected; }
+static bool is_first(const struct layer *layer) { return layer->heads_first; }
+static bool is_first_y(const struct layer *layer) { return layer->heads_first && layer->w_o == W_O_NONE; }
+static bool is_last_y(const struct layer *layer)
+{
+    return layer->projected && !layer->heads_first && layer->w_o == W_O_NONE;
+}
+static bool has_past(const struct layer *layer) { return layer->offset == OFFSET_PAST; }
+static bool has_positions(const struct layer *layer) { return layer->rope.given; }
+static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
+static bool is_self(const struct layer *layer) { return !layer->cross && !layer->projected; }
+static bool has_segment(const struct layer *layer) { return has_segments(layer) && is_self(layer); }
+static bool has_two_segments(const struct layer *layer) { return has_segments(layer) && !is_self(layer); }
+static bool has_gains(const struct layer *layer)
+{
+    return layer->qk_norm != NORM_NONE && layer->qk_norm != NORM_L2;
+}
+static bool has_shifts(const struct layer *layer) { return layer->qk_norm == NORM_LAYER; }
+static bool is_rms_all(const struct layer *layer) { return layer->qk_norm == NORM_RMS_ALL; }
+static bool has_relative(const struct layer *layer) { return layer->relative != RELATIVE_NONE; }
+static bool is_table(const struct layer *layer) { return layer->relative == RELATIVE_TABLE; }
+static bool has_sink(const struct layer *layer) { return layer->sink; }
+static bool has_lse(const struct layer *layer) { return layer->lse; }
+static bool has_scores(const struct layer *layer) { return layer->scores != SCORES_NONE; }
+static bool has_keys(const struct layer *layer) { return !layer->tied && !layer->projected; }
+static bool has_values(const struct layer *layer) { return !layer->identity && !layer->projected; }
 static bool has_output(const struct layer *layer) { return layer->w_o != W_O_NONE; }
-static bool has_bias(const struct layer *layer) { return layer->bias; }
+static bool has_bias(const struct layer *layer) { return layer->bias && !layer->projected; }
 static bool has_key_bias(const struct layer *layer) { return layer->bias && has_keys(layer); }
 static bool has_value_bias(const struct layer *layer) { return layer->bias && has_values(layer); }
 static bool has_output_bias(const struct layer *layer) { return layer->bias && has_output(layer); }
@@ -30,16 +54,38 @@ static const struct row {
     struct layer_tensor_row shown;
     const char *extents;
     bool (*has)(const struct layer *layer); /* NULL: where a score term has it */
-    bool (*varies)(const struct layer *layer); /* then its extents are */
-    const char *varied;
+    struct {
+        bool (*is)(const struct layer *layer); /* then its extents are */
+        const char *extents;
+    } variant[2];
 } rows[TENSOR_COUNT] = {
     [TENSOR_X] = {.shown = {"x", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_model]",
-                  .has = always},
+                  .has = has_x},
     [TENSOR_SOURCE] = {.shown = {"source", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL},
                        .extents = "[batch][m][d_source]", .has = is_cross},
+    [TENSOR_Q] = {.shown = {"q", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][h][d_k]",
+                  .has = is_projected, .variant = {{is_first, "[batch][h][n][d_k]"}}},
+    [TENSOR_K] = {.shown = {"k", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_k]",
+                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"}}},
+    [TENSOR_V] = {.shown = {"v", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_v]",
+                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"}}},
     [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL, 
                                   " int32, 0 ... m: keys that exist|; memory past them is not touched"},
                         .extents = "[batch]"},
+    [TENSOR_PAST] = {.shown = {"past", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32, 0 or more: position of query 0"},
+                     .extents = "[batch]", .has = has_past},
+    [TENSOR_POSITIONS] = {.shown = {"positions", TENSOR_OF_CALL, TENSOR_I32, NULL,
+                                    " int32: positions by which queries and keys are rotated"},
+                          .extents = "[batch][n]", .has = has_positions},
+    [TENSOR_PREFIX] = {.shown = {"prefix", TENSOR_OF_CALL, TENSOR_I32, NULL,
+                                 " int32, 0 or more: so many first keys are seen by all"},
+                       .extents = "[batch]"},
+    [TENSOR_SEGMENT] = {.shown = {"segment", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each token"},
+                        .extents = "[batch][n]", .has = has_segment},
+    [TENSOR_SEGMENT_Q] = {.shown = {"segment_q", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each query"},
+                          .extents = "[batch][n]", .has = has_two_segments},
+    [TENSOR_SEGMENT_K] = {.shown = {"segment_k", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each key"},
+                          .extents = "[batch][m]", .has = has_two_segments},
     [TENSOR_MASK_BOOL] = {.shown = {"mask_bool", TENSOR_OF_PAIRS, TENSOR_BOOL, "nonzero: visible",
                                     " bytes, nonzero: visible"},
                           .extents = "[batch|1][h|1][n][m]"},
@@ -47,24 +93,35 @@ static const struct row {
                                    ", added to the scaled scores; -inf hides, a finite -1e9 does not"},
                          .extents = "[batch|1][h|1][n][m]"},
     [TENSOR_W_Q] = {.shown = {"w_q", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_q][h*d_k]",
-                    .has = always, .varies = is_split, .varied = "[h][d_in_q][d_k]"},
+                    .has = has_x, .variant = {{is_split, "[h][d_in_q][d_k]"}}},
     [TENSOR_B_Q] = {.shown = {"b_q", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h*d_k]", .has = has_bias},
     [TENSOR_W_K] = {.shown = {"w_k", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_k]",
-                    .has = has_keys, .varies = is_split, .varied = "[h_kv][d_in_kv][d_k]"},
+                    .has = has_keys, .variant = {{is_split, "[h_kv][d_in_kv][d_k]"}}},
     [TENSOR_B_K] = {.shown = {"b_k", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_k]",
                     .has = has_key_bias},
     [TENSOR_W_V] = {.shown = {"w_v", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_v]",
-                    .has = has_values, .varies = is_split, .varied = "[h_kv][d_in_kv][d_v]"},
+                    .has = has_values, .variant = {{is_split, "[h_kv][d_in_kv][d_v]"}}},
     [TENSOR_B_V] = {.shown = {"b_v", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_v]",
                     .has = has_value_bias},
     [TENSOR_W_O] = {.shown = {"w_o", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[h*d_v][d_model]",
-                    .has = has_output, .varies = is_conv, .varied = "[h][conv_width][d_v][d_model/h]"},
+                    .has = has_output, .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}}},
     [TENSOR_B_O] = {.shown = {"b_o", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
                     .has = has_output_bias},
+    [TENSOR_G_Q] = {.shown = {"g_q", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_gains,
+                    .variant = {{is_rms_all, "[h*d_k]"}}},
+    [TENSOR_C_Q] = {.shown = {"c_q", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_shifts},
+    [TENSOR_G_K] = {.shown = {"g_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_gains,
+                    .variant = {{is_rms_all, "[h_kv*d_k]"}}},
+    [TENSOR_C_K] = {.shown = {"c_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_shifts},
+    [TENSOR_REL_BIAS] = {.shown = {"rel_bias", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[rel_buckets][h]",
+                         .has = has_relative, .variant = {{is_table, "[h][rel_width]"}}},
+    [TENSOR_SINK] = {.shown = {"sink", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[h]", .has = has_sink},
     [TENSOR_Y] = {.shown = {"y", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_out]",
-                  .has = always},
+                  .has = always, .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"}}},
     [TENSOR_ATTN] = {.shown = {"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n][m]",
                      .has = has_scores},
+    [TENSOR_LSE] = {.shown = {"lse", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n]",
+                    .has = has_lse},
 };
 
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor)
@@ -117,7 +174,11 @@ static int axes_of(const char *extents, struct axis axes[4])
 static const char *extents_of(const struct layer *layer, enum layer_tensor tensor)
 {
     const struct row *row = &rows[tensor];
-    return row->varies != NULL && row->varies(layer) ? row->varied : row->extents;
+    const char *extents = row->extents;
+    for (size_t i = 0; i < sizeof row->variant / sizeof *row->variant; i++)
+        if (row->variant[i].is != NULL && row->variant[i].is(layer))
+            extents = row->variant[i].extents;
+    return extents;
 }
 
 static const struct { const char *letter; size_t offset; } sizes[] = {
@@ -126,6 +187,7 @@ static const struct { const char *letter; size_t offset; } sizes[] = {
     {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
     {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
     {"d_out", offsetof(struct layer, d_out)}, {"conv_width", offsetof(struct layer, conv_width)},
+    {"rel_buckets", offsetof(struct layer, rel_buckets)}, {"rel_width", offsetof(struct layer, rel_width)},
 };
 static const struct { const char *letter; size_t offset; } call_sizes[] = {
     {"batch", offsetof(struct layer_call, batch)}, {"n", offsetof(struct layer_call, n)},
@@ -209,7 +271,7 @@ void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char
         int64_t extent = 0;
         char number[24];
         const bool known = extent_of(layer, NULL, &axes[i], &extent);
-        if (!layer->cross && is_letter("m", axes[i].text, axes[i].length))
+        if (is_self(layer) && is_letter("m", axes[i].text, axes[i].length))
             axes[i].text = "n";
         snprintf(number, sizeof number, "%lld", (long long)extent);
         used += (size_t)snprintf(text + used, LAYER_SHAPE_TEXT - used, "[%.*s%s]",

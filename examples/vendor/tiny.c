@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xef7e4e27878c2b76u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x2102397eb38e692au
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -5999,7 +5999,7 @@ static int check_weights(const tiny_weights *w)
         if (misaligned(used[i], sizeof(float)))
             return TINY_ERROR_ALIGNMENT;
     }
-    if (w->b_q || w->b_k || w->b_v || w->b_o)
+    if (w->b_q || w->b_k || w->b_v || w->b_o || w->g_q || w->c_q || w->g_k || w->c_k || w->rel_bias || w->sink)
         return TINY_ERROR_UNUSED;
     return TINY_OK;
 }
@@ -6010,7 +6010,8 @@ static int check_args(const tiny_args *a)
 {
     if (a == NULL)
         return TINY_ERROR_NULL;
-    if (a->source || a->lengths || a->attn || a->mask_bool || a->mask_add)
+    if (a->source || a->q || a->k || a->v || a->lengths || a->past || a->positions || a->prefix || a->segment ||
+        a->segment_q || a->segment_k || a->attn || a->lse || a->mask_bool || a->mask_add)
         return TINY_ERROR_UNUSED;
     if (a->n > SEQ_LEN || (a->m != a->n && a->m != 0))
         return TINY_ERROR_SIZE;

@@ -46,8 +46,8 @@
 extern "C" {
 #endif
 
-#define TINY_INTERFACE_VERSION 1
-#define TINY_PAIR 0xef7e4e27878c2b76u /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_INTERFACE_VERSION 2
+#define TINY_PAIR 0x2102397eb38e692au /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -100,18 +100,29 @@ typedef enum tiny_error {
  * that it lacks are ignored. */
 typedef struct tiny_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
+    const float *g_q, *c_q, *g_k, *c_k, *rel_bias, *sink;
 } tiny_weights;
 
 typedef struct tiny_args {
     const float *x;
     const float *source;
+    const float *q;
+    const float *k;
+    const float *v;
     const int32_t *lengths;
+    const int32_t *past;
+    const int32_t *positions;
+    const int32_t *prefix;
+    const int32_t *segment;
+    const int32_t *segment_q;
+    const int32_t *segment_k;
     const unsigned char *mask_bool; /* [mask_bool_batch][mask_bool_h][n][n], nonzero: visible */
     size_t mask_bool_batch, mask_bool_h; /* 1 or batch, 1 or h */
     const float *mask_add; /* [mask_add_batch][mask_add_h][n][n], added after the scale; -inf hides */
     size_t mask_add_batch, mask_add_h;
     float *y;
     float *attn;
+    float *lse;
     size_t batch, n, m; /* m: n or 0 */
 } tiny_args;
 

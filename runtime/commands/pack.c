@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "../../gen/isa.h"
+#include "../../gen/name.h"
 #include "../../gen/replace.h"
 #include "../../gen/version.h"
 #include "commands.h"

@@ -163,25 +163,23 @@ struct folds kernel_folds(const struct kernel *kernel)
 #define PAIRS(field) {offsetof(struct kernel_args, field), offsetof(struct kernel_args, field##_batch), \
                       offsetof(struct kernel_args, field##_h)}
 static const struct { size_t at, batch, h; } fields[TENSOR_COUNT] = {
-    [TENSOR_X] = ARGS(x), [TENSOR_SOURCE] = ARGS(source), [TENSOR_LENGTHS] = ARGS(lengths),
+    [TENSOR_X] = ARGS(x), [TENSOR_SOURCE] = ARGS(source), [TENSOR_Q] = ARGS(q), [TENSOR_K] = ARGS(k),
+    [TENSOR_V] = ARGS(v), [TENSOR_LENGTHS] = ARGS(lengths), [TENSOR_PAST] = ARGS(past),
+    [TENSOR_POSITIONS] = ARGS(positions), [TENSOR_PREFIX] = ARGS(prefix), [TENSOR_SEGMENT] = ARGS(segment),
+    [TENSOR_SEGMENT_Q] = ARGS(segment_q), [TENSOR_SEGMENT_K] = ARGS(segment_k),
     [TENSOR_MASK_BOOL] = PAIRS(mask_bool), [TENSOR_MASK_ADD] = PAIRS(mask_add), [TENSOR_Y] = ARGS(y),
-    [TENSOR_ATTN] = ARGS(attn),
+    [TENSOR_ATTN] = ARGS(attn), [TENSOR_LSE] = ARGS(lse),
     [TENSOR_W_Q] = WEIGHTS(w_q), [TENSOR_B_Q] = WEIGHTS(b_q), [TENSOR_W_K] = WEIGHTS(w_k), [TENSOR_B_K] = WEIGHTS(b_k),
     [TENSOR_W_V] = WEIGHTS(w_v), [TENSOR_B_V] = WEIGHTS(b_v), [TENSOR_W_O] = WEIGHTS(w_o), [TENSOR_B_O] = WEIGHTS(b_o),
+    [TENSOR_G_Q] = WEIGHTS(g_q), [TENSOR_C_Q] = WEIGHTS(c_q), [TENSOR_G_K] = WEIGHTS(g_k), [TENSOR_C_K] = WEIGHTS(c_k),
+    [TENSOR_REL_BIAS] = WEIGHTS(rel_bias), [TENSOR_SINK] = WEIGHTS(sink),
 };
-
-/* Whether a call takes the tensor, rather than packing. */
-static bool is_of_call(enum layer_tensor tensor)
-{
-    const enum tensor_kind kind = layer_tensor_row(tensor)->kind;
-    return kind != TENSOR_WEIGHT && kind != TENSOR_BIAS;
-}
 
 struct kernel_weights kernel_weights_of(const struct inputs *in)
 {
     struct kernel_weights weights = {0};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        if (!is_of_call(t))
+        if (tensor_is_packed(layer_tensor_row(t)->kind))
             memcpy((char *)&weights + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
     return weights;
 }
@@ -190,7 +188,7 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
 {
     struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        if (is_of_call(t))
+        if (!tensor_is_packed(layer_tensor_row(t)->kind))
             memcpy((char *)&args + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
         if (layer_tensor_row(t)->kind == TENSOR_OF_PAIRS) {
             memcpy((char *)&args + fields[t].batch, &in->mask_batch[t], sizeof in->mask_batch[t]);
@@ -199,5 +197,26 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
     }
     args.y = y;
     args.attn = layer->scores ? attn : NULL;
+    return args;
+}
+
+struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *in, struct kernel_args args,
+                                           size_t b)
+{
+    args.batch = 1;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const bool pairs = layer_tensor_row(t)->kind == TENSOR_OF_PAIRS;
+        const size_t extent = pairs ? in->mask_batch[t] : in->batch;
+        const char *first;
+        if (tensor_is_packed(layer_tensor_row(t)->kind))
+            continue;
+        memcpy(&first, (const char *)&args + fields[t].at, sizeof first);
+        if (first == NULL || extent <= 1)
+            continue;
+        first += b * (inputs_count(layer, in, t) / extent) * layer_tensor_size(t);
+        memcpy((char *)&args + fields[t].at, &first, sizeof first);
+        if (pairs)
+            memcpy((char *)&args + fields[t].batch, &args.batch, sizeof args.batch);
+    }
     return args;
 }

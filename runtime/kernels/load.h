@@ -14,7 +14,7 @@
 #include "reference/fold.h"
 #include "inputs/inputs.h"
 
-#define KERNEL_INTERFACE_VERSION 1
+#define KERNEL_INTERFACE_VERSION 2
 #define KERNEL_ALIGNMENT 64
 
 /* NAME_error of the emitted header. */
@@ -26,18 +26,21 @@ enum kernel_error {
 /* NAME_weights and NAME_args of the emitted header. */
 struct kernel_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
+    const float *g_q, *c_q, *g_k, *c_k, *rel_bias, *sink;
 };
 
 struct kernel_args {
     const float *x;
     const float *source;
-    const int32_t *lengths;
+    const float *q, *k, *v;
+    const int32_t *lengths, *past, *positions, *prefix, *segment, *segment_q, *segment_k;
     const unsigned char *mask_bool;
     size_t mask_bool_batch, mask_bool_h;
     const float *mask_add;
     size_t mask_add_batch, mask_add_h;
     float *y;
     float *attn;
+    float *lse;
     size_t batch, n, m;
 };
 
@@ -91,5 +94,8 @@ struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
 /* y and attn are the caller's. */
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs, float *y, float *attn);
+/* Those of sequence b alone. */
+struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
+                                           struct kernel_args args, size_t b);
 
 #endif

@@ -5,6 +5,7 @@
  * is the list of its options. What follows from a layer that was accepted is layer.c's.
  */
 #include "fuzz.h"
+#include "../../gen/name.h"
 
 #define MAX_SETS 8
 static const char mark[] = "--set ";

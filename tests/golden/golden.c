@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x664627a12b0ba0b9u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x1ceb76c9d6827be1u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -1456,6 +1456,8 @@ static int check_weights(const golden_weights *w)
         if (misaligned(used[i], sizeof(float)))
             return GOLDEN_ERROR_ALIGNMENT;
     }
+    if (w->g_q || w->c_q || w->g_k || w->c_k || w->rel_bias || w->sink)
+        return GOLDEN_ERROR_UNUSED;
     return GOLDEN_OK;
 }
 
@@ -1465,7 +1467,8 @@ static int check_args(const golden_args *a)
 {
     if (a == NULL)
         return GOLDEN_ERROR_NULL;
-    if (a->source || a->lengths || a->attn || a->mask_bool || a->mask_add)
+    if (a->source || a->q || a->k || a->v || a->lengths || a->past || a->positions || a->prefix || a->segment ||
+        a->segment_q || a->segment_k || a->attn || a->lse || a->mask_bool || a->mask_add)
         return GOLDEN_ERROR_UNUSED;
     if (a->n > SEQ_LEN || (a->m != a->n && a->m != 0))
         return GOLDEN_ERROR_SIZE;

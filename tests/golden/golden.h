@@ -53,8 +53,8 @@
 extern "C" {
 #endif
 
-#define GOLDEN_INTERFACE_VERSION 1
-#define GOLDEN_PAIR 0x664627a12b0ba0b9u /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_INTERFACE_VERSION 2
+#define GOLDEN_PAIR 0x1ceb76c9d6827be1u /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -108,18 +108,29 @@ typedef enum golden_error {
  * that it lacks are ignored. */
 typedef struct golden_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
+    const float *g_q, *c_q, *g_k, *c_k, *rel_bias, *sink;
 } golden_weights;
 
 typedef struct golden_args {
     const float *x;
     const float *source;
+    const float *q;
+    const float *k;
+    const float *v;
     const int32_t *lengths;
+    const int32_t *past;
+    const int32_t *positions;
+    const int32_t *prefix;
+    const int32_t *segment;
+    const int32_t *segment_q;
+    const int32_t *segment_k;
     const unsigned char *mask_bool; /* [mask_bool_batch][mask_bool_h][n][n], nonzero: visible */
     size_t mask_bool_batch, mask_bool_h; /* 1 or batch, 1 or h */
     const float *mask_add; /* [mask_add_batch][mask_add_h][n][n], added after the scale; -inf hides */
     size_t mask_add_batch, mask_add_h;
     float *y;
     float *attn;
+    float *lse;
     size_t batch, n, m; /* m: n or 0 */
 } golden_args;
 
