@@ -101,11 +101,6 @@ static int64_t divisor(struct dice *dice, int64_t of, int64_t max)
     return found;
 }
 
-static bool is(const char *word, const char *what)
-{
-    return word != NULL && strcmp(word, what) == 0;
-}
-
 /* ---- drawing a layer ------------------------------------------------------------------------------------------- */
 
 static bool is(const char *word, const char *what)
