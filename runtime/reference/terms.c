@@ -5,6 +5,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "../../gen/relative.h"
 #include "../../gen/score.h"
 #include "bound.h"
 
@@ -56,6 +57,24 @@ static void fallen_error(struct term_error *e, double operand, double number)
     e->reach += size;
 }
 
+static double bias_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
+{
+    const int64_t distance = (int64_t)pair.j - (int64_t)pair.t;
+    return (double)inputs_floats(in, TENSOR_REL_BIAS)[relative_index(layer, (int64_t)pair.i, distance)];
+}
+
+/* relative: packed as log2(e) times the number, rounded once; the sum once more. */
+static void bias_error(struct term_error *e, double operand, double number)
+{
+    const double size = BOUND_LOG2_E * fabs(operand);
+    (void)number;
+    e->value += BOUND_LOG2_E * operand;
+    e->worst += 2 * BOUND_U * size + BOUND_U * fabs(e->value);
+    e->rounded += size;
+    e->reach += size;
+    e->open = e->open || !(e->reach <= FLT_MAX);
+}
+
 static bool is_zero(double operand) { return operand == 0; }
 static bool is_minus_infinity(double operand) { return operand == -INFINITY; }
 
@@ -98,6 +117,7 @@ static const struct {
     [SCORE_SCALE] = {.value = scaled}, /* packed: its error is the queries' */
     [SCORE_SOFTCAP] = {.value = capped, .error = capped_error},
     [SCORE_ALIBI] = {.operand = distance_of, .value = fallen, .error = fallen_error},
+    [SCORE_RELATIVE] = {.operand = bias_of, .value = added, .error = bias_error},
     [SCORE_MASK_BOOL] = {.hides = is_zero},
     [SCORE_MASK_ADD] = {.value = added, .hides = is_minus_infinity, .error = added_error},
 };
