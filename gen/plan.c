@@ -54,11 +54,11 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
     f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
     f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
-    f.scores = request_or(request, PLAN_FOLD, f.saved_scores > 0);
+    f.scores = !layer_finishes(l) && request_or(request, PLAN_FOLD, f.saved_scores > 0);
     f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, f.saved_values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;
-    f.q_is_k = l->tied && !l->cross && !f.scores;
+    f.q_is_k = l->tied && !l->cross && !f.scores && !layer_has_tensor(l, TENSOR_G_Q);
     if (f.values) {
         f.d_value = l->d_in_kv;
         f.d_z = l->d_in_kv + (l->bias ? 1 : 0);
@@ -100,6 +100,17 @@ static int64_t choose_group_rows(const struct plan_request *request, const struc
     return max(1, ceil_div(blocks, groups)) * p->block;
 }
 
+/* Panels from one where a head begins to the next such: a part has whole heads, so that it can finish them. */
+static int64_t complete_heads(const struct plan_panels *g, int64_t width)
+{
+    int64_t panels = 1;
+    if (g->groups > 1)
+        return g->finish > g->columns ? g->groups * g->panels : g->panels;
+    while (panels < g->panels && panels * width % g->finish != 0)
+        panels++;
+    return panels;
+}
+
 /* `tokens` of a full sequence */
 static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                         int64_t tokens, int64_t batch)
@@ -129,6 +140,10 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->group_rows = choose_group_rows(request, p, blocks > 1 ? g->k_block : g->a_block / p->block, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = min(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
+    if (g->finish > 0) {
+        g->finish = complete_heads(g, g->vecs * p->lanes);
+        g->part_panels = min(g->groups * g->panels, round_up(g->part_panels, g->finish));
+    }
 }
 
 static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -158,10 +173,16 @@ struct projection {
     int64_t heads, d;      /* of the result */
     bool by_head;          /* each head has a matrix of its own, else one has the columns of all */
     bool side_by_side;     /* the heads of a token lie so whatever d is, with nothing between tokens: as Z does */
+    int64_t finish;        /* columns of a row that are normed and rotated at once, 0: it is not done */
     int64_t depth, input;  /* of one reduction; columns of the input */
     int64_t a_group;       /* columns of the input from head to head */
     int64_t tokens, batch; /* of a full sequence; most that are projected together */
 };
+
+static int64_t finish_columns(const struct layer *layer, int64_t heads)
+{
+    return !layer_finishes(layer) ? 0 : layer->qk_norm == NORM_RMS_ALL ? heads * layer->d_k : layer->d_k;
+}
 
 static struct projection of_queries(const struct plan_isa *p, const struct layer *layer)
 {
@@ -170,6 +191,7 @@ static struct projection of_queries(const struct plan_isa *p, const struct layer
         .d = p->fold->d_score,
         .by_head = layer->split || p->fold->scores, /* a folded matrix is made from two of one head */
         .side_by_side = p->z_in_q,
+        .finish = finish_columns(layer, layer->h),
         .depth = layer->d_in_q,
         .input = layer->d_model,
         .a_group = layer->split ? layer->d_in_q : 0,
@@ -207,6 +229,7 @@ static void plan_rows(struct plan_panels *g, const struct projection *of, const 
     g->a_k = 1;
     g->a_group = of->a_group;
     g->a_block = of->input * p->block;
+    g->finish = of->finish;
     *row = of->side_by_side ? of->heads * of->d : row_stride(p, arrays ? of->d : of->heads * of->d);
     *head = arrays ? max(of->tokens, of->batch) * *row : of->d;
     g->c_row = *row;
@@ -514,7 +537,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         p->k_row = layer->d_source;
         p->k_head = layer->split ? layer->d_in_kv : 0;
     } else {
-        const struct projection of = of_source(p, layer, layer->d_k);
+        struct projection of = of_source(p, layer, layer->d_k);
+        of.finish = finish_columns(layer, layer->h_kv);
         plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
     }
     plan_values(p, layer, request);
@@ -590,8 +614,7 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         const char *key;
         bool is;
     } unbuilt[] = {
-        {"input = projected", l->projected}, {"offset", l->offset != OFFSET_NONE}, {"qk_norm", l->qk_norm != NORM_NONE},
-        {"rope", l->rope.kind != ROPE_NONE}, {"softcap", score_has(l, SCORE_SOFTCAP)},
+        {"input = projected", l->projected}, {"offset", l->offset != OFFSET_NONE}, {"softcap", score_has(l, SCORE_SOFTCAP)},
         {"alibi", score_has(l, SCORE_ALIBI)}, {"relative", score_has(l, SCORE_RELATIVE)}, {"sink", l->sink},
         {"mask = prefix", (l->mask & MASK_PREFIX) != 0}, {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
         {"pad_rows = skipped", l->pad_skipped}, {"scores other than the weights", l->scores > SCORES_WEIGHTS},

@@ -414,6 +414,8 @@ static struct kernel_args args_of_sequence(const struct trial *t, size_t b)
         args.attn += b * (attn_count(t) / in->batch);
     if (args.lengths != NULL)
         args.lengths += b;
+    if (args.positions != NULL)
+        args.positions += b * in->n;
     if (args.mask_bool != NULL && args.mask_bool_batch > 1) {
         args.mask_bool += b * args.mask_bool_h * in->n * in->m;
         args.mask_bool_batch = 1;
