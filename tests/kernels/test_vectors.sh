@@ -65,14 +65,14 @@ plain() { job plain "$2" "$1" --isa "$all"; }
 rows() { job rows "$2" "$1" --isa "$isas" --set plan.z_layout=rows; }
 folded() { job folded -O0 "$1" --isa "$isas" --set plan.fold=on; }
 
-specs=(tests/vectors/*.layer tests/data/*.layer)
+specs=(tests/vectors/*.layer tests/vectors/kinds/*.layer tests/data/*.layer)
 every=
 if [ "${1-}" = all ]; then
     every=yes
 elif [ $# -gt 0 ]; then
     every=yes specs=()
     for name in "$@"; do
-        specs+=("$(ls tests/{vectors,data}/"$name.layer" 2>/dev/null)")
+        specs+=("$(ls tests/{vectors,vectors/kinds,data}/"$name.layer" 2>/dev/null)")
         [ -n "${specs[-1]}" ] || { echo "$name: error: no vector of tests/vectors or tests/data" >&2; exit 2; }
     done
 fi
