@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "emit.h"
+#include "finish.h"
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
@@ -291,6 +292,11 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "ROPE_DIMS", turns ? layer->rope.dims : 0);
     emit_set_number(emit, "ROPE_FACTOR", layer->rope.attention_factor);
     emit_set_boolean(emit, "ROPE_GIVEN", layer->rope.given);
+    char text[FINISH_TEXT];
+    norm_text(layer, 'q', text);
+    emit_set_string(emit, "NORM_TEXT", text);
+    rope_text(layer, text);
+    emit_set_string(emit, "ROPE_TEXT", text);
     emit_begin_table(emit, "rope_steps");
     for (int64_t c = 0; turns && c < layer->rope.dims / 2; c++) {
         const struct rope_step step = rope_step(layer, c);

@@ -128,18 +128,36 @@ static void draw_lengths(struct selftest *s)
         lengths[b] = (int32_t)(b == 0 ? s->inputs.m : draw_bits(&state) % (s->inputs.m + 1));
 }
 
+/* Those that tokens have by their places, some behind them, and now and then any int32. */
+static void draw_positions(struct selftest *s)
+{
+    int32_t *positions = s->inputs.tensor[TENSOR_POSITIONS];
+    uint64_t state = s->options->seed + 1;
+    for (size_t at = 0; at < s->inputs.batch * s->inputs.n; at++) {
+        const uint64_t bits = draw_bits(&state), place = (bits >> 32) % (2 * (uint64_t)s->layer->seq_len);
+        positions[at] = bits % 16 == 0 ? (int32_t)((bits >> 32) % INT32_MAX) - INT32_MAX / 2 : (int32_t)place;
+    }
+}
+
+static bool is_of_integers(enum layer_tensor t)
+{
+    return layer_tensor_row(t)->type == TENSOR_I32;
+}
+
 static bool draw_inputs(struct selftest *s)
 {
     const char *lengths = s->options->lengths;
     if (!inputs_allocate(&s->inputs, s->layer, &s->diag))
         return false;
     for (int t = 0; t < TENSOR_COUNT; t++)
-        if (t != TENSOR_LENGTHS && s->inputs.tensor[t] != NULL) {
+        if (!is_of_integers(t) && s->inputs.tensor[t] != NULL) {
             plan_draw(s, t);
             draw_fill(&s->draws[t]);
         }
     if (s->inputs.tensor[TENSOR_LENGTHS] != NULL)
         draw_lengths(s);
+    if (s->inputs.tensor[TENSOR_POSITIONS] != NULL)
+        draw_positions(s);
     return lengths == NULL || inputs_set_lengths(&s->inputs, s->layer, lengths, &s->diag);
 }
 
@@ -231,15 +249,15 @@ static void print_draw(struct selftest *s)
     fwrite(begin, 1, (size_t)(end - begin), s->out);
 }
 
-/* "{37, 20}" */
-static void print_lengths(struct selftest *s, const char *name, bool past)
+/* "{37, 20}"; with `past` each is past what a length may be */
+static void print_integers(struct selftest *s, const char *name, enum layer_tensor t, bool past)
 {
-    const int32_t *lengths = s->inputs.tensor[TENSOR_LENGTHS];
-    const size_t batch = s->inputs.batch;
-    fprintf(s->out, "static const int32_t %s[%zu] = {", name, batch > 0 ? batch : 1);
-    for (size_t b = 0; b < (batch > 0 ? batch : 1); b++)
-        fprintf(s->out, "%s%lld", b == 0 ? "" : b % 16 == 0 ? ",\n    " : ", ",
-                batch == 0 ? 0 : past ? (long long)s->inputs.m + 1 : (long long)lengths[b]);
+    const int32_t *integers = s->inputs.tensor[t];
+    const size_t count = inputs_count(s->layer, &s->inputs, t);
+    fprintf(s->out, "static const int32_t %s[%zu] = {", name, count > 0 ? count : 1);
+    for (size_t at = 0; at < (count > 0 ? count : 1); at++)
+        fprintf(s->out, "%s%lld", at == 0 ? "" : at % 16 == 0 ? ",\n    " : ", ",
+                count == 0 ? 0 : past ? (long long)s->inputs.m + 1 : (long long)integers[at]);
     fputs("};\n", s->out);
 }
 
@@ -248,18 +266,18 @@ static void print_tensors(struct selftest *s)
     for (int t = 0; t < TENSOR_COUNT; t++) {
         const char *name = layer_tensor_name(t);
         const size_t count = inputs_count(s->layer, &s->inputs, t);
-        if (!has(s, t) || t == TENSOR_LENGTHS)
+        if (!has(s, t))
             continue;
-        if (layer_tensor_row(t)->kind == TENSOR_OUTPUT)
+        if (is_of_integers(t))
+            print_integers(s, name, t, false);
+        else if (layer_tensor_row(t)->kind == TENSOR_OUTPUT)
             fprintf(s->out, "static float %s[%zu + 2 * GUARD], %s_again[%zu + 2 * GUARD];\n", name, count, name, count);
         else
             fprintf(s->out, "static %s %s[%zu];\n",
                     layer_tensor_row(t)->type == TENSOR_BOOL ? "unsigned char" : "float", name, count > 0 ? count : 1);
     }
-    if (has(s, TENSOR_LENGTHS)) {
-        print_lengths(s, "lengths", false);
-        print_lengths(s, "lengths_past", true);
-    }
+    if (has(s, TENSOR_LENGTHS))
+        print_integers(s, "lengths_past", TENSOR_LENGTHS, true);
 }
 
 static void print_draws(struct selftest *s)
@@ -291,8 +309,9 @@ static void print_args(struct selftest *s)
     fputs("\n    .x = x,", s->out);
     if (has(s, TENSOR_SOURCE))
         fputs(" .source = source,", s->out);
-    if (has(s, TENSOR_LENGTHS))
-        fputs(" .lengths = lengths,", s->out);
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (has(s, t) && is_of_integers(t))
+            fprintf(s->out, " .%s = %s,", layer_tensor_name(t), layer_tensor_name(t));
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (has(s, t) && is_of_pairs(t)) {
             const char *name = layer_tensor_name(t);
