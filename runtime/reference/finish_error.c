@@ -48,7 +48,7 @@ static void errors_of_all(const struct finish_error *e, size_t row, double *wors
 /* x / divisor: what all columns of a row share. */
 struct divided {
     double inverse, middle;
-    double middle_worst;   /* of the mean that is subtracted */
+    double middle_worst, middle_drawn; /* of the mean that is subtracted */
     double worst, drawn;   /* relative errors of the inverse */
     double most;           /* largest |x| inverse that any x and its norm can give */
     bool open;
@@ -63,11 +63,13 @@ static struct divided divide_row(const struct finish_error *e, size_t row, const
     struct divided to = {.inverse = 1 / norm.divisor, .middle = norm.middle};
     double worst = 0, squares = 0, reach = 0, largest = 0;
     if (centred) {
-        double size = 0, errors = 0;
+        double size = 0, errors = 0, walk = 0;
         for (size_t c = 0; c < of->count; c++) {
             size += fabs(of->x[c]) + of->worst[c];
             errors += of->worst[c];
+            walk += square(of->drawn[c]);
         }
+        to.middle_drawn = sqrt(walk + square(e->lambda * U * (size + sqrt(n) * n * fabs(norm.middle)))) / n;
         to.middle_worst = (errors + gamma_of(of->count + 3) * size) / n + e->omega;
         largest = size;
     }
@@ -114,7 +116,7 @@ static void norm_errors(const struct finish_error *e, size_t row, const struct d
         const double small = (e->omega + e->phi) * (1 + gain + reach * fmax(1, e->factor)) + (1 + by->inverse) * e->phi;
         const double moved = fmin(off * (1 + by->worst) + value * by->worst, value + by->most);
         *worst = gain * moved + gamma_of(6) * (gain * reach + shift) + small;
-        *drawn = sqrt(square(gain * by->inverse) * (square(*drawn) + square(U * size)) +
+        *drawn = sqrt(square(gain * by->inverse) * (square(*drawn) + square(by->middle_drawn) + square(U * size)) +
                       square(gain * value * by->drawn) + square(e->lambda * U * (gain * value + shift))) + small;
         e->open[row] |= !(gain * reach + shift <= FLT_MAX) || !(by->inverse * fmax(1, gain) <= FLT_MAX);
     }
