@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "planfile.h"
+#include "rope.h"
 #include "score.h"
 #include "visible.h"
 
@@ -585,7 +586,8 @@ static double size_bound(const struct layer *l)
     const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + in + 1e3)
                          + (double)l->conv_width * e_v + wide * s;
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
-    return scratch + packed;
+    const double turns = l->rope.kind == ROPE_NONE ? 0 : 4 * q * ((double)l->rope.dims + wide); /* packed, and of a call */
+    return scratch + packed + turns;
 }
 
 void plan_free(struct plan *plan)
@@ -625,6 +627,21 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
             diag_error(diag, l->name, "no kernel is built with %s yet; leave it out", unbuilt[i].key);
 }
 
+/* Frequencies so large that a fraction of a turn has no digits left. */
+static void refuse_frequencies(const struct layer *l, struct diag *diag)
+{
+    const int64_t ends[] = {0, l->rope.dims / 2 - 1};
+    for (size_t i = 0; l->rope.kind != ROPE_NONE && i < sizeof ends / sizeof *ends; i++) {
+        const double radians = rope_step(l, ends[i]).radians;
+        if (!(radians <= ROPE_MOST)) {
+            diag_error(diag, l->name, "rope_theta = %.9g with this scaling turns a pair by %.3g radians a position, and at "
+                       "most %.0f have an exact fraction of a turn; choose a larger rope_theta", l->rope.theta, radians,
+                       ROPE_MOST);
+            return;
+        }
+    }
+}
+
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -636,6 +653,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
             plan_value_read(&spec, key, option->value, option->place, diag);
     }
     refuse_unbuilt(layer, diag);
+    refuse_frequencies(layer, diag);
     if (size_bound(layer) * sizeof(float) > (double)(PTRDIFF_MAX / 4))
         diag_error(diag, layer->name, "packed weights or scratch would not fit a C array; make the layer smaller");
     if (diag->errors > before)

@@ -96,7 +96,7 @@ static void explain_finish(struct plan_isa *p, const struct layer *layer)
                q->parts * ceil_div(layer->seq_len, q->group_rows), plural(q->parts * ceil_div(layer->seq_len, q->group_rows)),
                layer->seq_len);
     else if (q->finish > 1)
-        reason(p, "a part has a multiple of " D64 " panels: so many have heads that end in none of the others", q->finish);
+        reason(p, "a part has a multiple of " D64 " panels, which hold whole heads", q->finish);
     if (layer->rope.kind != ROPE_NONE)
         reason(p, "cosines and sines of " D64 " positions are packed, %s%s", p->turn_rows,
                bytes_text(size, p->turn_rows * 2 * p->turn_width),

@@ -56,12 +56,20 @@ static const struct convention {
 };
 #define CONVENTIONS (sizeof conventions / sizeof *conventions)
 
+/* Tensors that are neither matrix nor bias, by any convention's names, and what gives a layer the tensor. A file must
+ * not have one that the layer lacks. */
+static const struct { enum layer_tensor tensor; const char *names, *key; } learned[] = {
+    {TENSOR_G_Q, "g_q|q_norm.weight|q_layernorm.weight", "qk_norm = rms, layer or rms_all"},
+    {TENSOR_C_Q, "c_q|q_norm.bias|q_layernorm.bias", "qk_norm = layer"},
+    {TENSOR_G_K, "g_k|k_norm.weight|k_layernorm.weight", "qk_norm = rms, layer or rms_all"},
+    {TENSOR_C_K, "c_k|k_norm.bias|k_layernorm.bias", "qk_norm = layer"},
+};
+#define LEARNED (sizeof learned / sizeof *learned)
+
 /* What a module may hold besides that changes what it computes. */
 static const struct { const char *name, *what; } refused[] = {
     {"bias_k", "a key of its own behind the others (add_bias_kv)"},
     {"bias_v", "a value of its own behind the others (add_bias_kv)"},
-    {"q_norm.weight", "a normalization of queries"},
-    {"k_norm.weight", "a normalization of keys"},
     {"relative_attention_bias.weight", "a bias of the scores; a layer with mask = additive takes it as mask_add"},
 };
 
@@ -73,7 +81,7 @@ static const struct { enum layer_tensor weight, bias; } tensor_of[ROLES] = {
 /* Where one tensor of the layer comes from. */
 struct part {
     enum layer_tensor tensor;
-    enum role role;
+    enum role role;       /* ROLES: a row of `learned` */
     const char *name;     /* in the file; NULL: zeros */
     int64_t inputs;       /* 1 for a bias */
     int64_t outputs, first, total; /* its own, and where they begin among all that the tensor in the file holds */
@@ -87,7 +95,7 @@ struct search {
     struct tensors names; /* of the file, without data */
     const struct convention *convention;
     char *module;
-    struct part parts[2 * ROLES];
+    struct part parts[2 * ROLES + LEARNED];
     size_t count;
 };
 
@@ -250,9 +258,9 @@ static int64_t inputs_of(const struct layer *layer, enum role role)
 /* The shape that the file's tensor has to have; the rank. */
 static int wanted_shape(const struct search *s, const struct part *part, int64_t shape[4])
 {
-    const bool bias = part->tensor == tensor_of[part->role].bias;
-    if (s->convention->stored == AS_SPEC)
+    if (s->convention->stored == AS_SPEC || part->role == ROLES)
         return layer_weight_shape(s->layer, part->tensor, shape);
+    const bool bias = part->tensor == tensor_of[part->role].bias;
     shape[0] = s->convention->stored == OUT_IN || bias ? part->total : part->inputs;
     shape[1] = s->convention->stored == OUT_IN ? part->inputs : part->total;
     return bias ? 1 : 2;
@@ -309,6 +317,26 @@ static void add_part(struct search *s, enum role role, bool bias)
     }
 }
 
+static void add_learned(struct search *s, enum layer_tensor which, const char *names, const char *key)
+{
+    struct part part = {.tensor = which, .role = ROLES, .inputs = 1};
+    int count;
+    const struct tensor *tensor = find(s, names, &count);
+    if (count > 1) {
+        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed",
+                   layer_tensor_name(which), count, s->module, names);
+    } else if (!layer_has_tensor(s->layer, which)) {
+        if (tensor != NULL)
+            diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s",
+                       tensor->name, layer_tensor_name(which), key);
+    } else if (tensor == NULL) {
+        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing (%s)", s->module, names, layer_tensor_name(which));
+    } else if (check_tensor(s, &part, tensor)) {
+        part.name = tensor->name;
+        s->parts[s->count++] = part;
+    }
+}
+
 static bool choose_tensors(struct search *s)
 {
     const struct layer *layer = s->layer;
@@ -331,6 +359,8 @@ static bool choose_tensors(struct search *s)
         add_part(s, role, false);
         add_part(s, role, true);
     }
+    for (size_t i = 0; i < LEARNED; i++)
+        add_learned(s, learned[i].tensor, learned[i].names, learned[i].key);
     return s->diag->errors == errors;
 }
 
@@ -404,7 +434,7 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
     const char *path = choice->path;
     struct search s = {.layer = layer, .choice = choice, .place = path, .diag = diag};
     struct tensors file = {0};
-    *weights = (struct tensors){.items = calloc(ROLES, 2 * sizeof *weights->items)};
+    *weights = (struct tensors){.items = calloc(2 * ROLES + LEARNED, sizeof *weights->items)};
     if (weights->items == NULL)
         diag_environment(diag, path, "out of memory");
     bool good = weights->items != NULL && tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&

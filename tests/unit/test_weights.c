@@ -221,7 +221,7 @@ static void test_refusals(void **state)
         {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}, NULL, "--zero-bias", 1, 0, 0},
         {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}, NULL, "needs w_v = dense", 0, 1, 0},
         {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_norm.weight"}, NULL,
-         "a normalization of queries", 0, 0, 0},
+         "\"q_norm.weight\" holds g_q, and the layer has none; the spec needs qk_norm", 0, 0, 0},
         {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}, NULL,
          "the layer has input = split", 0, 0, 1},
     };
