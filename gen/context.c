@@ -227,7 +227,7 @@ static void push_words(struct emit *emit, const struct layer *layer, const struc
 static void push_terms(struct emit *emit, const struct layer *layer)
 {
     static const char *const places[] = {[SCORE_PACKED] = "packed", [SCORE_COUNTED] = "counted",
-                                         [SCORE_EDGES] = "edges", [SCORE_EVERYWHERE] = "everywhere"};
+                                         [SCORE_TILES] = "tiles", [SCORE_EDGES] = "edges", [SCORE_EVERYWHERE] = "everywhere"};
     int64_t operands = 0;
     emit_begin_table(emit, "score_terms");
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
@@ -318,7 +318,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"BIAS", layer->bias}, {"SCORES", layer->scores}, {"OUT_IN", layer->out_in},
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
-        {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)},
+        {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
+        {"PAST", layer->offset == OFFSET_PAST},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);

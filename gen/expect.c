@@ -343,13 +343,16 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
 /* Of the terms whose hooks see every tile of scores: tensors with a number for each pair, their bytes, and operations. */
 struct terms {
     double tensors, bytes, operations;
+    double of_tiles; /* operations of those that every register tile of scores applies */
 };
 
 static struct terms count_terms(const struct layer *l)
 {
-    struct terms terms = {0, 0, 0};
+    struct terms terms = {0, 0, 0, 0};
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
         const struct score_term *of = &score_terms[i];
+        if (of->place == SCORE_TILES && score_has(l, i))
+            terms.of_tiles += of->operations;
         if (of->place != SCORE_EVERYWHERE || !score_has(l, i))
             continue;
         terms.operations += of->operations;
@@ -381,13 +384,13 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
         w->operations += s->masked ? vectors * m->core->hide : 0;
         w->overhead += times * BLOCK_CYCLES;
     }
-    w->operations += vectors * m->core->exp;
+    const struct terms terms = count_terms(m->layer);
+    w->operations += vectors * (m->core->exp + (p->two_pass ? 2 : 1) * terms.of_tiles);
     if (!p->at_once) { /* stored, read for the maximum, read again for the weights */
         w->operations += vectors;
         w->loads += 3 * vectors;
     }
     if (s->masked) {
-        const struct terms terms = count_terms(m->layer);
         w->operations += vectors * (m->core->hide + terms.operations);
         w->operations += vectors * terms.tensors * m->core->ports * m->core->transpose * (double)p->lanes;
     }
@@ -433,16 +436,16 @@ static void count_query_tile(struct model *m, int64_t t, int64_t queries, double
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
-    const int64_t vectors = ceil_div(queries, p->lanes);
+    const int64_t vectors = ceil_div(queries, p->lanes), offset = visible_offset(l, l->seq_len, l->source_len);
     struct visible_range run[2] = {{0, 0}, {0, 0}};
     struct stretch wide = {.vecs = p->vecs, .masked = score_everywhere(l), .open = true};
     if (p->vecs > 1 && vectors == p->vecs) {
-        visible_runs(l, p->block, t, run);
+        visible_runs(l, p->block, offset + t, run);
         for (int i = 0; i < 2; i++)
             count_keys(m, &wide, run[i].first, run[i].end - run[i].first, times);
     }
     for (int64_t i = 0; i < vectors; i++) {
-        const int64_t from = t + i * p->lanes;
+        const int64_t from = offset + t + i * p->lanes;
         const struct visible_range keys = visible_keys(l, from, from + p->lanes - 1);
         struct stretch single = {.vecs = 1, .open = wide.open};
         for (int64_t key = keys.first, end; key < keys.end; key = end) {

@@ -25,7 +25,7 @@
 
 bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j) && j < inputs_keys(in, b);
+    bool sees = visible_pair(layer, inputs_position(layer, in, b, t), (int64_t)j) && j < inputs_keys(in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
     return sees;
@@ -154,7 +154,7 @@ static double *doubles(size_t count, bool *good)
 static void head_free(struct reference_head *head)
 {
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
-                        head->q, head->k, head->v, head->scores, head->weights, head->z};
+                        head->q, head->k, head->v, head->raw, head->scores, head->weights, head->z};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -184,8 +184,9 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
     head->k = doubles(m * d_k, &good);
     head->v = doubles(m * d_v, &good);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        if (score_terms[term].place == SCORE_EVERYWHERE && score_has(layer, term))
+        if (terms_have_operand(layer, term))
             head->operand[term] = doubles(rows * m, &good);
+    head->raw = doubles(rows * m, &good);
     head->scores = doubles(rows * m, &good);
     head->weights = doubles(rows * m, &good);
     head->z = doubles(rows * d_v, &good);
@@ -318,11 +319,13 @@ static void project_keys_values(struct reference_head *head, const struct layer 
 static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
                        size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j);
+    bool sees = visible_pair(layer, inputs_position(layer, in, head->b, t), (int64_t)j);
     for (enum score_name term = 0; term < SCORE_TERMS; term++) {
         const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
         sees = sees && !terms_hide(layer, term, operand);
         head->scores[at] = terms_value(layer, term, head->scores[at], operand);
+        if (term == SCORE_SCALE)
+            head->raw[at] = head->scores[at];
         if (head->operand[term] != NULL)
             head->operand[term][at] = operand;
     }

@@ -38,7 +38,8 @@ struct reference_head {
     struct finish finish_q, finish_k; /* what q and k are made of, where they are normed or rotated */
     unsigned char *visible;           /* [rows][keys] */
     double *operand[SCORE_TERMS];     /* [rows][keys] of each term whose hook sees every score; NULL: it has none */
-    double *scores;                   /* [rows][keys] q k^T through all terms; meaningless where hidden */
+    double *raw;                      /* [rows][keys] scale q k^T, */
+    double *scores;                   /* and through all terms; meaningless where hidden */
     double *weights;                  /* [rows][keys] softmax; 0 where hidden */
     double *z;                        /* [rows][d_v] */
 };
