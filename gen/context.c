@@ -59,7 +59,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, q_row), FIELD(plan_isa, q_head), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
-    FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
+    FIELD(plan_isa, z_row), FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, operands),
@@ -283,7 +283,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"PAST", layer->offset == OFFSET_PAST},
+        {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"HEADS_FIRST", layer->heads_first},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);

@@ -242,7 +242,7 @@ static bool read_all_labels(struct heatmap *map)
 {
     const struct options *o = map->options;
     const struct inputs *in = &map->call.inputs;
-    const bool cross = map->call.layer->cross;
+    const bool cross = !map->call.layer->self; /* queries are no keys */
     const size_t padded = inputs_keys(in, map->sequence);
     if (o->source_labels != NULL && !cross) {
         diag_error(&map->diag, "command line", "--source-labels is for cross-attention; --labels names both axes here");
@@ -433,11 +433,13 @@ static char *caption(const struct heatmap *map, int line)
     if (line == 0) {
         fprintf(out, "%s: attention weights", layer->name);
     } else if (line == 1) {
-        fprintf(out, "d_model = %lld, h = %lld", (long long)layer->d_model, (long long)layer->h);
+        if (layer_has_tensor(layer, TENSOR_X))
+            fprintf(out, "d_model = %lld, ", (long long)layer->d_model);
+        fprintf(out, "h = %lld", (long long)layer->h);
         if (layer->h_kv != layer->h)
             fprintf(out, " on h_kv = %lld", (long long)layer->h_kv);
         fprintf(out, ", d_k = %lld, n = %zu", (long long)layer->d_k, in->n);
-        if (layer->cross)
+        if (!layer->self)
             fprintf(out, ", m = %zu", in->m);
         fprintf(out, ", mask = %s", masks);
     } else {

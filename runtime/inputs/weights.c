@@ -163,6 +163,12 @@ static void list(char *text, size_t room, const char *format, const char *a, con
         strcpy(text + used, ", …");
 }
 
+/* The first role whose weights the layer has: of a layer whose queries, keys and values are given, that of the output. */
+static enum role first_role(const struct layer *layer)
+{
+    return layer->projected ? O : Q;
+}
+
 static void say_none(struct search *s)
 {
     char found[500] = "", known[700] = "";
@@ -176,24 +182,37 @@ static void say_none(struct search *s)
     for (size_t i = 0; count == 0 && i < s->names.count; i++)
         list(found, sizeof found, "%s%s%s", s->names.items[i].name, "");
     for (size_t c = 0; c < CONVENTIONS; c++)
-        list(known, sizeof known, "%s%s (%s)", conventions[c].weight[Q], conventions[c].authors);
+        list(known, sizeof known, "%s%s (%s)", conventions[c].weight[first_role(s->layer)], conventions[c].authors);
     if (prefix != NULL && count == 0)
         diag_error(s->diag, s->place, "no tensor's name begins with \"%s\"; the file has %s", prefix,
                    found[0] != '\0' ? found : "none at all");
     else
-        diag_error(s->diag, s->place, "no weights of queries among %zu tensors%s%s: %s; known are names that end in %s",
-                   count, prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
+        diag_error(s->diag, s->place, "no weights of %s among %zu tensors%s%s: %s; known are names that end in %s",
+                   first_role(s->layer) == Q ? "queries" : "the output", count, prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
                    found[0] != '\0' ? found : "none at all", known);
+}
+
+/* The same of any of the alternatives. */
+static long module_length_of_any(const char *name, const char *alternatives)
+{
+    long length = -1;
+    for (const char *at = alternatives; at != NULL && length < 0; at = strchr(at, '|') != NULL ? strchr(at, '|') + 1 : NULL) {
+        char suffix[80];
+        snprintf(suffix, sizeof suffix, "%.*s", (int)strcspn(at, "|"), at);
+        length = module_length(name, suffix);
+    }
+    return length;
 }
 
 static bool find_layer(struct search *s)
 {
+    const enum role first = first_role(s->layer);
     char found[700] = "";
     size_t count = 0;
     for (size_t i = 0; i < s->names.count; i++) {
         const char *name = s->names.items[i].name;
         for (size_t c = 0; c < CONVENTIONS && has_prefix(name, s->choice->prefix); c++) {
-            const long length = module_length(name, conventions[c].weight[Q]);
+            const long length = module_length_of_any(name, conventions[c].weight[first]);
             if (length < 0)
                 continue;
             list(found, sizeof found, "%s\"%s\" (%s)", name, conventions[c].authors);
@@ -201,6 +220,8 @@ static bool find_layer(struct search *s)
                 s->convention = &conventions[c];
                 s->module = strndup(name, (size_t)length);
             }
+            if (first == O) /* authors who call outputs alike store them alike */
+                break;
         }
     }
     if (count == 0)
@@ -327,7 +348,7 @@ static bool choose_tensors(struct search *s)
             diag_error(s->diag, s->place, "tensor \"%s\" is %s, which the layer cannot have", tensor->name,
                        refused[i].what);
     }
-    for (enum role role = Q; role < ROLES; role++) {
+    for (enum role role = first_role(layer); role < ROLES; role++) {
         add_part(s, role, false);
         add_part(s, role, true);
     }
@@ -404,6 +425,16 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
     const char *path = choice->path;
     struct search s = {.layer = layer, .choice = choice, .place = path, .diag = diag};
     struct tensors file = {0};
+    if (layer->projected && layer->w_o == W_O_NONE) {
+        *weights = (struct tensors){0};
+        if (path != NULL)
+            diag_error(diag, path, "the layer has no weights; leave out --weights");
+        return path == NULL;
+    }
+    if (path == NULL) {
+        diag_error(diag, "attnrun pack", "pack needs --weights FILE; see attnrun help pack");
+        return false;
+    }
     *weights = (struct tensors){.items = calloc(ROLES, 2 * sizeof *weights->items)};
     if (weights->items == NULL)
         diag_environment(diag, path, "out of memory");

@@ -28,6 +28,10 @@
  *         values where weights are free; then the rounding of numerator, denominator and division, and what underflows)
  *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
  *
+ * Queries, keys and values that the call brings (input = projected) are exact: e_k = e_v = phi, and
+ *
+ *   e_q = |c| gamma_2 (|Q| + phi / u) + omega max(1, |c|)                2: c, and the product
+ *
  * The second gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of drawn data
  * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
@@ -511,11 +515,24 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     reference_merge(reference, layer, p->in, head->b, head->i, p->z_open, w, p->bounds->y_open + offset);
 }
 
+/* c Q of given queries: c is rounded to f32, and so is each product. */
+static void given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+{
+    sizes(p, p->q_size, head->q, rows * (size_t)p->layer->d_k);
+    p->q_reach = (1 + gamma_of(2)) * fmax(1, c);
+    for (size_t at = 0; at < rows * (size_t)p->layer->d_k; at++)
+        p->q.worst[at] = p->q.drawn[at] = c * gamma_of(2) * p->q_size[at] + p->omega * fmax(1, c);
+}
+
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
 static void query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const struct folded *folded = &p->folded;
     const bool fold = folded->folds.scores;
+    if (p->layer->projected) {
+        given_query_errors(p, head, rows, c);
+        return;
+    }
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k};
@@ -534,6 +551,8 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
     const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = head->keys, .in = in,
                                  .d = (size_t)p->layer->d_v};
     const double reach = 1 + gamma_of(in + 2);
+    if (p->layer->projected) /* as exact as the source's rows */
+        return;
     if (!p->folded.folds.scores)
         projection_error(p, p->k, p->k_size, head->k, &k, 1, 2, false);
     if (!p->layer->identity)

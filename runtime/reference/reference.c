@@ -201,10 +201,27 @@ static void project(double *out, const double *a, const double *w, const double 
     product_add(out, d, a, in, w, d, rows, in, d);
 }
 
+/* Head `from` of q, k or v, whose rows are `rows`, or the first `count` if that is NULL. */
+static void gather_given(double *out, const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
+                         size_t b, size_t from, const size_t *rows, size_t count)
+{
+    const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
+    for (size_t r = 0; r < count; r++) {
+        const float *row = inputs_floats(in, tensor) + inputs_head_row(layer, in, tensor, b, rows != NULL ? rows[r] : r,
+                                                                      from);
+        for (size_t c = 0; c < width; c++)
+            out[r * width + c] = row[c];
+    }
+}
+
 static void project_queries(struct reference_head *head, const struct layer *layer, const struct inputs *in,
                             const struct rows *rows)
 {
     const size_t d_in = (size_t)layer->d_in_q, d_k = (size_t)layer->d_k, d_model = (size_t)layer->d_model;
+    if (layer->projected) {
+        gather_given(head->q, layer, in, TENSOR_Q, head->b, head->i, rows->row, rows->count);
+        return;
+    }
     gather_rows(head->x, inputs_floats(in, TENSOR_X) + head->b * in->n * d_model, d_model,
                 layer->split ? head->i * d_in : 0, d_in, rows->row, rows->count);
     gather_projection(head->w_q, layer, inputs_floats(in, TENSOR_W_Q), d_in, d_k, head->i, (size_t)layer->h);
@@ -217,6 +234,11 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     const size_t d_in = (size_t)layer->d_in_kv, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t h_kv = (size_t)layer->h_kv, i = head->i * h_kv / (size_t)layer->h;
     const size_t d_source = (size_t)layer->d_source;
+    if (layer->projected) {
+        gather_given(head->k, layer, in, TENSOR_K, head->b, i, NULL, head->keys);
+        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
+        return;
+    }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
     gather_rows(head->s, inputs_floats(in, inputs_source(layer)) + head->b * in->m * d_source, d_source,
                 layer->split ? head->i * d_in : 0, d_in, NULL, head->keys);
