@@ -55,6 +55,10 @@ CC=/none/cc run 3 sweep small.layer --vary h=1;               says "/none/cc"
 run 2 sweep small.layer --vary h=3,5 "${quick[@]}" --json none.jsonl
 says "no point is legal"
 lines none.jsonl 2
+# kinds of attention are varied like any key; what has no meaning beside a value makes its point illegal
+run 2 sweep small.layer --vary rope=none,half --set rope_dims=3 "${quick[@]}"
+prints '^illegal: rope=none: rope_dims is given, but nothing is rotated; '
+prints '^illegal: rope=half: rope_dims = 3 is odd'
 
 # ---- a sweep with legal and illegal points: table, CSV, JSON lines ----
 

@@ -40,9 +40,11 @@ run 0 -h
 check "-h shows the usage" grep -q '^usage: attngen' out
 run 0 --help
 check "help shows the usage" grep -q '^usage: attngen' out
-for option in -o --isa --split --size --set --explain --batch --deps --templates --version; do
+for option in -o --isa --split --size --set --explain --batch --deps --templates --keys --version; do
     check "help shows $option" grep -q -e " $option" out
 done
+run 0 --keys
+check "keys" grep -Eqx 'rope +none, half or interleaved' out
 run 0 --version
 check "version" grep -Eqx 'attngen [0-9]+\.[0-9]+\.[0-9]+' out
 
@@ -187,7 +189,7 @@ cp out first
 run 0 --explain tiny.layer
 check "the same explanation" cmp out first
 if [ -e /dev/full ]; then
-    for option in --explain --help --version; do
+    for option in --explain --help --keys --version; do
         "$attngen" $option tiny.layer >/dev/full 2>err
         check "$option on a full disk" test $? -eq 3
     done
