@@ -193,6 +193,7 @@ static void push_rules(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "kind", kinds[rules[i].kind]);
         emit_set_integer(emit, "offset", rules[i].offset);
         emit_set_integer(emit, "cut", rules[i].cut);
+        emit_set_boolean(emit, "lifted", rules[i].lifted);
         emit_end(emit);
     }
     emit_end(emit);
@@ -283,7 +284,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
         {"HEADS_FIRST", layer->heads_first},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)

@@ -221,6 +221,8 @@ static struct text rule_words(const struct layer *l, const struct visible_rule *
 {
     static const char *const signs[] = {[VISIBLE_TO] = "<=", [VISIBLE_FROM] = ">=", [VISIBLE_NOT] = "!="};
     const char *p = l->offset != OFFSET_NONE ? "p" : "t";
+    if (rule->lifted)
+        return write_text("j <= %s or j < prefix[b]", p);
     if (rule->offset == 0)
         return write_text("j %s %s", signs[rule->kind], p);
     const char sign = rule->offset < 0 ? '-' : '+';
@@ -232,12 +234,13 @@ static void explain_position(const struct layer *l, const struct score_term *ter
 {
     struct visible_rule rules[VISIBLE_RULES];
     struct layer alone = *l;
-    alone.mask = term->mask;
+    alone.mask = term->mask | (l->mask & MASK_PREFIX);
     const int count = visible_rules(&alone, rules);
     struct text words = rule_words(l, &rules[0]);
     for (int i = 1; i < count; i++)
         words = write_text("%.150s and %.150s", words.text, rule_words(l, &rules[i]).text);
-    line(out, "mask %s: query t sees key j only if %s", term->word, words.text);
+    line(out, "mask %s: query t sees key j only if %s%s", term->word, words.text,
+         rules[0].lifted ? "; pairs are counted without a prefix" : "");
 }
 
 /* A term with a number for each pair, known only at run time. */
@@ -261,7 +264,7 @@ static void explain_masks(const struct layer *l, FILE *out)
              l->offset == OFFSET_PAST ? "past[b]" : (l->mask & MASK_PADDING) != 0 ? "lengths[b] - n" : "m - n",
              (long long)visible_offset(l, l->seq_len, l->source_len));
     for (enum score_name i = 0; i < SCORE_TERMS; i++)
-        if (score_terms[i].place == SCORE_EDGES && score_has(l, i))
+        if (score_terms[i].place == SCORE_EDGES && score_has(l, i) && i != SCORE_PREFIX)
             explain_position(l, &score_terms[i], out);
     line(out, "%s of %s query-key pairs remain (%.1f %%) in each head", counted(pairs).text, counted(n * m).text,
          100 * pairs / (n * m));

@@ -282,6 +282,21 @@ static void draw_past(struct random *random, const struct layer *layer, struct i
     }
 }
 
+/* Some of the keys, none, all, and past all. For timing none: causal hides what it can. */
+static void draw_prefix(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                        const struct inputs_draw *draw)
+{
+    int32_t *prefix = in->tensor[tensor];
+    (void)layer;
+    for (size_t b = 0; b < in->batch; b++) {
+        prefix[b] = (int32_t)(random_uniform(random) * (double)(in->m + 1));
+        if (draw->full_lengths || chance(random, 0.15))
+            prefix[b] = 0;
+        else if (chance(random, 0.1))
+            prefix[b] = chance(random, 0.5) ? (int32_t)in->m : INT32_MAX;
+    }
+}
+
 /* Rows of a mask, of m numbers each. */
 static size_t rows_of(const struct inputs *in, enum layer_tensor tensor)
 {
@@ -327,7 +342,7 @@ static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct l
                                            enum layer_tensor tensor, const struct inputs_draw *draw) = {
     [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_Q] = draw_tokens, [TENSOR_K] = draw_tokens,
     [TENSOR_V] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths,
-    [TENSOR_PAST] = draw_past,
+    [TENSOR_PAST] = draw_past, [TENSOR_PREFIX] = draw_prefix,
     [TENSOR_MASK_BOOL] = draw_mask_bool, [TENSOR_MASK_ADD] = draw_mask_add,
 };
 
@@ -492,7 +507,7 @@ static bool check_lengths(const struct inputs *in, const char *place, struct dia
     return true;
 }
 
-/* past: numbers that are 0 or more */
+/* past, prefix: numbers that are 0 or more */
 static bool check_from_0(const struct inputs *in, enum layer_tensor tensor, const char *place, struct diag *diag)
 {
     const int32_t *numbers = in->tensor[tensor];
@@ -521,7 +536,8 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
         if (good && in->tensor[t] != NULL)
             memcpy(in->tensor[t], tensor->data, tensor->bytes);
     }
-    good = good && check_lengths(in, place, diag) && check_from_0(in, TENSOR_PAST, place, diag);
+    good = good && check_lengths(in, place, diag) && check_from_0(in, TENSOR_PAST, place, diag) &&
+           check_from_0(in, TENSOR_PREFIX, place, diag);
     if (!good)
         inputs_free(in);
     return good;

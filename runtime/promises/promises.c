@@ -774,6 +774,7 @@ struct attempt {
     char *scratch;
     int32_t *lengths; /* SEVERAL numbers that may be changed, those of the call first; NULL without padding */
     int32_t *past;    /* likewise; NULL without offset = past */
+    int32_t *prefix;  /* likewise; NULL without that mask */
     const void *zeroed;
     size_t off; /* 1 to 3: of what lies off its boundary */
 };
@@ -794,6 +795,7 @@ static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial
 static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
 static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
 static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
+static bool null_prefix(struct attempt *a) { a->args.prefix = NULL; return has(a, TENSOR_PREFIX); }
 static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
 static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
 static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
@@ -818,6 +820,7 @@ static bool unused_v(struct attempt *a) { a->args.v = a->args.x; return !has(a, 
 static bool unused_source(struct attempt *a) { a->args.source = a->args.y; return !has(a, TENSOR_SOURCE); }
 static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
 static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
+static bool unused_prefix(struct attempt *a) { a->args.prefix = a->zeroed; return !has(a, TENSOR_PREFIX); }
 static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
 static bool unused_mask_bool(struct attempt *a)
 {
@@ -963,6 +966,12 @@ static bool set_past(struct attempt *a, size_t b, int32_t past)
     return a->past != NULL;
 }
 static bool past_below_zero(struct attempt *a) { return set_past(a, a->args.batch - 1, -1); }
+static bool prefix_below_zero(struct attempt *a)
+{
+    if (a->prefix != NULL)
+        a->prefix[a->args.batch - 1] = -1;
+    return a->prefix != NULL;
+}
 static bool least_past(struct attempt *a) { return set_past(a, 0, INT32_MIN); }
 static bool inner_past_below_zero(struct attempt *a)
 {
@@ -1058,6 +1067,7 @@ static bool mask_add_off(struct attempt *a)
 static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
+static bool prefix_off(struct attempt *a) { a->args.prefix = off(a, a->args.prefix); return has(a, TENSOR_PREFIX); }
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
@@ -1075,6 +1085,7 @@ static const struct wrong {
     {"source = NULL", KERNEL_NULL, null_source},
     {"lengths = NULL", KERNEL_NULL, null_lengths},
     {"past = NULL", KERNEL_NULL, null_past},
+    {"prefix = NULL", KERNEL_NULL, null_prefix},
     {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
     {"mask_add = NULL", KERNEL_NULL, null_mask_add},
     {"attn = NULL", KERNEL_NULL, null_attn},
@@ -1086,6 +1097,7 @@ static const struct wrong {
     {"source without cross-attention", KERNEL_UNUSED, unused_source},
     {"lengths without padding", KERNEL_UNUSED, unused_lengths},
     {"past without offset = past", KERNEL_UNUSED, unused_past},
+    {"prefix without the mask", KERNEL_UNUSED, unused_prefix},
     {"attn without scores", KERNEL_UNUSED, unused_attn},
     {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
     {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
@@ -1118,6 +1130,7 @@ static const struct wrong {
     {"a length of 1, m = 0", KERNEL_LENGTH, length_of_no_keys},
     {"lengths = NULL, n = 0", KERNEL_NULL, null_lengths_no_queries},
     {"a past of -1", KERNEL_LENGTH, past_below_zero},
+    {"a prefix of -1", KERNEL_LENGTH, prefix_below_zero},
     {"a first past of INT32_MIN", KERNEL_LENGTH, least_past},
     {"a past of -1 among good ones", KERNEL_LENGTH, inner_past_below_zero},
     {"mask_bool_batch = batch + 2", KERNEL_BROADCAST, bool_batch},
@@ -1146,6 +1159,7 @@ static const struct wrong {
     {"attn off its boundary", KERNEL_ALIGN, attn_off},
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"past off its boundary", KERNEL_ALIGN, past_off},
+    {"prefix off its boundary", KERNEL_ALIGN, prefix_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
 };
 
@@ -1192,16 +1206,18 @@ static int32_t *copy_numbers(const struct trial *t, enum layer_tensor tensor, in
     return numbers;
 }
 
-/* Of the call's queries, or of one. `numbers`: room for two tensors of one number for each sequence. */
+/* Of the call's queries, or of one. `numbers`: room for three tensors of one number for each sequence. */
 static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *numbers, const void *zeroed, size_t off,
                            bool single)
 {
     struct attempt a = {.trial = t, .args = args_of(t, t->in), .packed = t->packed, .scratch = t->scratch.data,
                         .lengths = copy_numbers(t, TENSOR_LENGTHS, numbers),
                         .past = copy_numbers(t, TENSOR_PAST, numbers + lengths_bytes(t) / sizeof *numbers),
+                        .prefix = copy_numbers(t, TENSOR_PREFIX, numbers + 2 * lengths_bytes(t) / sizeof *numbers),
                         .zeroed = zeroed, .off = off};
     a.args.lengths = a.lengths;
     a.args.past = a.past;
+    a.args.prefix = a.prefix;
     if (single)
         single_query(&a);
     return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
@@ -1344,7 +1360,7 @@ static bool wrong_calls(struct trial *t)
         return true;
     if (!prepare(t, 0, 1))
         return false;
-    int32_t *lengths = malloc(2 * lengths_bytes(t));
+    int32_t *lengths = malloc(3 * lengths_bytes(t));
     size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
     void *zeroed = aligned_alloc(64, zero_bytes); /* as large as anything it stands for: it is never read past that */
     bool good = lengths != NULL && zeroed != NULL;

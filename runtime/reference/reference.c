@@ -23,9 +23,16 @@
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */
 
+/* By its place alone: masks of position, prefix. */
+static bool sees_place(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t j)
+{
+    const int32_t *prefix = in->tensor[TENSOR_PREFIX];
+    return visible_pair_behind(layer, prefix != NULL ? prefix[b] : 0, inputs_position(layer, in, b, t), (int64_t)j);
+}
+
 bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, inputs_position(layer, in, b, t), (int64_t)j) && j < inputs_keys(in, b);
+    bool sees = sees_place(layer, in, b, t, j) && j < inputs_keys(in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
     return sees;
@@ -259,7 +266,7 @@ static void project_keys_values(struct reference_head *head, const struct layer 
 static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
                        size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, inputs_position(layer, in, head->b, t), (int64_t)j);
+    bool sees = sees_place(layer, in, head->b, t, j);
     for (enum score_name term = 0; term < SCORE_TERMS; term++) {
         const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
         sees = sees && !terms_hide(layer, term, operand);
