@@ -642,7 +642,6 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         {"alibi", score_has(l, SCORE_ALIBI)},
         {"relative", score_has(l, SCORE_RELATIVE)},
         {"sink", l->sink},
-        {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
         {"pad_rows = skipped", l->pad_skipped},
         {"scores other than the weights", l->scores > SCORES_WEIGHTS},
         {"lse", l->lse},

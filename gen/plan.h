@@ -136,7 +136,7 @@ struct plan_isa {
     int64_t v_row, v_head, v_feature, v_block; /* of values between tokens, heads, features and blocks of tokens */
 
     /* scratch, in floats from its start; everything on a 64-byte boundary */
-    int64_t s_t, q_all, keys, values, z, shared_size;
+    int64_t s_t, q_all, keys, values, z, ranges, shared_size; /* ranges: of keys, for each vector of queries */
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, operands, tile, queries, worker_size;

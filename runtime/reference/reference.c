@@ -23,10 +23,14 @@
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */
 
-/* By its place alone: masks of position, prefix. */
+/* By its place alone: masks of position, prefix, segments. */
 static bool sees_place(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t j)
 {
     const int32_t *prefix = in->tensor[TENSOR_PREFIX];
+    const int32_t *of_q = in->tensor[layer->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_Q];
+    const int32_t *of_k = in->tensor[layer->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_K];
+    if (of_q != NULL && of_q[b * in->n + t] != of_k[b * in->m + j])
+        return false;
     return visible_pair_behind(layer, prefix != NULL ? prefix[b] : 0, inputs_position(layer, in, b, t), (int64_t)j);
 }
 
