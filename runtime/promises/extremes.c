@@ -13,6 +13,8 @@
 #define MAX_CHANNELS 2
 #define SPREAD 64.0f      /* between the values' features */
 #define LARGEST_POWER 100 /* of 2: larger scales, and smaller ones, are made up for by W_K */
+#define LARGEST_OF_NORM 0x1p50 /* of factors that are squared */
+#define LARGEST_NORMED 2000    /* the exponents of 2 that norms leave are about so large at most */
 
 /* Which columns of its input a head's queries, keys and values are made of. */
 struct columns {
@@ -45,9 +47,11 @@ static int clamped(int power)
     return power > LARGEST_POWER ? LARGEST_POWER : power < -LARGEST_POWER ? -LARGEST_POWER : power;
 }
 
-/* The largest factor of a query: products with it and the scale stay in range. */
+/* The largest factor of a query: products with it and the scale stay in range; and its square does, for a norm. */
 static double largest_factor(const struct layer *layer)
 {
+    if (layer->qk_norm != NORM_NONE)
+        return LARGEST_OF_NORM;
     const int power = power_of_scale(layer), rest = power - clamped(power);
     return ldexp(1, LARGEST_POWER - 2 * abs(rest));
 }
@@ -115,6 +119,14 @@ static struct units units_of(const struct layer *layer)
     return (struct units){unit * ldexp(1, -of_queries), ldexp(1, of_queries - power)};
 }
 
+/* A norm takes the sizes of the factors away: what the scores come to is up to its gains. */
+static void make_gains(const struct layer *layer, struct inputs *weights, enum layer_tensor tensor, double most)
+{
+    float *gains = weights->tensor[tensor];
+    for (size_t i = 0; gains != NULL && i < inputs_count(layer, weights, tensor); i++)
+        gains[i] = (float)most;
+}
+
 bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,
                       struct diag *diag)
 {
@@ -125,11 +137,14 @@ bool extremes_weights(struct inputs *weights, const struct layer *layer, const s
     if (!inputs_copy(weights, layer, &from, diag))
         return false;
     const struct units units = units_of(layer);
+    const bool norms = layer->qk_norm != NORM_NONE;
     void *const *w = weights->tensor;
     if (w[TENSOR_W_Q] != NULL)
-        make_projection(layer, w[TENSOR_W_Q], (size_t)layer->d_in_q, h, c.query, units.query);
+        make_projection(layer, w[TENSOR_W_Q], (size_t)layer->d_in_q, h, c.query, norms ? 1 : units.query);
     if (w[TENSOR_W_K] != NULL)
-        make_projection(layer, w[TENSOR_W_K], kv, h_kv, c.key, units.key);
+        make_projection(layer, w[TENSOR_W_K], kv, h_kv, c.key, norms ? 1 : units.key);
+    make_gains(layer, weights, TENSOR_G_Q, layer->scale != 0 ? LARGEST_NORMED / fabs(layer->scale * LOG2_E) : 1);
+    make_gains(layer, weights, TENSOR_G_K, 1 / (double)layer->d_k);
     for (int bias = TENSOR_B_Q; bias <= TENSOR_B_O; bias += TENSOR_B_K - TENSOR_B_Q) /* small values drown in none */
         if (w[bias] != NULL)
             memset(w[bias], 0, inputs_count(layer, weights, bias) * sizeof(float));

@@ -11,7 +11,6 @@ shown=(err out)
 
 printf 'd_model = 8\nh = 2\nseq_len = 20\n' >small.layer
 
-says() { check "says '$1'" grep -qF -- "$1" err; }
 prints() { check "prints '$1'" grep -Eq -- "$1" out; }
 lines() { check "$1 has $2 lines" test "$(wc -l <"$1")" -eq "$2"; }
 # value LINE KEY: of a line of JSON

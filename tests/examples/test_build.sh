@@ -8,11 +8,8 @@
 # Left out on purpose: whether kernels are right; main.c of examples/build only asks for a plain average.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-source=$PWD
-build=$(realpath "${BUILD:-build}") || exit 3
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
 . tests/checks.sh
+source=$root
 log=$work/log excerpt=(tail -n 30)
 unset MAKEFLAGS MAKELEVEL MFLAGS CC LDFLAGS DESTDIR PREFIX ATTNGEN CMAKE_GENERATOR
 export CFLAGS=-O0 LC_ALL=C.UTF-8

@@ -35,6 +35,7 @@
 extern char **environ;
 
 #define MAX_MULTIPLY_ADDS 2e7 /* of all sequences of a call */
+#define MAX_FOLDING 4e6       /* multiply-adds of weights with each other at -O0; check packs some sixty times */
 #define MAX_JOBS 64
 #define MAX_COMPILERS 8
 #define MAX_FEATURES 192
@@ -632,7 +633,12 @@ static void draw_call(struct dice *dice, struct call *call, const struct draft *
         call->m = call->n = min(call->n, layer->source_len);
     call->seed = bits(dice) % 1000000;
     call->init = chance(dice, 0.7) ? "xavier" : "normal";
-    call->flags = chance(dice, 0.75) ? "-O0 " WARNINGS : chance(dice, 0.6) ? "-O1 " WARNINGS : "-O2 " WARNINGS; /* 1, 2 and 3 s for a layer */
+    const double of_scores = (double)layer->d_in_q * (double)layer->d_k;
+    const double of_values = layer->w_o != W_O_NONE ? (double)layer->d_v * (double)layer->d_model : 0;
+    const bool folds_much = is(d->fold, "on") && (double)(layer->h * layer->d_in_kv) * (of_scores + of_values) > MAX_FOLDING;
+    call->flags = chance(dice, 0.75) ? "-O0 " WARNINGS : chance(dice, 0.6) ? "-O1 " WARNINGS : "-O2 " WARNINGS;
+    if (folds_much) /* else 1, 2 and 3 s for a layer; this one takes two minutes at -O0, 20 s at -O2 */
+        call->flags = "-O2 " WARNINGS;
     if (options->flags != NULL)
         call->flags = options->flags;
     call->compiler = chance(dice, 0.7) ? options->compilers[0]

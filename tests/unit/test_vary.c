@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "../../gen/layer.h"
-#include "../../runtime/commands/vary.h"
+#include "../../runtime/sweep/vary.h"
 
 /* The values of one --vary, joined by blanks; NULL when it is refused. */
 static char *values_of(const char *text)
