@@ -366,7 +366,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
+        {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
         {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
         {"HEADS_FIRST", layer->heads_first},
         {"PLACED", score_placed(layer)},

@@ -84,7 +84,8 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
               : p->v.exists ? place(&next, rows_size(&p->v, layer->h_kv, layer->source_len, p->batch_sources)) : 0;
     p->ranges = 0;
     if ((layer->mask & MASK_SEGMENTS) != 0) /* short sequences of a group have a vector each */
-        p->ranges = place(&next, 2 * max(ceil_div(layer->seq_len, p->lanes), p->batch_rows));
+        p->ranges = place(&next, 2 * max(layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes),
+                                         p->batch_rows));
     p->turned = layer->rope.given ? place(&next, max(layer->seq_len, p->batch_rows) * 2 * p->turn_width) : 0;
     p->shared_size = next;
 
