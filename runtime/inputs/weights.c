@@ -222,7 +222,8 @@ static void say_none(struct search *s)
                    found[0] != '\0' ? found : "none at all");
     else
         diag_error(s->diag, s->place, "no weights of %s among %zu tensors%s%s: %s; known are names that end in %s",
-                   layer_has_tensor(s->layer, TENSOR_W_Q) ? "queries" : "the layer", count, prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
+                   layer_has_tensor(s->layer, TENSOR_W_Q) ? "queries" : "the layer", count,
+                   prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
                    found[0] != '\0' ? found : "none at all", known);
 }
 
@@ -519,14 +520,19 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
     const char *path = choice->path;
     struct search s = {.layer = layer, .choice = choice, .place = path, .diag = diag};
     struct tensors file = {0};
-    *weights = (struct tensors){.items = calloc(2 * ROLES + LEARNED, sizeof *weights->items)};
-    if (weights->items == NULL)
-        diag_environment(diag, path, "out of memory");
     bool any = false;
+    *weights = (struct tensors){0};
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         any = any || (tensor_is_packed(layer_tensor_row(tensor)->kind) && layer_has_tensor(layer, tensor));
-    if (!any)
-        return weights->items != NULL; /* there is nothing to look for */
+    if (!any && path != NULL)
+        diag_error(diag, path, "the layer has no weights; leave out --weights");
+    if (any && path == NULL)
+        diag_error(diag, "attnrun pack", "pack needs --weights FILE; see attnrun help pack");
+    if (!any || path == NULL)
+        return !any && path == NULL;
+    weights->items = calloc(2 * ROLES + LEARNED, sizeof *weights->items);
+    if (weights->items == NULL)
+        diag_environment(diag, path, "out of memory");
     bool good = weights->items != NULL && tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&
                 choose_tensors(&s) && tensors_read_some(&file, path, is_chosen, &s, diag);
     for (size_t i = 0; good && i < s.count; i++)
