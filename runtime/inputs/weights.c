@@ -86,6 +86,8 @@ static const struct { const char *name, *what; } refused[] = {
     {"bias_v", "a value of its own behind the others (add_bias_kv)"},
     {"q_layernorm.norms.0.weight", "a normalization with weights of each head"},
     {"k_layernorm.norms.0.weight", "a normalization with weights of each head"},
+    {"query_layernorm.weight", "a normalization behind the rotation"},
+    {"key_layernorm.weight", "a normalization behind the rotation"},
     {"distance_embedding.weight", "a product of queries and learned distances"},
 };
 
