@@ -11,6 +11,7 @@
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
+#include "relative.h"
 #include "score.h"
 #include "visible.h"
 
@@ -65,6 +66,9 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, operands),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
+    {"relative", offsetof(struct plan_isa, relative.at)}, {"relative_row", offsetof(struct plan_isa, relative.row)},
+    {"relative_zero", offsetof(struct plan_isa, relative.zero)}, {"relative_low", offsetof(struct plan_isa, relative.low)},
+    {"relative_high", offsetof(struct plan_isa, relative.high)},
 };
 
 static const struct field height_fields[] = {
@@ -239,9 +243,51 @@ static void push_terms(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "tensor", term->tensor < TENSOR_COUNT ? layer_tensor_name(term->tensor) : "");
         emit_set_integer(emit, "operand_at", operands);
         emit_set_number(emit, "number", layer->number[i]);
+        emit_set_boolean(emit, "placed", term->placed);
         emit_end(emit);
         operands += term->operand != NULL;
     }
+    emit_end(emit);
+}
+
+static void push_slopes(struct emit *emit, const struct layer *layer)
+{
+    emit_begin_table(emit, "alibi_slopes");
+    for (int64_t i = 0; score_has(layer, SCORE_ALIBI) && i < layer->h; i++) {
+        emit_begin_item(emit);
+        emit_set_number(emit, "slope", score_slope(layer, i));
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* How far distances are told apart, and the smallest distances of T5's wider buckets as far as that. */
+static void push_relative(struct emit *emit, const struct layer *layer)
+{
+    int64_t left = 0, right = 0;
+    const bool t5 = layer->relative == RELATIVE_T5;
+    if (layer->relative == RELATIVE_NONE)
+        return;
+    relative_reach(layer, &left, &right);
+    emit_begin_table(emit, "relative");
+    emit_set_boolean(emit, "t5", t5);
+    emit_set_boolean(emit, "both", relative_both(layer));
+    emit_set_integer(emit, "left", left);
+    emit_set_integer(emit, "right", right);
+    emit_set_integer(emit, "side", t5 ? relative_side(layer) : 0);
+    emit_set_integer(emit, "rel_left", layer->rel_left);
+    emit_set_integer(emit, "width", layer->rel_width);
+    emit_set_integer(emit, "numbers", layer->h * (t5 ? layer->rel_buckets : layer->rel_width));
+    emit_begin_table(emit, "first");
+    for (int64_t k = 0; t5 && k < relative_side(layer) / 2; k++) {
+        const int64_t first = relative_first(layer, k);
+        if (first > (left > right ? left : right))
+            break;
+        emit_begin_item(emit);
+        emit_set_integer(emit, "distance", first);
+        emit_end(emit);
+    }
+    emit_end(emit);
     emit_end(emit);
 }
 
@@ -284,6 +330,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
         {"PAST", layer->offset == OFFSET_PAST},
+        {"PLACED", score_placed(layer)},
+        {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -293,6 +341,9 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "EQUATION", equation);
     push_rules(emit, layer);
     push_terms(emit, layer);
+    emit_set_integer(emit, "LIFT", score_lift(layer));
+    push_slopes(emit, layer);
+    push_relative(emit, layer);
     push_tensors(emit, layer);
     emit_set_integer(emit, "CONV_PAD", layer_conv_pad(layer));
     const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "planfile.h"
+#include "relative.h"
 #include "score.h"
 #include "visible.h"
 
@@ -471,6 +472,20 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     p->batch_sources = sequences * layer->source_len;
 }
 
+/* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
+static void plan_relative(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t rows = max(p->rows, p->rows_single); /* keys of a tile */
+    int64_t left, right;
+    if (!score_has(layer, SCORE_RELATIVE))
+        return;
+    relative_reach(layer, &left, &right);
+    p->relative.low = right + p->block - 1;
+    p->relative.high = left + rows - 1;
+    p->relative.zero = p->relative.low + rows - 1;
+    p->relative.row = round_up(p->relative.high + p->relative.zero + p->block, p->lanes);
+}
+
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
                      const struct plan_request *request)
 {
@@ -524,6 +539,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     plan_values(p, layer, request);
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
+    plan_relative(p, layer);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     schedule(p, layer);
@@ -565,7 +581,10 @@ static double size_bound(const struct layer *l)
     const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + in + 1e3)
                          + (double)l->conv_width * e_v + wide * s;
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
-    return scratch + packed;
+    int64_t left = 0, right = 0;
+    if (score_has(l, SCORE_RELATIVE))
+        relative_reach(l, &left, &right);
+    return scratch + packed + (double)l->h * ((double)left + (double)right + 4096);
 }
 
 void plan_free(struct plan *plan)
@@ -594,6 +613,10 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
     if (score_has(l, SCORE_SOFTCAP) && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
+    if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))
+        diag_error(diag, l->name, "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "
+                   "above %lld, to which each distance has a bucket of its own", (long long)l->rel_buckets,
+                   (long long)l->rel_distance, (long long)(relative_side(l) / 2));
 }
 
 /* What a spec may say and kernels do not do yet. */
@@ -606,8 +629,6 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         {"input = projected", l->projected},
         {"qk_norm", l->qk_norm != NORM_NONE},
         {"rope", l->rope.kind != ROPE_NONE},
-        {"alibi", score_has(l, SCORE_ALIBI)},
-        {"relative", score_has(l, SCORE_RELATIVE)},
         {"sink", l->sink},
         {"mask = prefix", (l->mask & MASK_PREFIX) != 0},
         {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
@@ -632,6 +653,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     }
     refuse_unbuilt(layer, diag);
     refuse_numbers(layer, diag);
+    if (diag->errors > before)
+        return NULL;
     if (size_bound(layer) * sizeof(float) > (double)(PTRDIFF_MAX / 4))
         diag_error(diag, layer->name, "packed weights or scratch would not fit a C array; make the layer smaller");
     if (diag->errors > before)

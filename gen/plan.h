@@ -140,6 +140,12 @@ struct plan_isa {
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, operands, tile, queries, worker_size;
 
+    /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by side, as
+     * they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no further
+     * than from -low to high, it begins at back + zero. */
+    struct {
+        int64_t at, row, zero, low, high; /* its place; floats of a head */
+    } relative;
     int64_t packed_size; /* floats, header included */
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 

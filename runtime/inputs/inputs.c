@@ -293,12 +293,20 @@ static void draw_mask_add(struct random *random, const struct layer *layer, stru
     }
 }
 
+/* Learned numbers that are added to scores. */
+static void draw_scores(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                        const struct inputs_draw *draw)
+{
+    (void)draw;
+    draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
+}
+
 /* Of those not named here, which are weights, by draw_weight. */
 static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct layer *layer, struct inputs *in,
                                            enum layer_tensor tensor, const struct inputs_draw *draw) = {
     [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths,
     [TENSOR_PAST] = draw_past,
-    [TENSOR_MASK_BOOL] = draw_mask_bool, [TENSOR_MASK_ADD] = draw_mask_add,
+    [TENSOR_MASK_BOOL] = draw_mask_bool, [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_REL_BIAS] = draw_scores,
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,

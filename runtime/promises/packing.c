@@ -111,14 +111,17 @@ static const float *off(const void *tensor)
     return (const float *)((uintptr_t)tensor + (tensor != NULL ? 2 : 0));
 }
 
-#define WEIGHTS 8
+#define WEIGHTS 14
 
 static const enum layer_tensor tensors[WEIGHTS] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K,
-                                                   TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O};
+                                                   TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
+                                                   TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K,
+                                                   TENSOR_REL_BIAS, TENSOR_SINK};
 
 static const float **member_of(struct kernel_weights *w, size_t i)
 {
-    const float **const members[WEIGHTS] = {&w->w_q, &w->b_q, &w->w_k, &w->b_k, &w->w_v, &w->b_v, &w->w_o, &w->b_o};
+    const float **const members[WEIGHTS] = {&w->w_q, &w->b_q, &w->w_k, &w->b_k, &w->w_v, &w->b_v, &w->w_o, &w->b_o,
+                                            &w->g_q, &w->c_q, &w->g_k, &w->c_k, &w->rel_bias, &w->sink};
     return members[i];
 }
 
