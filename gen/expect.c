@@ -33,6 +33,8 @@
 #define BLOCK_CYCLES 60.0       /* a block of keys for a tile of queries */
 #define QUERY_TILE_CYCLES 150.0 /* and a tile of queries: its state, 1 / l, the check */
 #define CALL_CYCLES 300.0
+#define FINISH_CYCLES 4.0       /* a row of a head that is normed or turned: pointers, splats, stores that loads wait for */
+#define NORM_CYCLES 120.0       /* sums of LANES rows, one behind the other, their roots and divisions */
 #define LINE 64.0
 #define LINE_FLOATS 16
 #define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */
@@ -226,6 +228,31 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
     const double columns = groups * (double)g->columns;
     count_far(m, w, groups * (double)g->group_size, input, (c_far ? m->far : m->near) * 2 * slabs * columns, rows,
               g->group_rows, g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->prefetch_min_rows, times);
+}
+
+/* Norm and rotation of rows that were just projected: vectors that are loaded, and operations on them; and what a row of a
+ * head takes once: its share of a root and a division for LANES rows, and of the transposition of their partial sums. */
+static void count_finish(const struct model *m, struct work *w, int64_t heads, double rows)
+{
+    const struct layer *l = m->layer;
+    const int64_t lanes = m->plan->lanes, pairs = l->rope.dims / 2;
+    const double all = (double)ceil_div(l->d_k, lanes), each = rows * (double)heads;
+    const double norms = l->qk_norm == NORM_RMS_ALL ? rows : each; /* rows that are summed up */
+    if (l->qk_norm != NORM_NONE) {
+        const double passes = l->qk_norm == NORM_LAYER ? 2 : 1;
+        w->loads += each * all * (passes + (l->qk_norm == NORM_L2 ? 1 : 2));
+        w->operations += each * all * (2 * passes + 1);
+        w->overhead += norms * passes * (m->core->transpose * (double)lanes + NORM_CYCLES / (double)lanes);
+    }
+    if (l->rope.kind == ROPE_HALF) {
+        w->loads += each * 4 * (double)ceil_div(pairs, lanes);
+        w->operations += each * 5 * (double)ceil_div(pairs, lanes);
+    } else if (l->rope.kind == ROPE_INTERLEAVED) {
+        w->loads += each * 3 * (double)ceil_div(2 * pairs, lanes);
+        w->operations += each * 3 * (double)ceil_div(2 * pairs, lanes);
+    }
+    if (layer_finishes(l))
+        w->overhead += each * FINISH_CYCLES;
 }
 
 /* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well, of fewer columns to it and back. */
@@ -501,6 +528,10 @@ static void count_group(struct model *m, int64_t together, double times)
         count_panels(m, &m->work[EXPECT_QUERIES], &p->q, rows, m->far * (double)l->d_model, false, times);
     if (p->k.exists)
         count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, again && !p->fold->q_is_k ? 0 : source, false, times);
+    if (p->q.exists)
+        count_finish(m, &m->work[EXPECT_QUERIES], l->h, (double)rows * times);
+    if (p->k.exists)
+        count_finish(m, &m->work[EXPECT_KEYS], l->h_kv, (double)keys * times);
     if (p->v.exists)
         count_panels(m, &m->work[EXPECT_VALUES], &p->v, keys, again ? 0 : source, false, times);
     if (p->v_t.depth > 0)
@@ -643,7 +674,10 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
 {
     const double total = layer_multiply_adds(l, l->seq_len, l->source_len).total;
     fputc('\n', out);
-    print_fold(out, "W_Q W_K^T", f->saved_scores, f->scores, total);
+    if (layer_finishes(l))
+        fprintf(out, "  W_Q W_K^T cannot be folded: queries and keys are normed or turned before they meet\n");
+    else
+        print_fold(out, "W_Q W_K^T", f->saved_scores, f->scores, total);
     if (l->w_o != W_O_NONE && !l->identity)
         print_fold(out, "W_V W_O", f->saved_values, f->values, total);
     if (f->scores)

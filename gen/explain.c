@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "finish.h"
 #include "layer.h"
 #include "score.h"
 #include "visible.h"
@@ -37,20 +38,25 @@ static struct text write_text(const char *format, ...)
     return text;
 }
 
-/* A line that begins at column `indent`, broken at blanks if it is longer than a page is wide. */
-static void line_at(FILE *out, int indent, const char *text)
+/* A line from column `indent` on, broken at blanks if it is longer than a page is wide; `before` columns of it are there. */
+static void line_behind(FILE *out, int before, int indent, const char *text)
 {
     const size_t room = (size_t)(COLUMNS - indent);
-    while (strlen(text) > room) {
+    for (; strlen(text) > room; before = 0) {
         size_t stop = room;
         while (stop > 0 && text[stop] != ' ')
             stop--;
         if (stop == 0)
             break;
-        fprintf(out, "%*s%.*s\n", indent, "", (int)stop, text);
+        fprintf(out, "%*s%.*s\n", indent - before, "", (int)stop, text);
         text += stop + 1;
     }
-    fprintf(out, "%*s%s\n", indent, "", text);
+    fprintf(out, "%*s%s\n", indent - before, "", text);
+}
+
+static void line_at(FILE *out, int indent, const char *text)
+{
+    line_behind(out, 0, indent, text);
 }
 
 /* An exact count while a double has all its digits. */
@@ -127,7 +133,8 @@ static void line(FILE *out, const char *format, ...)
 
 static void head_line(FILE *out, enum step step, struct text equation)
 {
-    fprintf(out, "\n%d. %-*s%s\n", (int)step + 1, STEP_INDENT - 3, step_names[step], equation.text);
+    const int before = fprintf(out, "\n%d. %s", (int)step + 1, step_names[step]) - 1;
+    line_behind(out, before, STEP_INDENT, equation.text);
 }
 
 /* Parameters, multiply-adds and result of one step, each where it has any. */
@@ -147,6 +154,29 @@ struct projection {
     bool of_source;
     int64_t heads, width;
 };
+
+/* What a projection of queries or keys is followed by. */
+static void explain_finish(const struct layer *l, bool queries, FILE *out)
+{
+    const double rows = (double)(queries ? l->seq_len : l->source_len), heads = (double)(queries ? l->h : l->h_kv);
+    const long long gains = (long long)(l->qk_norm == NORM_RMS_ALL ? heads : 1) * (long long)l->d_k;
+    const double turned = rows * heads * (double)l->rope.dims;
+    char text[FINISH_TEXT];
+    norm_text(l, queries ? 'q' : 'k', text);
+    if (l->qk_norm != NORM_NONE) {
+        line(out, "each head's row %c is normed: %.220s", queries ? 'q' : 'k', text);
+        line(out, "%s multiply-adds (%s), %s roots and divisions%s", counted(2 * rows * heads * (double)l->d_k).text,
+             rounded(2 * rows * heads * (double)l->d_k).text,
+             counted(rows * (l->qk_norm == NORM_RMS_ALL ? 1 : heads)).text,
+             l->qk_norm == NORM_L2 ? "" : write_text("; g_%c [%lld]%s", queries ? 'q' : 'k', gains,
+                                                     l->qk_norm == NORM_LAYER
+                                                         ? write_text(", c_%c [%lld]", queries ? 'q' : 'k', gains).text
+                                                         : "").text);
+    }
+    rope_text(l, text);
+    if (l->rope.kind != ROPE_NONE)
+        line(out, "%.230s; %s multiply-adds (%s)", text, counted(2 * turned).text, rounded(2 * turned).text);
+}
 
 static void explain_projection(const struct layer *l, const struct projection *p, const struct figures *f, FILE *out)
 {
@@ -169,6 +199,8 @@ static void explain_projection(const struct layer *l, const struct projection *p
         line(out, "head i uses group g = floor(i * %lld / %lld): %lld query heads share one", (long long)l->h_kv,
              (long long)l->h, (long long)(l->h / l->h_kv));
     cost_lines(out, f);
+    if (p->step != STEP_V)
+        explain_finish(l, p->step == STEP_Q, out);
 }
 
 static void explain_keys(const struct layer *l, const struct figures *f, FILE *out)
@@ -184,6 +216,11 @@ static void explain_keys(const struct layer *l, const struct figures *f, FILE *o
              (long long)l->d_source, (long long)l->h, (long long)l->source_len, (long long)l->d_k,
              in_bytes(f->result_bytes).text);
         cost_lines(out, f);
+        explain_finish(l, false, out);
+    } else if (layer_has_tensor(l, TENSOR_G_Q)) {
+        head_line(out, STEP_K, write_text("K_i = Q_i as projected"));
+        line(out, "w_k = tied: the same input through the same matrix, but with a norm of its own");
+        explain_finish(l, false, out);
     } else {
         head_line(out, STEP_K, write_text("K_i = Q_i"));
         line(out, "w_k = tied: the same input through the same matrix; nothing to store or compute");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rope.h"
 #include "score.h"
 #include "spec.h"
 #include "visible.h"
@@ -33,7 +34,7 @@ static void fill_rope(struct layer *layer, const struct spec *spec)
     layer->rope.beta_fast = spec->real[KEY_ROPE_BETA_FAST];
     layer->rope.beta_slow = spec->real[KEY_ROPE_BETA_SLOW];
     layer->rope.attention_factor = is_given(spec, KEY_ROPE_ATTENTION_FACTOR) ? spec->real[KEY_ROPE_ATTENTION_FACTOR]
-                                 : yarn ? 0.1 * log(factor) + 1 : 1;
+                                 : yarn ? rope_attention_factor(factor) : 1;
 }
 
 static void fill(struct layer *layer, const struct spec *spec)

@@ -107,6 +107,12 @@ struct layer {
     int64_t rel_width; /* numbers of a head in the table of relative = table */
 };
 
+/* Whether something stands between the projections of queries and keys and their scores: a norm, a rotation. */
+static inline bool layer_finishes(const struct layer *layer)
+{
+    return layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE;
+}
+
 /* The tensors of the contract, in the order of docs/spec.md's table. */
 enum layer_tensor {
     TENSOR_X, TENSOR_SOURCE, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_LENGTHS, TENSOR_PAST, TENSOR_POSITIONS,

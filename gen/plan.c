@@ -10,6 +10,7 @@
 
 #include "planfile.h"
 #include "relative.h"
+#include "rope.h"
 #include "score.h"
 #include "visible.h"
 
@@ -58,11 +59,11 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
     f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
     const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
-    f.scores = !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
+    f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
     f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, f.saved_values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;
-    f.q_is_k = l->tied && !l->cross && !f.scores;
+    f.q_is_k = l->tied && !l->cross && !f.scores && !layer_has_tensor(l, TENSOR_G_Q);
     if (f.values) {
         f.d_value = l->d_in_kv;
         f.d_z = l->d_in_kv + (l->bias ? 1 : 0);
@@ -105,6 +106,17 @@ static int64_t choose_group_rows(const struct plan_request *request, const struc
     return max(1, ceil_div(blocks, groups)) * p->block;
 }
 
+/* Panels from one where a head begins to the next such: a part has whole heads, so that it can finish them. */
+static int64_t complete_heads(const struct plan_panels *g, int64_t width)
+{
+    int64_t panels = 1;
+    if (g->groups > 1)
+        return g->finish > g->columns ? g->groups * g->panels : g->panels;
+    while (panels < g->panels && panels * width % g->finish != 0)
+        panels++;
+    return panels;
+}
+
 /* `tokens` of a full sequence */
 static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                         int64_t tokens, int64_t batch)
@@ -134,6 +146,10 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->group_rows = choose_group_rows(request, p, blocks > 1 ? g->k_block : g->a_block / p->block, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = min(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
+    if (g->finish > 0) {
+        g->finish = complete_heads(g, g->vecs * p->lanes);
+        g->part_panels = min(g->groups * g->panels, round_up(g->part_panels, g->finish));
+    }
 }
 
 static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -163,10 +179,16 @@ struct projection {
     int64_t heads, d;      /* of the result */
     bool by_head;          /* each head has a matrix of its own, else one has the columns of all */
     bool side_by_side;     /* the heads of a token lie so whatever d is, with nothing between tokens: as Z does */
+    int64_t finish;        /* columns of a row that are normed and rotated at once, 0: it is not done */
     int64_t depth, input;  /* of one reduction; columns of the input */
     int64_t a_group;       /* columns of the input from head to head */
     int64_t tokens, batch; /* of a full sequence; most that are projected together */
 };
+
+static int64_t finish_columns(const struct layer *layer, int64_t heads)
+{
+    return !layer_finishes(layer) ? 0 : layer->qk_norm == NORM_RMS_ALL ? heads * layer->d_k : layer->d_k;
+}
 
 static struct projection of_queries(const struct plan_isa *p, const struct layer *layer)
 {
@@ -175,6 +197,7 @@ static struct projection of_queries(const struct plan_isa *p, const struct layer
         .d = p->fold->d_score,
         .by_head = layer->split || p->fold->scores, /* a folded matrix is made from two of one head */
         .side_by_side = p->z_in_q,
+        .finish = finish_columns(layer, layer->h),
         .depth = layer->d_in_q,
         .input = layer->d_model,
         .a_group = layer->split ? layer->d_in_q : 0,
@@ -212,6 +235,7 @@ static void plan_rows(struct plan_panels *g, const struct projection *of, const 
     g->a_k = 1;
     g->a_group = of->a_group;
     g->a_block = of->input * p->block;
+    g->finish = of->finish;
     *row = of->side_by_side ? of->heads * of->d : row_stride(p, arrays ? of->d : of->heads * of->d);
     *head = arrays ? max(of->tokens, of->batch) * *row : of->d;
     g->c_row = *row;
@@ -533,7 +557,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         p->k_row = layer->d_source;
         p->k_head = layer->split ? layer->d_in_kv : 0;
     } else {
-        const struct projection of = of_source(p, layer, layer->d_k);
+        struct projection of = of_source(p, layer, layer->d_k);
+        of.finish = finish_columns(layer, layer->h_kv);
         plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
     }
     plan_values(p, layer, request);
@@ -581,10 +606,11 @@ static double size_bound(const struct layer *l)
     const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + in + 1e3)
                          + (double)l->conv_width * e_v + wide * s;
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
+    const double turns = l->rope.kind == ROPE_NONE ? 0 : 4 * q * ((double)l->rope.dims + wide); /* packed, and of a call */
     int64_t left = 0, right = 0;
     if (score_has(l, SCORE_RELATIVE))
         relative_reach(l, &left, &right);
-    return scratch + packed + (double)l->h * ((double)left + (double)right + 4096);
+    return scratch + packed + turns + (double)l->h * ((double)left + (double)right + 4096);
 }
 
 void plan_free(struct plan *plan)
@@ -627,8 +653,6 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         bool is;
     } unbuilt[] = {
         {"input = projected", l->projected},
-        {"qk_norm", l->qk_norm != NORM_NONE},
-        {"rope", l->rope.kind != ROPE_NONE},
         {"sink", l->sink},
         {"mask = prefix", (l->mask & MASK_PREFIX) != 0},
         {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
@@ -639,6 +663,21 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
         if (unbuilt[i].is)
             diag_error(diag, l->name, "no kernel is built with %s yet; leave it out", unbuilt[i].key);
+}
+
+/* Frequencies so large that a fraction of a turn has no digits left. */
+static void refuse_frequencies(const struct layer *l, struct diag *diag)
+{
+    const int64_t ends[] = {0, l->rope.dims / 2 - 1};
+    for (size_t i = 0; l->rope.kind != ROPE_NONE && i < sizeof ends / sizeof *ends; i++) {
+        const double radians = rope_step(l, ends[i]).radians;
+        if (!(radians <= ROPE_MOST)) {
+            diag_error(diag, l->name, "rope_theta = %.9g with this scaling turns a pair by %.3g radians a position, and at "
+                       "most %.0f have an exact fraction of a turn; choose a larger rope_theta", l->rope.theta, radians,
+                       ROPE_MOST);
+            return;
+        }
+    }
 }
 
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
@@ -652,6 +691,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
             plan_value_read(&spec, key, option->value, option->place, diag);
     }
     refuse_unbuilt(layer, diag);
+    refuse_frequencies(layer, diag);
     refuse_numbers(layer, diag);
     if (diag->errors > before)
         return NULL;

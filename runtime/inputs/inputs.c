@@ -199,6 +199,8 @@ static void draw_weight(struct random *random, const struct layer *layer, struct
 double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor)
 {
     const double scale = fabs(layer->scale), factor = scale > LARGE_SCALE ? LARGE_SCALE / scale : 1;
+    if (layer->qk_norm != NORM_NONE) /* the scale is the gains'; without gains what it multiplies is 1 at most */
+        return tensor == TENSOR_G_Q || tensor == TENSOR_C_Q ? factor : 1;
     if (tensor != TENSOR_W_Q && tensor != TENSOR_B_Q)
         return 1;
     return layer->tied ? sqrt(factor) : factor; /* tied: they make the keys as well */
@@ -234,6 +236,29 @@ static void draw_lengths(struct random *random, const struct layer *layer, struc
             length = 0;
         lengths[b] = (int32_t)length;
     }
+}
+
+/* Mostly near those that tokens have by their places; negative ones, and as large as an int32 can be. */
+static void draw_positions(struct random *random, const struct layer *layer, struct inputs *in,
+                           enum layer_tensor tensor, const struct inputs_draw *draw)
+{
+    int32_t *positions = in->tensor[tensor];
+    (void)draw;
+    for (size_t at = 0; at < in->batch * in->n; at++) {
+        const double range = chance(random, 0.9) ? 2 * (double)layer->seq_len : chance(random, 0.7) ? 1e6 : 2147483647;
+        const double size = range * random_uniform(random);
+        positions[at] = (int32_t)(chance(random, 0.1) ? -size : size);
+    }
+}
+
+/* Gains of a norm: about 1, of either sign now and then. */
+static void draw_gains(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                       const struct inputs_draw *draw)
+{
+    float *out = in->tensor[tensor];
+    (void)draw;
+    for (size_t i = 0; i < inputs_count(layer, in, tensor); i++)
+        out[i] = (float)((1 + 0.3 * random_normal(random)) * (chance(random, 0.1) ? -1 : 1));
 }
 
 /* Mostly so that queries end among the keys or just past them, or at the last one; now and then 0, far past all keys, and
@@ -305,7 +330,7 @@ static void draw_scores(struct random *random, const struct layer *layer, struct
 static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct layer *layer, struct inputs *in,
                                            enum layer_tensor tensor, const struct inputs_draw *draw) = {
     [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths,
-    [TENSOR_PAST] = draw_past,
+    [TENSOR_PAST] = draw_past, [TENSOR_POSITIONS] = draw_positions, [TENSOR_G_Q] = draw_gains, [TENSOR_G_K] = draw_gains,
     [TENSOR_MASK_BOOL] = draw_mask_bool, [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_REL_BIAS] = draw_scores,
 };
 

@@ -13,6 +13,8 @@
 #define MAX_CHANNELS 2
 #define SPREAD 64.0f      /* between the values' features */
 #define LARGEST_POWER 100 /* of 2: larger scales, and smaller ones, are made up for by W_K */
+#define LARGEST_OF_NORM 0x1p50 /* of factors that are squared */
+#define LARGEST_NORMED 2000    /* the exponents of 2 that norms leave are about so large at most */
 
 /* Which columns of its input a head's queries, keys and values are made of. */
 struct columns {
@@ -43,9 +45,11 @@ static int clamped(int power)
     return power > LARGEST_POWER ? LARGEST_POWER : power < -LARGEST_POWER ? -LARGEST_POWER : power;
 }
 
-/* The largest factor of a query: products with it and the scale stay in range. */
+/* The largest factor of a query: products with it and the scale stay in range; and its square does, for a norm. */
 static double largest_factor(const struct layer *layer)
 {
+    if (layer->qk_norm != NORM_NONE)
+        return LARGEST_OF_NORM;
     const int power = power_of_scale(layer), rest = power - clamped(power);
     return ldexp(1, LARGEST_POWER - 2 * abs(rest));
 }
@@ -99,6 +103,14 @@ static void clear_output_rows(const struct layer *layer, float *w, size_t rows)
                 w[layer->out_in ? column * height + row : row * width + column] = 0;
 }
 
+/* A norm takes the sizes of the factors away: what the scores come to is up to its gains. */
+static void make_gains(const struct layer *layer, struct inputs *weights, enum layer_tensor tensor, double most)
+{
+    float *gains = weights->tensor[tensor];
+    for (size_t i = 0; gains != NULL && i < inputs_count(layer, weights, tensor); i++)
+        gains[i] = (float)most;
+}
+
 bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,
                       struct diag *diag)
 {
@@ -112,10 +124,13 @@ bool extremes_weights(struct inputs *weights, const struct layer *layer, const s
     const int power = power_of_scale(layer), of_queries = layer->tied ? (power + (power > 0)) / 2 : clamped(power);
     const double rest = layer->scale != 0 ? ldexp(1, power) / fabs(layer->scale * LOG2_E) : 1;
     const double unit = layer->tied ? sqrt(rest) : layer->scale < 0 ? -rest : rest;
+    const bool norms = layer->qk_norm != NORM_NONE;
     void *const *w = weights->tensor;
-    make_projection(layer, w[TENSOR_W_Q], (size_t)layer->d_in_q, h, c.query, unit * ldexp(1, -of_queries));
+    make_projection(layer, w[TENSOR_W_Q], (size_t)layer->d_in_q, h, c.query, norms ? 1 : unit * ldexp(1, -of_queries));
     if (w[TENSOR_W_K] != NULL)
-        make_projection(layer, w[TENSOR_W_K], kv, h_kv, c.key, ldexp(1, of_queries - power));
+        make_projection(layer, w[TENSOR_W_K], kv, h_kv, c.key, norms ? 1 : ldexp(1, of_queries - power));
+    make_gains(layer, weights, TENSOR_G_Q, layer->scale != 0 ? LARGEST_NORMED * rest / ldexp(1, power) : 1);
+    make_gains(layer, weights, TENSOR_G_K, 1 / (double)layer->d_k);
     for (int bias = TENSOR_B_Q; bias <= TENSOR_B_O; bias += TENSOR_B_K - TENSOR_B_Q) /* small values drown in none */
         if (w[bias] != NULL)
             memset(w[bias], 0, inputs_count(layer, weights, bias) * sizeof(float));

@@ -197,7 +197,9 @@ static bool overflowing_products(struct packing *p)
     static const double products[] = {0x1.1p104, -0x1.1p104, 1e60, -1e60}; /* past 2^104, and past f32 */
     const struct layer *layer = p->layer;
     const double scale = fabs(layer->scale) * 1.4426950408889634;
-    const bool scales_keys = layer->tied && !layer->cross; /* in each call: the queries are the keys */
+    const bool gains = layer_has_tensor(layer, TENSOR_G_Q), norms = layer->qk_norm != NORM_NONE;
+    const bool scales_keys = layer->tied && !layer->cross && !gains; /* in each call: the queries are the keys */
+    const enum layer_tensor scaled = gains ? TENSOR_G_Q : TENSOR_W_Q;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const float sign = products[i] < 0 ? -1.0f : 1.0f;
         const double of_scores = sqrt(fabs(products[i]) / scale), of_values = sqrt(fabs(products[i]));
@@ -208,8 +210,8 @@ static bool overflowing_products(struct packing *p)
         if (p->call->folds_values &&
             !refuses_product(p, TENSOR_W_V, TENSOR_W_O, (float)of_values, sign * (float)of_values))
             return false;
-        if (!p->call->folds_scores && !scales_keys && scale > 1.001 &&
-            !refuses_product(p, TENSOR_W_Q, TENSOR_W_Q, 0, sign * FLT_MAX))
+        if (!p->call->folds_scores && !scales_keys && gains == norms && scale > 1.001 &&
+            !refuses_product(p, scaled, scaled, 0, sign * FLT_MAX))
             return false;
     }
     return true;

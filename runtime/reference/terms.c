@@ -41,8 +41,8 @@ static double fallen(double score, double operand, double number)
     return score - operand;
 }
 
-/* How far key j is behind the position of query t. */
-static int64_t distance_behind(const struct layer *layer, const struct inputs *in, struct term_pair pair)
+/* How far key j is ahead of the position of query t. */
+static int64_t distance_ahead(const struct layer *layer, const struct inputs *in, struct term_pair pair)
 {
     return (int64_t)pair.j - inputs_position(layer, in, pair.b, pair.t);
 }
@@ -50,7 +50,7 @@ static int64_t distance_behind(const struct layer *layer, const struct inputs *i
 /* alibi: the slope is a constant, rounded; so is a distance of 2^24 and more, twice. The sum is rounded once more. */
 static double distance_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
 {
-    return score_slope(layer, (int64_t)pair.i) * (double)llabs((long long)distance_behind(layer, in, pair));
+    return score_slope(layer, (int64_t)pair.i) * (double)llabs((long long)distance_ahead(layer, in, pair));
 }
 
 static void fallen_error(struct term_error *e, double operand, double number)
@@ -65,7 +65,7 @@ static void fallen_error(struct term_error *e, double operand, double number)
 
 static double bias_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
 {
-    const int64_t index = relative_index(layer, (int64_t)pair.i, distance_behind(layer, in, pair));
+    const int64_t index = relative_index(layer, (int64_t)pair.i, distance_ahead(layer, in, pair));
     return (double)inputs_floats(in, TENSOR_REL_BIAS)[index];
 }
 

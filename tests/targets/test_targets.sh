@@ -40,8 +40,8 @@ windows-zig   | scalar avx2         | -                     | $zig cc -target x8
 macos-zig     | scalar neon         | -                     | $zig cc -target aarch64-macos | -
 macos-x86-zig | scalar avx2         | -                     | $zig cc -target x86_64-macos | -
 "
-# every kind of mask and scores, tails of vectors, a convolution, what is not finite
-few="every_mask conv_padding nonfinite_seen narrow_none"
+# every kind of mask and scores, tails of vectors, a convolution, what is not finite; rotations and norms
+few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm"
 wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
 wasi_sources=$(printf '%s\n' gen/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')
@@ -191,12 +191,12 @@ make_runtime() {
 }
 
 if [ -n "${EVERYTHING:-}" ]; then
+    own=$(ls tests/vectors/*.layer tests/vectors/kinds/*.layer tests/data/*.layer)
     tests/onnx/unpack.sh "$work/onnx" || exit 3
-    vectors=$(ls tests/vectors/*.layer tests/data/*.layer
-        for spec in "$work"/onnx/*.layer; do ! "$ATTNGEN" --explain "$spec" >/dev/null 2>&1 || echo "$spec"; done)
+    vectors="$own $(for spec in "$work"/onnx/*.layer; do ! "$ATTNGEN" --explain "$spec" >/dev/null 2>&1 || echo "$spec"; done)"
     examples=$(ls examples/*.layer) window=examples/window.layer
     warned="$examples $(ls tests/vectors/*.layer)"
-    sanitized=$(ls tests/vectors/*.layer tests/data/*.layer)
+    sanitized=$own
 else
     vectors=$(for name in $few; do echo "tests/vectors/$name.layer"; done)
     examples=examples/tiny.layer window=tests/vectors/window_causal_padding.layer # kws, window: a minute each in emulators

@@ -872,7 +872,9 @@ static void test_explain_columns(void **state)
         "d_model = 65536\nh = 65536\nwidth = wide\ninput = split\nw_o = conv\nconv_width = 9999\nseq_len = 2147483647\n"
         "bias = true\nmask = causal+padding\n",
         "d_model = 1\nh = 2147483647\nd_k = 1\nd_v = 1\nseq_len = 500000000\nw_o = none\nw_k = tied\n",
-        "d_model = 1073741824\nh = 1073741824\ninput = split\nseq_len = 1\n"};
+        "d_model = 1073741824\nh = 1073741824\ninput = split\nseq_len = 1\n",
+        BASE "attention = cross\noffset = end\nscale = 1.234567e-6\nsoftcap = 1.2345678e-6\nalibi = true\nrelative = t5\n"
+             "mask = causal+prefix+additive+segments\nqk_norm = layer\nsink = true\nlse = true\nscores = biased\n"};
     for (size_t i = 0; i < COUNT_OF(specs); i++) {
         char *text = explained(specs[i]);
         for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
