@@ -62,7 +62,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, q_row), FIELD(plan_isa, q_head), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
-    FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
+    FIELD(plan_isa, z_row), FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, operands),
@@ -201,6 +201,7 @@ static void push_rules(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "kind", kinds[rules[i].kind]);
         emit_set_integer(emit, "offset", rules[i].offset);
         emit_set_integer(emit, "cut", rules[i].cut);
+        emit_set_boolean(emit, "lifted", rules[i].lifted);
         emit_end(emit);
     }
     emit_end(emit);
@@ -368,6 +369,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PAST", layer->offset == OFFSET_PAST},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
+        {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"HEADS_FIRST", layer->heads_first},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);

@@ -133,6 +133,7 @@ struct plan_isa {
     bool joint;          /* projections share the loop over row groups */
     int64_t q_row, q_head;  /* strides of queries between tokens and heads */
     int64_t k_row, k_head;  /* of keys */
+    int64_t z_row; /* of Z between tokens, where it lies in rows */
     int64_t v_row, v_head, v_feature, v_block; /* of values between tokens, heads, features and blocks of tokens */
 
     int64_t turn_width;  /* floats of the cosines by which a position turns a head, padded to whole vectors; its sines follow */

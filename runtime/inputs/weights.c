@@ -86,8 +86,6 @@ static const struct { const char *name, *what; } refused[] = {
     {"bias_v", "a value of its own behind the others (add_bias_kv)"},
     {"q_layernorm.norms.0.weight", "a normalization with weights of each head"},
     {"k_layernorm.norms.0.weight", "a normalization with weights of each head"},
-    {"query_layernorm.weight", "a normalization behind the rotation"},
-    {"key_layernorm.weight", "a normalization behind the rotation"},
     {"distance_embedding.weight", "a product of queries and learned distances"},
 };
 
@@ -224,8 +222,7 @@ static void say_none(struct search *s)
                    found[0] != '\0' ? found : "none at all");
     else
         diag_error(s->diag, s->place, "no weights of %s among %zu tensors%s%s: %s; known are names that end in %s",
-                   layer_has_tensor(s->layer, TENSOR_W_Q) ? "queries" : "the layer", count,
-                   prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
+                   layer_has_tensor(s->layer, TENSOR_W_Q) ? "queries" : "the layer", count, prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
                    found[0] != '\0' ? found : "none at all", known);
 }
 
@@ -516,23 +513,31 @@ static bool nothing(const char *name, const void *context)
     return false;
 }
 
+static bool has_weights(const struct layer *layer)
+{
+    bool any = false;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        any = any || (tensor_is_packed(layer_tensor_row(t)->kind) && layer_has_tensor(layer, t));
+    return any;
+}
+
 bool weights_read(struct tensors *weights, const struct layer *layer, const struct weights_choice *choice,
                   struct diag *diag)
 {
     const char *path = choice->path;
     struct search s = {.layer = layer, .choice = choice, .place = path, .diag = diag};
     struct tensors file = {0};
-    bool any = false;
-    *weights = (struct tensors){0};
-    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
-        any = any || (tensor_is_packed(layer_tensor_row(tensor)->kind) && layer_has_tensor(layer, tensor));
-    if (!any && path != NULL)
-        diag_error(diag, path, "the layer has no weights; leave out --weights");
-    if (any && path == NULL)
+    if (!has_weights(layer)) {
+        *weights = (struct tensors){0};
+        if (path != NULL)
+            diag_error(diag, path, "the layer has no weights; leave out --weights");
+        return path == NULL;
+    }
+    if (path == NULL) {
         diag_error(diag, "attnrun pack", "pack needs --weights FILE; see attnrun help pack");
-    if (!any || path == NULL)
-        return !any && path == NULL;
-    weights->items = calloc(2 * ROLES + LEARNED, sizeof *weights->items);
+        return false;
+    }
+    *weights = (struct tensors){.items = calloc(2 * ROLES + LEARNED, sizeof *weights->items)};
     if (weights->items == NULL)
         diag_environment(diag, path, "out of memory");
     bool good = weights->items != NULL && tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&

@@ -308,6 +308,7 @@ static void test_legal(void **state)
         BASE "w_k = tied\nqk_norm = layer\nrope = interleaved\n",
         BASE "d_k = 9\nrope = half\nrope_dims = 2\nrope_scaling = linear\nrope_factor = 0.5\n",
         BASE "rope = half\nrope_theta = 1\n", BASE "rope = half\nrope_theta = 0.5\n",
+        BASE "rope = half\nrope_theta = 1e-3\nrope_scaling = linear\nrope_factor = 1e-3\n",
         BASE "rope = half\nrope_scaling = yarn\nrope_factor = 1\nrope_original_len = 1.5\nrope_beta_fast = 1\n"
              "rope_beta_slow = 2\nrope_attention_factor = 0.5\n",
         BASE "relative = t5\nrel_buckets = 4\nrel_distance = 2\n",
