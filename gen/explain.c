@@ -38,20 +38,25 @@ static struct text write_text(const char *format, ...)
     return text;
 }
 
-/* A line that begins at column `indent`, broken at blanks if it is longer than a page is wide. */
-static void line_at(FILE *out, int indent, const char *text)
+/* A line from column `indent` on, broken at blanks if it is longer than a page is wide; `before` columns of it are there. */
+static void line_behind(FILE *out, int before, int indent, const char *text)
 {
     const size_t room = (size_t)(COLUMNS - indent);
-    while (strlen(text) > room) {
+    for (; strlen(text) > room; before = 0) {
         size_t stop = room;
         while (stop > 0 && text[stop] != ' ')
             stop--;
         if (stop == 0)
             break;
-        fprintf(out, "%*s%.*s\n", indent, "", (int)stop, text);
+        fprintf(out, "%*s%.*s\n", indent - before, "", (int)stop, text);
         text += stop + 1;
     }
-    fprintf(out, "%*s%s\n", indent, "", text);
+    fprintf(out, "%*s%s\n", indent - before, "", text);
+}
+
+static void line_at(FILE *out, int indent, const char *text)
+{
+    line_behind(out, 0, indent, text);
 }
 
 /* An exact count while a double has all its digits. */
@@ -129,7 +134,8 @@ static void line(FILE *out, const char *format, ...)
 
 static void head_line(FILE *out, enum step step, struct text equation)
 {
-    fprintf(out, "\n%d. %-*s%s\n", (int)step + 1, STEP_INDENT - 3, step_names[step], equation.text);
+    const int before = fprintf(out, "\n%d. %s", (int)step + 1, step_names[step]) - 1;
+    line_behind(out, before, STEP_INDENT, equation.text);
 }
 
 /* Parameters, multiply-adds and result of one step, each where it has any. */

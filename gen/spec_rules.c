@@ -2,8 +2,10 @@
 /* What the keys of a spec may not say together. */
 #include "spec.h"
 
+#include <math.h>
 #include <stdio.h>
 
+#include "rope.h"
 #include "score.h"
 
 static bool has_mask(const struct spec *spec, enum layer_mask mask)
@@ -325,6 +327,19 @@ static void rule_rope_yarn_theta(struct spec *spec)
                    "rope_theta = 10000");
 }
 
+/* Frequencies so large that nothing is known of the fraction of a turn at the last position. */
+static void rule_rope_fast(struct spec *spec)
+{
+    const double theta = spec->real[KEY_ROPE_THETA], factor = spec->real[KEY_ROPE_FACTOR];
+    const double dims = (double)(is_given(spec, KEY_ROPE_DIMS) ? spec->value[KEY_ROPE_DIMS] : head_width(spec));
+    const double last = theta < 1 && dims >= 2 ? pow(theta, -(dims - 2) / dims) : 1;
+    const double radians = factor < 1 ? last / factor : last;
+    if (has_rope(spec) && radians > ROPE_MOST)
+        diag_error(spec->diag, place_of(spec, factor < 1 && 1 / factor > last ? KEY_ROPE_FACTOR : KEY_ROPE_THETA),
+                   "a pair is turned by %.3g radians a position, and at most %.0f have an exact fraction of a turn; choose a "
+                   "larger rope_theta%s", radians, ROPE_MOST, factor < 1 ? " or rope_factor" : "");
+}
+
 /* ---- score terms ----------------------------------------------------------------------------------------- */
 
 static void rule_buckets(struct spec *spec)
@@ -387,6 +402,9 @@ static const struct rule rules[] = {
     {NEEDS(KEY_ROPE, KEY_ROPE_SCALING, KEY_ROPE_LOW, KEY_ROPE_HIGH), rule_rope_bands},
     {NEEDS(KEY_ROPE, KEY_ROPE_SCALING, KEY_ROPE_FACTOR), rule_rope_yarn_factor},
     {NEEDS(KEY_ROPE, KEY_ROPE_SCALING, KEY_ROPE_THETA), rule_rope_yarn_theta},
+    {NEEDS(KEY_ROPE, KEY_ROPE_THETA, KEY_ROPE_FACTOR, KEY_ROPE_DIMS, KEY_D_K, KEY_D_MODEL, KEY_H, KEY_WIDTH,
+           KEY_INPUT),
+     rule_rope_fast},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS), rule_buckets},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},

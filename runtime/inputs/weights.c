@@ -540,11 +540,6 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
     *weights = (struct tensors){.items = calloc(2 * ROLES + LEARNED, sizeof *weights->items)};
     if (weights->items == NULL)
         diag_environment(diag, path, "out of memory");
-    bool any = false;
-    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
-        any = any || (tensor_is_packed(layer_tensor_row(tensor)->kind) && layer_has_tensor(layer, tensor));
-    if (!any)
-        return weights->items != NULL; /* there is nothing to look for */
     bool good = weights->items != NULL && tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&
                 choose_tensors(&s) && tensors_read_some(&file, path, is_chosen, &s, diag);
     for (size_t i = 0; good && i < s.count; i++)
