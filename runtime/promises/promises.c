@@ -745,6 +745,7 @@ static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial
 static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
 static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
 static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
+static bool null_positions(struct attempt *a) { a->args.positions = NULL; return has(a, TENSOR_POSITIONS); }
 static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
 static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
 static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
@@ -765,6 +766,7 @@ static bool null_y_no_keys(struct attempt *a)
 static bool unused_source(struct attempt *a) { a->args.source = a->args.x; return !has(a, TENSOR_SOURCE); }
 static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
 static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
+static bool unused_positions(struct attempt *a) { a->args.positions = a->zeroed; return !has(a, TENSOR_POSITIONS); }
 static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
 static bool unused_mask_bool(struct attempt *a)
 {
@@ -997,6 +999,11 @@ static bool mask_add_off(struct attempt *a)
 static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
+static bool positions_off(struct attempt *a)
+{
+    a->args.positions = off(a, a->args.positions);
+    return has(a, TENSOR_POSITIONS);
+}
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
@@ -1011,6 +1018,7 @@ static const struct wrong {
     {"source = NULL", KERNEL_NULL, null_source},
     {"lengths = NULL", KERNEL_NULL, null_lengths},
     {"past = NULL", KERNEL_NULL, null_past},
+    {"positions = NULL", KERNEL_NULL, null_positions},
     {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
     {"mask_add = NULL", KERNEL_NULL, null_mask_add},
     {"attn = NULL", KERNEL_NULL, null_attn},
@@ -1018,6 +1026,7 @@ static const struct wrong {
     {"source without cross-attention", KERNEL_UNUSED, unused_source},
     {"lengths without padding", KERNEL_UNUSED, unused_lengths},
     {"past without offset = past", KERNEL_UNUSED, unused_past},
+    {"positions without rope_positions = given", KERNEL_UNUSED, unused_positions},
     {"attn without scores", KERNEL_UNUSED, unused_attn},
     {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
     {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
@@ -1072,6 +1081,7 @@ static const struct wrong {
     {"attn off its boundary", KERNEL_ALIGN, attn_off},
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"past off its boundary", KERNEL_ALIGN, past_off},
+    {"positions off their boundary", KERNEL_ALIGN, positions_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
 };
 
