@@ -12,6 +12,7 @@
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
+#include "relative.h"
 #include "rope.h"
 #include "score.h"
 #include "visible.h"
@@ -61,7 +62,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, q_row), FIELD(plan_isa, q_head), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
-    FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
+    FIELD(plan_isa, z_row), FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, operands),
@@ -69,6 +70,9 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, turn_width), FIELD(plan_isa, turn_rows), FIELD(plan_isa, turns), FIELD(plan_isa, turned),
     FIELD(plan_isa, g_q), FIELD(plan_isa, c_q), FIELD(plan_isa, g_k), FIELD(plan_isa, c_k),
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
+    {"relative", offsetof(struct plan_isa, relative.at)}, {"relative_row", offsetof(struct plan_isa, relative.row)},
+    {"relative_zero", offsetof(struct plan_isa, relative.zero)}, {"relative_low", offsetof(struct plan_isa, relative.low)},
+    {"relative_high", offsetof(struct plan_isa, relative.high)},
 };
 
 static const struct field height_fields[] = {
@@ -197,6 +201,7 @@ static void push_rules(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "kind", kinds[rules[i].kind]);
         emit_set_integer(emit, "offset", rules[i].offset);
         emit_set_integer(emit, "cut", rules[i].cut);
+        emit_set_boolean(emit, "lifted", rules[i].lifted);
         emit_end(emit);
     }
     emit_end(emit);
@@ -243,9 +248,51 @@ static void push_terms(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "tensor", term->tensor < TENSOR_COUNT ? layer_tensor_name(term->tensor) : "");
         emit_set_integer(emit, "operand_at", operands);
         emit_set_number(emit, "number", layer->number[i]);
+        emit_set_boolean(emit, "placed", term->placed);
         emit_end(emit);
         operands += term->operand != NULL;
     }
+    emit_end(emit);
+}
+
+static void push_slopes(struct emit *emit, const struct layer *layer)
+{
+    emit_begin_table(emit, "alibi_slopes");
+    for (int64_t i = 0; score_has(layer, SCORE_ALIBI) && i < layer->h; i++) {
+        emit_begin_item(emit);
+        emit_set_number(emit, "slope", score_slope(layer, i));
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* How far distances are told apart, and the smallest distances of T5's wider buckets as far as that. */
+static void push_relative(struct emit *emit, const struct layer *layer)
+{
+    int64_t left = 0, right = 0;
+    const bool t5 = layer->relative == RELATIVE_T5;
+    if (layer->relative == RELATIVE_NONE)
+        return;
+    relative_reach(layer, &left, &right);
+    emit_begin_table(emit, "relative");
+    emit_set_boolean(emit, "t5", t5);
+    emit_set_boolean(emit, "both", relative_both(layer));
+    emit_set_integer(emit, "left", left);
+    emit_set_integer(emit, "right", right);
+    emit_set_integer(emit, "side", t5 ? relative_side(layer) : 0);
+    emit_set_integer(emit, "rel_left", layer->rel_left);
+    emit_set_integer(emit, "width", layer->rel_width);
+    emit_set_integer(emit, "numbers", layer->h * (t5 ? layer->rel_buckets : layer->rel_width));
+    emit_begin_table(emit, "first");
+    for (int64_t k = 0; t5 && k < relative_side(layer) / 2; k++) {
+        const int64_t first = relative_first(layer, k);
+        if (first > (left > right ? left : right))
+            break;
+        emit_begin_item(emit);
+        emit_set_integer(emit, "distance", first);
+        emit_end(emit);
+    }
+    emit_end(emit);
     emit_end(emit);
 }
 
@@ -321,6 +368,10 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
         {"PAST", layer->offset == OFFSET_PAST},
+        {"PLACED", score_placed(layer)},
+        {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
+        {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"HEADS_FIRST", layer->heads_first},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -331,6 +382,9 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     push_finish(emit, layer);
     push_rules(emit, layer);
     push_terms(emit, layer);
+    emit_set_integer(emit, "LIFT", score_lift(layer));
+    push_slopes(emit, layer);
+    push_relative(emit, layer);
     push_tensors(emit, layer);
     emit_set_integer(emit, "CONV_PAD", layer_conv_pad(layer));
     const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);

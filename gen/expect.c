@@ -369,7 +369,7 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     const double vectors = times * (double)keys * (double)s->vecs;
     const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
-    if (open && !s->masked && p->at_once) { /* one register tile first, stored: its maxima become the reference scores */
+    if ((open || score_falls(m->layer)) && !s->masked && p->at_once) { /* one register tile first, stored: its maxima become the reference scores */
         const int64_t done = min(keys, rows);
         count_scores(m, s->vecs, done, times);
         w->operations += (1 + FIRST_OPERATIONS) * times * (double)done * (double)s->vecs;
@@ -493,7 +493,7 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double d_score = (double)p->fold->d_score, d_value = (double)p->fold->d_value, d_z = (double)p->fold->d_z;
     struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS];
     scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score); /* a tile of queries */
-    if (p->fold->q_is_k) /* scaled as well */
+    if (p->fold->q_is_k || l->projected) /* scaled as well */
         scores->operations += times * heads * d_score * (double)ceil_div(l->seq_len, p->lanes);
     if (together > 1 && rest > 0 && !p->z_rows) /* lanes out: two vectors read and written for each, both maybe across lines */
         sums->loads += COPY_LOADS * times * heads * (double)ceil_div(l->seq_len, p->lanes) * d_z;
@@ -502,10 +502,11 @@ static void count_attention(struct model *m, int64_t together, double times)
     const bool stays = k + v <= 1024 * m->core->caches->l2_kib / 2, input = l->identity || p->fold->values;
     const double k_reads = !stays ? heads * blocks : p->fold->scores && !l->split ? 1 : (double)l->h_kv;
     const double v_reads = !stays ? heads * blocks : input && !l->split ? 1 : (double)l->h_kv;
-    const double k_share = p->fold->scores ? m->far : m->near;
-    const double v_share = input && !p->value_blocks ? m->far : m->near;
+    const double q_share = l->projected ? m->far : m->near;
+    const double k_share = p->fold->scores || l->projected ? m->far : m->near;
+    const double v_share = (input && !p->value_blocks) || l->projected ? m->far : m->near;
     *(p->prefetch_keys > 0 ? &scores->prefetched : &scores->l3) +=
-        times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
+        times * (q_share * 4 * n * heads * d_score + k_share * k * k_reads);
     const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z; /* written, and fetched before unless it takes the queries' place */
     *(p->prefetch_keys > 0 ? &sums->prefetched : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
@@ -630,7 +631,8 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
 {
     struct model m = {.layer = l, .plan = p, .core = &cores[core_of(p->isa)]};
     const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = 4 * (double)p->shared_size;
-    const double inputs = 4 * (n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
+    const double inputs = 4 * (l->projected ? n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * (l->d_k + l->d_v))
+                               : n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
     const double pairs = (double)l->h * n * keys;
     const double tensors = pairs * (count_terms(l).bytes + (l->scores ? 4 : 0));
     const int64_t together = min(batch, p->sequences), rest = batch % together;
@@ -674,6 +676,10 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
 {
     const double total = layer_multiply_adds(l, l->seq_len, l->source_len).total;
     fputc('\n', out);
+    if (l->projected) {
+        fputs("  nothing is projected before the scores: no weights to fold\n", out);
+        return;
+    }
     if (layer_finishes(l))
         fprintf(out, "  W_Q W_K^T cannot be folded: queries and keys are normed or turned before they meet\n");
     else

@@ -105,9 +105,10 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const double h = (double)l->h, h_kv = (double)l->h_kv, d_k = (double)l->d_k, d_v = (double)l->d_v;
     const bool k_is_q = l->tied && !l->cross;
 
-    f[STEP_Q] = (struct figures){(double)(p.w_q + p.b_q), c.q, n * h * d_k * FLOAT_BYTES};
-    f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : m * h_kv * d_k * FLOAT_BYTES};
-    f[STEP_V] = (struct figures){(double)(p.w_v + p.b_v), c.v, l->identity ? 0 : m * h_kv * d_v * FLOAT_BYTES};
+    const double made = l->projected ? 0 : 1; /* else a call brings them */
+    f[STEP_Q] = (struct figures){(double)(p.w_q + p.b_q), c.q, made * n * h * d_k * FLOAT_BYTES};
+    f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : made * m * h_kv * d_k * FLOAT_BYTES};
+    f[STEP_V] = (struct figures){(double)(p.w_v + p.b_v), c.v, l->identity ? 0 : made * m * h_kv * d_v * FLOAT_BYTES};
     f[STEP_SCORES] = (struct figures){0, c.scores, h * n * m * FLOAT_BYTES};
     f[STEP_SOFTMAX] = (struct figures){0, 0, h * n * m * FLOAT_BYTES};
     f[STEP_VALUES] = (struct figures){0, c.values, n * h * d_v * FLOAT_BYTES};
@@ -197,6 +198,17 @@ static void explain_projection(const struct layer *l, const struct projection *p
         explain_finish(l, p->step == STEP_Q, out);
 }
 
+/* Queries, keys or values that a call brings. */
+static void explain_given(const struct layer *l, enum step step, enum layer_tensor tensor, FILE *out)
+{
+    static const char letters[] = {[STEP_Q] = 'Q', [STEP_K] = 'K', [STEP_V] = 'V'};
+    const char *group = step != STEP_Q && l->h_kv < l->h ? "g" : "i";
+    char shape[LAYER_SHAPE_TEXT];
+    layer_tensor_text(l, tensor, shape);
+    head_line(out, step, write_text("%c_%s = %s", letters[step], group, layer_tensor_name(tensor)));
+    line(out, "input = projected: the call brings %s %s, which is read where it lies", layer_tensor_name(tensor), shape);
+}
+
 static void explain_keys(const struct layer *l, const struct figures *f, FILE *out)
 {
     const struct projection keys = {STEP_K, TENSOR_W_K, TENSOR_B_K, 'K', true, l->h_kv, l->d_k};
@@ -240,6 +252,8 @@ static struct text rule_words(const struct layer *l, const struct visible_rule *
 {
     static const char *const signs[] = {[VISIBLE_TO] = "<=", [VISIBLE_FROM] = ">=", [VISIBLE_NOT] = "!="};
     const char *p = l->offset != OFFSET_NONE ? "p" : "t";
+    if (rule->lifted)
+        return write_text("j <= %s or j < prefix[b]", p);
     if (rule->offset == 0)
         return write_text("j %s %s", signs[rule->kind], p);
     const char sign = rule->offset < 0 ? '-' : '+';
@@ -251,12 +265,13 @@ static void explain_position(const struct layer *l, const struct score_term *ter
 {
     struct visible_rule rules[VISIBLE_RULES];
     struct layer alone = *l;
-    alone.mask = term->mask;
+    alone.mask = term->mask | (l->mask & MASK_PREFIX);
     const int count = visible_rules(&alone, rules);
     struct text words = rule_words(l, &rules[0]);
     for (int i = 1; i < count; i++)
         words = write_text("%.150s and %.150s", words.text, rule_words(l, &rules[i]).text);
-    line(out, "mask %s: query t sees key j only if %s", term->word, words.text);
+    line(out, "mask %s: query t sees key j only if %s%s", term->word, words.text,
+         rules[0].lifted ? "; pairs are counted without a prefix" : "");
 }
 
 /* A term with a number for each pair, known only at run time. */
@@ -280,7 +295,7 @@ static void explain_masks(const struct layer *l, FILE *out)
              l->offset == OFFSET_PAST ? "past[b]" : (l->mask & MASK_PADDING) != 0 ? "lengths[b] - n" : "m - n",
              (long long)visible_offset(l, l->seq_len, l->source_len));
     for (enum score_name i = 0; i < SCORE_TERMS; i++)
-        if (score_terms[i].place == SCORE_EDGES && score_has(l, i))
+        if (score_terms[i].place == SCORE_EDGES && score_has(l, i) && i != SCORE_PREFIX)
             explain_position(l, &score_terms[i], out);
     line(out, "%s of %s query-key pairs remain (%.1f %%) in each head", counted(pairs).text, counted(n * m).text,
          100 * pairs / (n * m));
@@ -608,16 +623,27 @@ static void explain_head(const struct layer *l, FILE *out)
                                                             (long long)l->h_kv) : write_text("%s", "");
     char masks[LAYER_MASK_TEXT];
     layer_mask_text(l->mask, masks);
-    fprintf(out, "%s: %s-attention\n\n", l->name, l->cross ? "cross" : "self");
-    line_at(out, 2, write_text("d_model = %lld, h = %lld heads%s", (long long)l->d_model, (long long)l->h,
-                               grouped.text).text);
-    line_at(out, 2, write_text("d_k = %lld (%s), d_v = %lld (%s); width %s, input %s", (long long)l->d_k, d_k_words(l),
-                               (long long)l->d_v, d_v_words(l), widths[l->width], l->split ? "split" : "shared").text);
+    if (l->projected) {
+        fprintf(out, "%s: attention of given queries, keys and values\n\n", l->name);
+        line_at(out, 2, write_text("h = %lld heads%s, d_k = %lld, d_v = %lld; input projected, heads %s",
+                                   (long long)l->h, grouped.text, (long long)l->d_k, (long long)l->d_v,
+                                   l->heads_first ? "first" : "last").text);
+    } else {
+        fprintf(out, "%s: %s-attention\n\n", l->name, l->cross ? "cross" : "self");
+        line_at(out, 2, write_text("d_model = %lld, h = %lld heads%s", (long long)l->d_model, (long long)l->h,
+                                   grouped.text).text);
+        line_at(out, 2, write_text("d_k = %lld (%s), d_v = %lld (%s); width %s, input %s", (long long)l->d_k,
+                                   d_k_words(l), (long long)l->d_v, d_v_words(l), widths[l->width],
+                                   l->split ? "split" : "shared").text);
+    }
     line_at(out, 2, write_text("scale = %.9g, mask %s, bias %s", l->scale, masks,
                                l->bias ? "true" : "false").text);
     if (l->cross)
         line_at(out, 2, write_text("n = %lld query positions of x, m = %lld key positions of source, %lld wide",
                                    (long long)l->seq_len, (long long)l->source_len, (long long)l->d_source).text);
+    else if (l->projected)
+        line_at(out, 2, write_text("n = %lld query positions, m = %lld key positions", (long long)l->seq_len,
+                                   (long long)l->source_len).text);
     else
         line_at(out, 2, write_text("n = m = %lld positions: each is a query and a key", (long long)l->seq_len).text);
     fprintf(out, "\nStep by step, for one sequence of that length, head i = 0 ... %lld, in f32\n",
@@ -631,11 +657,18 @@ void explain_layer(const struct layer *layer, FILE *out)
     figures_of(layer, figures);
 
     explain_head(layer, out);
-    explain_projection(layer, &queries, &figures[STEP_Q], out);
-    explain_keys(layer, &figures[STEP_K], out);
-    explain_values(layer, &figures[STEP_V], out);
+    if (layer->projected) {
+        explain_given(layer, STEP_Q, TENSOR_Q, out);
+        explain_given(layer, STEP_K, TENSOR_K, out);
+        explain_given(layer, STEP_V, TENSOR_V, out);
+    } else {
+        explain_projection(layer, &queries, &figures[STEP_Q], out);
+        explain_keys(layer, &figures[STEP_K], out);
+        explain_values(layer, &figures[STEP_V], out);
+    }
     explain_attention(layer, figures, out);
     explain_output(layer, &figures[STEP_OUTPUT], out);
     explain_totals(layer, figures, out);
-    explain_heads(layer, out);
+    if (!layer->projected) /* all that depends on h is the caller's */
+        explain_heads(layer, out);
 }

@@ -65,6 +65,7 @@ struct layer {
     bool heads_first; /* heads = first: their axis is before that of tokens */
     enum layer_offset offset; /* what is added to a query's row to make its position */
     bool cross;    /* attention = cross */
+    bool self;     /* keys are the queries' own tokens: m = n. Neither cross nor projected */
     bool tied;     /* w_k = tied */
     bool identity; /* w_v = identity */
     enum layer_w_o w_o;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "planfile.h"
+#include "relative.h"
 #include "rope.h"
 #include "score.h"
 #include "visible.h"
@@ -57,6 +58,8 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
     f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
     f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
+    if (l->projected) /* no weights before the scores, and none before the values */
+        return f;
     const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
     f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
     f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, f.saved_values > 0);
@@ -251,7 +254,9 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const bool stays = block * (int64_t)sizeof(float) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
     p->z_rows = layer->w_o != W_O_DENSE || request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
-    p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !p->fold->q_is_k && p->fold->d_score == p->fold->d_z;
+    p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
+                p->fold->d_score == p->fold->d_z;
+    p->z_row = layer->w_o == W_O_NONE && layer->heads_first ? layer->d_v : layer->h * p->fold->d_z;
 }
 
 static void plan_output(struct plan_panels *g, const struct layer *layer, const struct plan_request *request,
@@ -452,6 +457,8 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
  * the vectors; and where features fill them badly, their projection wastes less. */
 static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
 {
+    if (layer->projected) /* read where the caller has them */
+        return false;
     const int64_t columns = layer->split ? layer->d_v : layer->h_kv * layer->d_v;
     const double tokens = (double)layer->source_len / (double)round_up(layer->source_len, p->lanes);
     const double features = (double)columns / (double)round_up(columns, p->lanes);
@@ -466,11 +473,11 @@ static double weights_size(const struct plan_isa *p, const struct layer *layer)
     const struct plan_fold *f = p->fold;
     const double heads = (double)layer->h, in_q = (double)layer->d_in_q, in_kv = (double)layer->d_in_kv;
     double size = 0;
-    if (!f->q_is_k)
+    if (!f->q_is_k && !layer->projected)
         size += heads * in_q * (double)f->d_score;
-    if (!f->scores)
+    if (!f->scores && !layer->projected)
         size += (double)layer->h_kv * in_kv * (double)layer->d_k;
-    if (!f->values && !layer->identity)
+    if (!f->values && !layer->identity && !layer->projected)
         size += (double)layer->h_kv * in_kv * (double)layer->d_v;
     if (layer->w_o == W_O_DENSE)
         size += heads * (double)f->d_z * (double)layer->d_model;
@@ -482,17 +489,64 @@ static double weights_size(const struct plan_isa *p, const struct layer *layer)
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a panel
  * is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer input, queries
  * or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block of its own (values
- * in blocks), has zeros before it (convolution), or has memory behind it that may not be read. */
+ * in blocks), has zeros before it (convolution), or has memory behind it that may not be read. Nor where no matrix is
+ * left: projected, w_o = none. */
 static void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)))
+    if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)) ||
+        (layer->projected && layer->w_o == W_O_NONE))
         return;
     const bool stays = weights_size(p, layer) * sizeof(float) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
-    const int64_t sequences = min(ceil_div(wanted, layer->seq_len), ceil_div(wanted, layer->source_len));
+    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer->source_len);
+    const int64_t sequences = layer->projected ? queries : min(queries, keys); /* of those, only Z is a matrix's operand */
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = sequences * layer->source_len;
+}
+
+/* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
+static void plan_relative(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t rows = max(p->rows, p->rows_single); /* keys of a tile */
+    int64_t left, right;
+    if (!score_has(layer, SCORE_RELATIVE))
+        return;
+    relative_reach(layer, &left, &right);
+    p->relative.low = right + p->block - 1;
+    p->relative.high = left + rows - 1;
+    p->relative.zero = p->relative.low + rows - 1;
+    p->relative.row = round_up(p->relative.high + p->relative.zero + p->block, p->lanes);
+}
+
+/* Queries, keys and values in the scratch, or the input itself. */
+static void plan_projections(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    if (!p->fold->q_is_k) {
+        const struct projection of = of_queries(p, layer);
+        plan_rows(&p->q, &of, request, p, &p->q_row, &p->q_head);
+    }
+    if (p->fold->scores) {
+        p->k_row = layer->d_source;
+        p->k_head = layer->split ? layer->d_in_kv : 0;
+    } else {
+        struct projection of = of_source(p, layer, layer->d_k);
+        of.finish = finish_columns(layer, layer->h_kv);
+        plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
+    }
+    plan_values(p, layer, request);
+}
+
+/* Queries, keys and values as a call brings them. With heads = first their step is known only then. */
+static void take_layout(struct plan_isa *p, const struct layer *layer)
+{
+    const bool first = layer->heads_first;
+    p->q_row = (first ? 1 : layer->h) * layer->d_k;
+    p->k_row = (first ? 1 : layer->h_kv) * layer->d_k;
+    p->v_row = (first ? 1 : layer->h_kv) * layer->d_v;
+    p->q_head = p->k_head = first ? 0 : layer->d_k;
+    p->v_head = first ? 0 : layer->d_v;
+    p->v_feature = 1;
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
@@ -500,14 +554,18 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 {
     p->isa = isa;
     p->lanes = isa->lanes;
-    p->value_blocks = request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
+    if (layer->projected)
+        take_layout(p, layer);
+    p->value_blocks = !layer->projected &&
+                      request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;
     /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
     const int64_t rows = rows_fit(request, isa, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
-    const int64_t apart = p->fold->scores && !request_is_small(request) ? rows_apart(layer->d_source) /* keys are the input's own rows */
-                                                            : rows_single;
+    const int64_t key_row = layer->projected ? p->k_row : layer->d_source; /* keys are the caller's own rows */
+    const bool callers = p->fold->scores || layer->projected;
+    const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);
     p->rows_single = p->vecs == 1 ? p->rows : min(rows_single, apart);
     p->at_once = !request_is_small(request);
@@ -534,21 +592,11 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->part_blocks = min(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
     plan_z(p, layer, request);
-    if (!p->fold->q_is_k) {
-        const struct projection of = of_queries(p, layer);
-        plan_rows(&p->q, &of, request, p, &p->q_row, &p->q_head);
-    }
-    if (p->fold->scores) {
-        p->k_row = layer->d_source;
-        p->k_head = layer->split ? layer->d_in_kv : 0;
-    } else {
-        struct projection of = of_source(p, layer, layer->d_k);
-        of.finish = finish_columns(layer, layer->h_kv);
-        plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
-    }
-    plan_values(p, layer, request);
+    if (!layer->projected)
+        plan_projections(p, layer, request);
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
+    plan_relative(p, layer);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     schedule(p, layer);
@@ -591,7 +639,10 @@ static double size_bound(const struct layer *l)
                          + (double)l->conv_width * e_v + wide * s;
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
     const double turns = l->rope.kind == ROPE_NONE ? 0 : 4 * q * ((double)l->rope.dims + wide); /* packed, and of a call */
-    return scratch + packed + turns;
+    int64_t left = 0, right = 0;
+    if (score_has(l, SCORE_RELATIVE))
+        relative_reach(l, &left, &right);
+    return scratch + packed + turns + (double)l->h * ((double)left + (double)right + 4096);
 }
 
 void plan_free(struct plan *plan)
@@ -620,6 +671,10 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
     if (score_has(l, SCORE_SOFTCAP) && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
+    if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))
+        diag_error(diag, l->name, "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "
+                   "above %lld, to which each distance has a bucket of its own", (long long)l->rel_buckets,
+                   (long long)l->rel_distance, (long long)(relative_side(l) / 2));
 }
 
 /* What a spec may say and kernels do not do yet. */
@@ -629,11 +684,9 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         const char *key;
         bool is;
     } unbuilt[] = {
-        {"input = projected", l->projected},
-        {"alibi", score_has(l, SCORE_ALIBI)},
-        {"relative", score_has(l, SCORE_RELATIVE)},
+        {"input = projected with qk_norm", l->projected && l->qk_norm != NORM_NONE},
+        {"input = projected with rope", l->projected && l->rope.kind != ROPE_NONE},
         {"sink", l->sink},
-        {"mask = prefix", (l->mask & MASK_PREFIX) != 0},
         {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
         {"pad_rows = skipped", l->pad_skipped},
         {"scores other than the weights", l->scores > SCORES_WEIGHTS},
@@ -672,6 +725,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     refuse_unbuilt(layer, diag);
     refuse_frequencies(layer, diag);
     refuse_numbers(layer, diag);
+    if (diag->errors > before)
+        return NULL;
     if (size_bound(layer) * sizeof(float) > (double)(PTRDIFF_MAX / 4))
         diag_error(diag, layer->name, "packed weights or scratch would not fit a C array; make the layer smaller");
     if (diag->errors > before)

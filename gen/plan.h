@@ -133,6 +133,7 @@ struct plan_isa {
     bool joint;          /* projections share the loop over row groups */
     int64_t q_row, q_head;  /* strides of queries between tokens and heads */
     int64_t k_row, k_head;  /* of keys */
+    int64_t z_row; /* of Z between tokens, where it lies in rows */
     int64_t v_row, v_head, v_feature, v_block; /* of values between tokens, heads, features and blocks of tokens */
 
     int64_t turn_width;  /* floats of the cosines by which a position turns a head, padded to whole vectors; its sines follow */
@@ -146,6 +147,12 @@ struct plan_isa {
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, operands, tile, queries, worker_size;
 
+    /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by side, as
+     * they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no further
+     * than from -low to high, it begins at back + zero. */
+    struct {
+        int64_t at, row, zero, low, high; /* its place; floats of a head */
+    } relative;
     int64_t packed_size; /* floats, header included */
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 

@@ -29,6 +29,10 @@
  *         values where weights are free; then the rounding of numerator, denominator and division, and what underflows)
  *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
  *
+ * Queries, keys and values that the call brings (input = projected) are exact: e_k = e_v = phi, and
+ *
+ *   e_q = |c| gamma_2 (|Q| + phi / u) + omega max(1, |c|)                2: c, and the product
+ *
  * The second gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of drawn data
  * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
@@ -301,7 +305,9 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double dropped = p->folded.folds.scores ? p->folded.dropped[r] : 0;
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
-    const double rescalings = fmin(4, floor(LOG2_E * (maximum - minimum) / 64));
+    const double range = LOG2_E * (maximum - minimum);
+    const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
+                                                    : fmin(4, floor(range / score_lift(p->layer)));
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
@@ -527,11 +533,26 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
     return !layer_finishes(p->layer) || finish_errors(&e);
 }
 
+/* c Q of given queries: c is rounded to f32, and so is each product. */
+static void given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+{
+    const size_t d_k = (size_t)p->layer->d_k;
+    sizes(p, p->q_size, head->q, rows * d_k);
+    for (size_t r = 0; r < rows; r++)
+        p->q_open[r] = overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
+    for (size_t at = 0; at < rows * d_k; at++)
+        p->q.worst[at] = p->q.drawn[at] = c * gamma_of(2) * p->q_size[at] + p->omega * fmax(1, c);
+}
+
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
 static bool query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const struct folded *folded = &p->folded;
     const bool fold = folded->folds.scores;
+    if (p->layer->projected) {
+        given_query_errors(p, head, rows, c);
+        return true;
+    }
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k};
@@ -555,6 +576,8 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = head->keys, .in = in,
                                  .d = (size_t)p->layer->d_v};
     const double reach = 1 + gamma_of(in + 2);
+    if (p->layer->projected) /* as exact as the source's rows */
+        return true;
     if (!p->folded.folds.scores)
         projection_error(p, p->k, p->k_size, layer_finishes(p->layer) ? head->finish_k.from : head->k, &k, 1, 2, false);
     if (!p->layer->identity)

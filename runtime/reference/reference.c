@@ -23,9 +23,16 @@
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */
 
+/* By its place alone: masks of position, prefix. */
+static bool sees_place(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t j)
+{
+    const int32_t *prefix = in->tensor[TENSOR_PREFIX];
+    return visible_pair_behind(layer, prefix != NULL ? prefix[b] : 0, inputs_position(layer, in, b, t), (int64_t)j);
+}
+
 bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, inputs_position(layer, in, b, t), (int64_t)j) && j < inputs_keys(in, b);
+    bool sees = sees_place(layer, in, b, t, j) && j < inputs_keys(in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
     return sees;
@@ -250,10 +257,27 @@ static void finish(struct finish *of, const struct layer *layer, const struct in
     finish_rows(layer, of, value);
 }
 
+/* Head `from` of q, k or v, whose rows are `rows`, or the first `count` if that is NULL. */
+static void gather_given(double *out, const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
+                         size_t b, size_t from, const size_t *rows, size_t count)
+{
+    const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
+    for (size_t r = 0; r < count; r++) {
+        const float *row = inputs_floats(in, tensor) + inputs_head_row(layer, in, tensor, b, rows != NULL ? rows[r] : r,
+                                                                      from);
+        for (size_t c = 0; c < width; c++)
+            out[r * width + c] = row[c];
+    }
+}
+
 static void project_head_queries(struct reference_head *head, const struct layer *layer, const struct inputs *in,
                                  const struct rows *rows)
 {
     const size_t d_in = (size_t)layer->d_in_q, d_k = (size_t)layer->d_k, d_model = (size_t)layer->d_model;
+    if (layer->projected) {
+        gather_given(head->q, layer, in, TENSOR_Q, head->b, head->i, rows->row, rows->count);
+        return;
+    }
     gather_rows(head->x, inputs_floats(in, TENSOR_X) + head->b * in->n * d_model, d_model,
                 layer->split ? head->i * d_in : 0, d_in, rows->row, rows->count);
     gather_projection(head->w_q, layer, inputs_floats(in, TENSOR_W_Q), d_in, d_k, head->i, (size_t)layer->h);
@@ -283,6 +307,11 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
 {
     const size_t d_in = (size_t)layer->d_in_kv, d_k = (size_t)layer->d_k, h_kv = (size_t)layer->h_kv;
     const size_t d_source = (size_t)layer->d_source;
+    if (layer->projected) {
+        gather_given(head->k, layer, in, TENSOR_K, head->b, i, NULL, head->keys);
+        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
+        return;
+    }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
     gather_rows(head->s, inputs_floats(in, inputs_source(layer)) + head->b * in->m * d_source, d_source,
                 layer->split ? i * d_in : 0, d_in, NULL, head->keys);
@@ -306,6 +335,8 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project_head_keys(head, layer, in, i);
     if (layer_finishes(layer))
         finish(of, layer, in, head->k, i, TENSOR_G_K, TENSOR_C_K);
+    if (layer->projected) /* the values are there with the keys */
+        return;
     if (layer->identity) {
         memcpy(head->v, head->s, head->keys * d_v * sizeof *head->v);
         return;
@@ -319,7 +350,7 @@ static void project_keys_values(struct reference_head *head, const struct layer 
 static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
                        size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, inputs_position(layer, in, head->b, t), (int64_t)j);
+    bool sees = sees_place(layer, in, head->b, t, j);
     for (enum score_name term = 0; term < SCORE_TERMS; term++) {
         const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
         sees = sees && !terms_hide(layer, term, operand);

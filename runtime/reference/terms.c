@@ -4,11 +4,18 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "../../gen/relative.h"
 #include "../../gen/score.h"
 #include "bound.h"
 
 #define ABSORBED 0x1p102 /* half of what may be subtracted from -FLT_MAX, rounding to nearest, without overflow */
+
+/* Of one sequence and head: a query and a key. */
+struct term_pair {
+    size_t b, i, t, j;
+};
 
 static double scaled(double score, double operand, double number)
 {
@@ -26,6 +33,52 @@ static double added(double score, double operand, double number)
 {
     (void)number;
     return score + operand;
+}
+
+static double fallen(double score, double operand, double number)
+{
+    (void)number;
+    return score - operand;
+}
+
+/* How far key j is ahead of the position of query t. */
+static int64_t distance_ahead(const struct layer *layer, const struct inputs *in, struct term_pair pair)
+{
+    return (int64_t)pair.j - inputs_position(layer, in, pair.b, pair.t);
+}
+
+/* alibi: the slope is a constant, rounded; so is a distance of 2^24 and more, twice. The sum is rounded once more. */
+static double distance_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
+{
+    return score_slope(layer, (int64_t)pair.i) * (double)llabs((long long)distance_ahead(layer, in, pair));
+}
+
+static void fallen_error(struct term_error *e, double operand, double number)
+{
+    const double size = BOUND_LOG2_E * operand;
+    (void)number;
+    e->value -= size;
+    e->worst += 5 * BOUND_U * size + BOUND_U * fabs(e->value);
+    e->rounded += size;
+    e->reach += size;
+}
+
+static double bias_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
+{
+    const int64_t index = relative_index(layer, (int64_t)pair.i, distance_ahead(layer, in, pair));
+    return (double)inputs_floats(in, TENSOR_REL_BIAS)[index];
+}
+
+/* relative: packed as log2(e) times the number, rounded once; the sum once more. */
+static void bias_error(struct term_error *e, double operand, double number)
+{
+    const double size = BOUND_LOG2_E * fabs(operand);
+    (void)number;
+    e->value += BOUND_LOG2_E * operand;
+    e->worst += 2 * BOUND_U * size + BOUND_U * fabs(e->value);
+    e->rounded += size;
+    e->reach += size;
+    e->open = e->open || !(e->reach <= FLT_MAX);
 }
 
 static bool is_zero(double operand) { return operand == 0; }
@@ -62,12 +115,15 @@ static void added_error(struct term_error *e, double operand, double number)
 }
 
 static const struct {
+    double (*operand)(const struct layer *layer, const struct inputs *in, struct term_pair pair); /* NULL: its tensor's */
     double (*value)(double score, double operand, double number); /* NULL: the score as it was */
     bool (*hides)(double operand);                                /* NULL: it does not */
     void (*error)(struct term_error *e, double operand, double number); /* NULL: none of its own */
 } rows[SCORE_TERMS] = {
     [SCORE_SCALE] = {.value = scaled}, /* packed: its error is the queries' */
     [SCORE_SOFTCAP] = {.value = capped, .error = capped_error},
+    [SCORE_ALIBI] = {.operand = distance_of, .value = fallen, .error = fallen_error},
+    [SCORE_RELATIVE] = {.operand = bias_of, .value = added, .error = bias_error},
     [SCORE_MASK_BOOL] = {.hides = is_zero},
     [SCORE_MASK_ADD] = {.value = added, .hides = is_minus_infinity, .error = added_error},
 };
@@ -75,13 +131,17 @@ static const struct {
 bool terms_have_operand(const struct layer *layer, enum score_name term)
 {
     const enum layer_tensor tensor = score_terms[term].tensor;
-    return score_has(layer, term) && tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
+    const bool of_pairs = tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
+    return score_has(layer, term) && (of_pairs || rows[term].operand != NULL);
 }
 
 double terms_operand(const struct layer *layer, const struct inputs *in, enum score_name term, size_t b, size_t i,
                      size_t t, size_t j)
 {
-    return terms_have_operand(layer, term) ? inputs_pair(in, score_terms[term].tensor, b, i, t, j) : 0;
+    if (!terms_have_operand(layer, term))
+        return 0;
+    return rows[term].operand != NULL ? rows[term].operand(layer, in, (struct term_pair){b, i, t, j})
+                                      : inputs_pair(in, score_terms[term].tensor, b, i, t, j);
 }
 
 bool terms_hide(const struct layer *layer, enum score_name term, double operand)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs every vector of tests/vectors, and the real layer of tests/data, through `attnrun run`: the reference; every
+# Runs every vector of tests/vectors and of its kinds/, and the real layer of tests/data, through `attnrun run`: the reference; every
 # instruction set of this machine with $CC (default gcc), and, in turn, Z in rows by clang where there is one, or weights
 # folded whether it pays or not. A vector of each kind is compiled at -O2, the others at -O0, in a quarter of the time; with
 # "all" each has all three variants, at -O2, -O1 and -O0. Left out on purpose: what a vector is and how close an answer
