@@ -332,6 +332,7 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     static const char *const ropes[] = {[ROPE_NONE] = "", [ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
     const bool turns = layer->rope.kind != ROPE_NONE;
     emit_set_boolean(emit, "FINISHES", layer_finishes(layer));
+    emit_set_boolean(emit, "FINISH_COPIES", layer->projected); /* from the caller's rows */
     emit_set_string(emit, "NORM", norms[layer->qk_norm]);
     emit_set_boolean(emit, "NORM_GAINS", layer_has_tensor(layer, TENSOR_G_Q));
     emit_set_number(emit, "NORM_EPS", layer->norm_eps);

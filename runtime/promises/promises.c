@@ -797,6 +797,7 @@ static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial
 static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
 static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
 static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
+static bool null_positions(struct attempt *a) { a->args.positions = NULL; return has(a, TENSOR_POSITIONS); }
 static bool null_prefix(struct attempt *a) { a->args.prefix = NULL; return has(a, TENSOR_PREFIX); }
 static bool null_segment(struct attempt *a) { a->args.segment = NULL; return has(a, TENSOR_SEGMENT); }
 static bool null_segment_q(struct attempt *a) { a->args.segment_q = NULL; return has(a, TENSOR_SEGMENT_Q); }
@@ -825,6 +826,7 @@ static bool unused_v(struct attempt *a) { a->args.v = a->args.x; return !has(a, 
 static bool unused_source(struct attempt *a) { a->args.source = a->args.y; return !has(a, TENSOR_SOURCE); }
 static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
 static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
+static bool unused_positions(struct attempt *a) { a->args.positions = a->zeroed; return !has(a, TENSOR_POSITIONS); }
 static bool unused_prefix(struct attempt *a) { a->args.prefix = a->zeroed; return !has(a, TENSOR_PREFIX); }
 static bool unused_segment(struct attempt *a) { a->args.segment = a->zeroed; return !has(a, TENSOR_SEGMENT); }
 static bool unused_segment_q(struct attempt *a) { a->args.segment_q = a->zeroed; return !has(a, TENSOR_SEGMENT_Q); }
@@ -1075,6 +1077,11 @@ static bool mask_add_off(struct attempt *a)
 static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
+static bool positions_off(struct attempt *a)
+{
+    a->args.positions = off(a, a->args.positions);
+    return has(a, TENSOR_POSITIONS);
+}
 static bool prefix_off(struct attempt *a) { a->args.prefix = off(a, a->args.prefix); return has(a, TENSOR_PREFIX); }
 static bool segment_off(struct attempt *a)
 {
@@ -1108,6 +1115,7 @@ static const struct wrong {
     {"source = NULL", KERNEL_NULL, null_source},
     {"lengths = NULL", KERNEL_NULL, null_lengths},
     {"past = NULL", KERNEL_NULL, null_past},
+    {"positions = NULL", KERNEL_NULL, null_positions},
     {"prefix = NULL", KERNEL_NULL, null_prefix},
     {"segment = NULL", KERNEL_NULL, null_segment},
     {"segment_q = NULL", KERNEL_NULL, null_segment_q},
@@ -1123,6 +1131,7 @@ static const struct wrong {
     {"source without cross-attention", KERNEL_UNUSED, unused_source},
     {"lengths without padding", KERNEL_UNUSED, unused_lengths},
     {"past without offset = past", KERNEL_UNUSED, unused_past},
+    {"positions without rope_positions = given", KERNEL_UNUSED, unused_positions},
     {"prefix without the mask", KERNEL_UNUSED, unused_prefix},
     {"segment that the layer lacks", KERNEL_UNUSED, unused_segment},
     {"segment_q that the layer lacks", KERNEL_UNUSED, unused_segment_q},
@@ -1188,6 +1197,7 @@ static const struct wrong {
     {"attn off its boundary", KERNEL_ALIGN, attn_off},
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"past off its boundary", KERNEL_ALIGN, past_off},
+    {"positions off their boundary", KERNEL_ALIGN, positions_off},
     {"prefix off its boundary", KERNEL_ALIGN, prefix_off},
     {"segment off its boundary", KERNEL_ALIGN, segment_off},
     {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
