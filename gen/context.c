@@ -66,6 +66,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, operands),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
+    FIELD(plan_isa, sink),
     {"relative", offsetof(struct plan_isa, relative.at)}, {"relative_row", offsetof(struct plan_isa, relative.row)},
     {"relative_zero", offsetof(struct plan_isa, relative.zero)}, {"relative_low", offsetof(struct plan_isa, relative.low)},
     {"relative_high", offsetof(struct plan_isa, relative.high)},
@@ -330,6 +331,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
+        {"SINK", layer->sink},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);

@@ -103,7 +103,7 @@ static bool same_bits(struct trial *t, const char *what)
 
 /* ---- the same call again, whole and in parts ------------------------------------------------------------------- */
 
-/* A row of attn lies in [0, 1] and sums to one, or is zero where nothing is seen. */
+/* A row of attn lies in [0, 1] and sums to one, or with a sink to at most one, or is zero where nothing is seen. */
 static bool sums_to_one(struct trial *t)
 {
     const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
@@ -118,7 +118,8 @@ static bool sums_to_one(struct trial *t)
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
-        if (!(good && (sees ? fabs(sum - 1) <= tolerance : sum == 0)))
+        const bool whole = t->layer->sink ? sum <= 1 + tolerance : fabs(sum - 1) <= tolerance;
+        if (!(good && (sees ? whole : sum == 0)))
             return violated(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
                             row / n % h, row % n, sum);
     }

@@ -27,6 +27,7 @@
  *         + 2 gamma_{m + 8} min(sum (A + e_a)(|V| + e_v), max (|V| + e_v)) + m omega
  *         (A' sums to one as exactly as the kernel divides by the sum that it has, hence V - Z, and the hull of the
  *         values where weights are free; then the rounding of numerator, denominator and division, and what underflows)
+ *         a sink is one more key of value 0
  *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
  *
  * The second gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of drawn data
@@ -274,21 +275,28 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
     return true;
 }
 
-/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped. */
+/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one key more,
+ * of value 0. */
 struct row {
     const unsigned char *visible;
     size_t keys;
+    bool sink; /* what follows has one element more, that of a sink */
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
     bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
 };
 
+static bool takes_part(const struct row *row, size_t j)
+{
+    return j < row->keys ? row->visible[j] : row->sink;
+}
+
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
 {
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
     const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
-    double maximum = -INFINITY, minimum = INFINITY, sum = 0;
+    double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
             maximum = fmax(maximum, head->scores[first + j]);
@@ -303,6 +311,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
+    sum += row->sink ? exp(head->sink - maximum) : 0;
     row->vanishes = score_lifts(p->layer) && LOG2_E * (maximum - minimum) >= 126 ? RESCALED_AWAY : 0;
     row->open = !isfinite(maximum) || isnan(sum) || overflows(p->q_size + r * d_k, p->q_reach, d_k);
     for (size_t j = 0; j < keys; j++) {
@@ -325,17 +334,23 @@ static void score_errors(const struct propagation *p, const struct reference_hea
                           sqrt(square(LN_2) * e_drawn + (rescalings + 1) * square(EXP_ERROR));
         row->open = row->open || p->k_open[j] || e.open;
     }
+    if (row->sink) { /* rounded when packed */
+        const double t = LOG2_E * head->sink, rounded = U * (3 * fabs(t) + 2 * (LOG2_E * maximum - t + gap));
+        row->log_a[keys] = head->sink - maximum - log(sum);
+        row->d_worst[keys] = LN_2 * rounded + (rescalings + 1) * (EXP_ERROR + 2 * U);
+        row->d_drawn[keys] = sqrt(square(LN_2 * LAMBDA * rounded) + (rescalings + 1) * square(EXP_ERROR));
+    }
 }
 
 /* log of sum exp(log A + sign d_worst): neither end of double's range is met on the way. */
 static double log_sum(const struct row *row, double sign)
 {
     double max = -INFINITY, sum = 0;
-    for (size_t j = 0; j < row->keys; j++)
-        if (row->visible[j])
+    for (size_t j = 0; j < row->keys + row->sink; j++)
+        if (takes_part(row, j))
             max = fmax(max, row->log_a[j] + sign * row->d_worst[j]);
-    for (size_t j = 0; j < row->keys; j++)
-        if (row->visible[j])
+    for (size_t j = 0; j < row->keys + row->sink; j++)
+        if (takes_part(row, j))
             sum += exp(row->log_a[j] + sign * row->d_worst[j] - max);
     return sum == 0 ? -INFINITY : max + log(sum);
 }
@@ -345,9 +360,9 @@ static double log_sum(const struct row *row, double sign)
 static void weight_errors(struct row *row)
 {
     const double low = log_sum(row, -1), high = log_sum(row, 1);
-    for (size_t j = 0; j < row->keys; j++) {
+    for (size_t j = 0; j < row->keys + row->sink; j++) {
         row->e_worst[j] = row->e_drawn[j] = 0;
-        if (!row->visible[j])
+        if (!takes_part(row, j))
             continue;
         const double a = exp(row->log_a[j]);
         const double lost = TINY + fmin(a, row->vanishes);
@@ -400,15 +415,15 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
                          double *work)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
-    const double rounding = 2 * gamma_of(keys + 8), root = sqrt((double)keys + 1);
-    const double *z = head->z + r * d_v;
+    const double rounding = 2 * gamma_of(keys + row->sink + 8), root = sqrt((double)(keys + row->sink) + 1);
+    const double *none = work + 4 * d_v, *z = head->z + r * d_v;
     double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v, *open = p->z_open + r * d_v;
     const struct columns of = {.worst = worst, .squares = drawn, .size = work, .reach = work + d_v,
                                .far = work + 2 * d_v, .high = work + 3 * d_v};
     memset(worst, 0, d_v * sizeof *worst);
     memset(drawn, 0, d_v * sizeof *drawn);
     memset(open, 0, d_v * sizeof *open);
-    memset(work, 0, 4 * d_v * sizeof *work);
+    memset(work, 0, 5 * d_v * sizeof *work);
     bool any = false;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
@@ -416,7 +431,10 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
                     p->v.worst + j * d_v, p->v.drawn + j * d_v, z, d_v);
             any = true;
         }
-    for (size_t c = 0; any && c < d_v - p->folded.indicator; c++) {
+    if (any && row->sink)
+        add_key(&of, exp(row->log_a[keys]), row->e_worst[keys], row->e_drawn[keys], none, none, none, z, d_v);
+    const bool indicator = p->folded.indicator && !row->sink; /* not a sum of weights, but exactly 1 or 0 */
+    for (size_t c = 0; any && c < d_v - indicator; c++) {
         const double reach = fmin(of.reach[c], of.high[c]), denormal = (double)keys * p->omega;
         open[c] = row->open || !((double)keys * reach <= FLT_MAX) || values_overflow(p, row, c);
         worst[c] = fmin(worst[c], of.far[c]) + rounding * reach + denormal;
@@ -424,7 +442,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         if (row->saturated || open[c] != 0)
             drawn[c] = INFINITY;
     }
-    if (p->folded.indicator) /* not a sum of weights, but exactly 1 or 0 */
+    if (indicator)
         worst[d_v - 1] = drawn[d_v - 1] = 0;
 }
 
@@ -436,8 +454,8 @@ static void attn_errors(struct propagation *p, const struct reference *reference
     const size_t at = ((head->b * (size_t)p->layer->h + head->i) * rows + r) * m;
     const double rounding = gamma_of(row->keys + 8), root = sqrt((double)row->keys + 1);
     double common = square(LAMBDA * U * (root + 1));
-    for (size_t j = 0; j < row->keys; j++)
-        if (row->visible[j])
+    for (size_t j = 0; j < row->keys + row->sink; j++)
+        if (takes_part(row, j))
             common += square(row->e_drawn[j]);
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j]) {
@@ -455,14 +473,16 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
 {
     const size_t keys = head->keys, rows = reference->z_rows.count;
     double *work;
-    if (!room(&work, 5 * keys + 4 * (size_t)p->layer->d_v))
+    const size_t each = keys + p->layer->sink;
+    if (!room(&work, 5 * each + 5 * (size_t)p->layer->d_v))
         return false;
     for (size_t r = 0; r < rows; r++) {
-        struct row row = {.visible = head->visible + r * keys, .keys = keys, .log_a = work, .d_worst = work + keys,
-                          .d_drawn = work + 2 * keys, .e_worst = work + 3 * keys, .e_drawn = work + 4 * keys};
+        struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
+                          .d_worst = work + each, .d_drawn = work + 2 * each, .e_worst = work + 3 * each,
+                          .e_drawn = work + 4 * each};
         score_errors(p, head, &row, r);
         weight_errors(&row);
-        value_errors(p, head, &row, r, work + 5 * keys);
+        value_errors(p, head, &row, r, work + 5 * each);
         if (reference->attn != NULL)
             attn_errors(p, reference, head, &row, r);
     }

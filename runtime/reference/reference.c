@@ -2,7 +2,7 @@
 /* The contract's equations in double, one head at a time:
  *
  *   Q = x W_Q + b_Q,  K = s W_K + b_K,  V = s W_V + b_V,  S = Q K^T through the terms of terms.c (times the scale, plus
- *   mask_add, …),  A = softmax(S) over the visible keys,  Z = A V,  y = merge of Z by W_O.
+ *   mask_add, …),  A = softmax(S) over the visible keys and the sink,  Z = A V,  y = merge of Z by W_O.
  *
  * A row that sees no key has A = 0 and Z = 0. Hidden keys are never multiplied, not even by zero; visible NaN and
  * infinity take part as IEEE arithmetic has it.
@@ -278,10 +278,11 @@ static void attend(struct reference_head *head, size_t d_v, size_t row)
     const unsigned char *visible = head->visible + row * keys;
     const double *scores = head->scores + row * keys;
     double *weights = head->weights + row * keys, *z = head->z + row * d_v;
-    double maximum = -INFINITY, sum = 0;
+    double maximum = head->sink;
     for (size_t j = 0; j < keys; j++)
         if (visible[j] && scores[j] > maximum)
             maximum = scores[j];
+    double sum = head->sink > -INFINITY ? exp(head->sink - maximum) : 0;
     for (size_t j = 0; j < keys; j++) {
         weights[j] = visible[j] ? exp(scores[j] - maximum) : 0;
         sum += weights[j];
@@ -352,6 +353,7 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     project_queries(head, layer, in, &reference->z_rows);
     if (head->new_kv)
         project_keys_values(head, layer, in);
+    head->sink = layer->sink ? (double)inputs_floats(in, TENSOR_SINK)[head->i] : -INFINITY;
     if (!score(head, layer, in, &reference->z_rows))
         return false;
     for (size_t r = 0; r < reference->z_rows.count; r++)

@@ -38,6 +38,7 @@ struct reference_head {
     double *operand[SCORE_TERMS];     /* [rows][keys] of each term whose hook sees every score; NULL: it has none */
     double *raw;                      /* [rows][keys] scale q k^T, */
     double *scores;                   /* and through all terms; meaningless where hidden */
+    double sink;                      /* one more score of each row, of no value; -infinity: there is none */
     double *weights;                  /* [rows][keys] softmax; 0 where hidden */
     double *z;                        /* [rows][d_v] */
 };
