@@ -409,16 +409,16 @@ static void count_query_tile(struct model *m, int64_t t, int64_t queries, double
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
-    const int64_t vectors = ceil_div(queries, p->lanes);
+    const int64_t vectors = ceil_div(queries, p->lanes), offset = visible_offset(l, l->seq_len, l->source_len);
     struct visible_range run[2] = {{0, 0}, {0, 0}};
     struct stretch wide = {.vecs = p->vecs, .masked = score_everywhere(l), .open = true};
     if (p->vecs > 1 && vectors == p->vecs) {
-        visible_runs(l, p->block, t, run);
+        visible_runs(l, p->block, offset + t, run);
         for (int i = 0; i < 2; i++)
             count_keys(m, &wide, run[i].first, run[i].end - run[i].first, times);
     }
     for (int64_t i = 0; i < vectors; i++) {
-        const int64_t from = t + i * p->lanes;
+        const int64_t from = offset + t + i * p->lanes;
         const struct visible_range keys = visible_keys(l, from, from + p->lanes - 1);
         struct stretch single = {.vecs = 1, .open = wide.open};
         for (int64_t key = keys.first, end; key < keys.end; key = end) {

@@ -205,13 +205,14 @@ static void explain_values(const struct layer *l, const struct figures *f, FILE 
 /* ---- masks ----------------------------------------------------------------------------------------------- */
 
 /* "j <= t + 3" */
-static struct text rule_words(const struct visible_rule *rule)
+static struct text rule_words(const struct layer *l, const struct visible_rule *rule)
 {
     static const char *const signs[] = {[VISIBLE_TO] = "<=", [VISIBLE_FROM] = ">=", [VISIBLE_NOT] = "!="};
+    const char *p = l->offset != OFFSET_NONE ? "p" : "t";
     if (rule->offset == 0)
-        return write_text("j %s t", signs[rule->kind]);
+        return write_text("j %s %s", signs[rule->kind], p);
     const char sign = rule->offset < 0 ? '-' : '+';
-    return write_text("j %s t %c %lld", signs[rule->kind], sign, llabs((long long)rule->offset));
+    return write_text("j %s %s %c %lld", signs[rule->kind], p, sign, llabs((long long)rule->offset));
 }
 
 /* What a mask of position hides, by its rules alone. */
@@ -221,9 +222,9 @@ static void explain_position(const struct layer *l, const struct score_term *ter
     struct layer alone = *l;
     alone.mask = term->mask;
     const int count = visible_rules(&alone, rules);
-    struct text words = rule_words(&rules[0]);
+    struct text words = rule_words(l, &rules[0]);
     for (int i = 1; i < count; i++)
-        words = write_text("%.150s and %.150s", words.text, rule_words(&rules[i]).text);
+        words = write_text("%.150s and %.150s", words.text, rule_words(l, &rules[i]).text);
     line(out, "mask %s: query t sees key j only if %s", term->word, words.text);
 }
 
@@ -243,6 +244,10 @@ static void explain_masks(const struct layer *l, FILE *out)
     const double pairs = (double)visible_pairs(l, l->seq_len, l->source_len);
     const double half = (double)visible_pairs(l, l->seq_len, l->source_len / 2);
 
+    if (l->offset != OFFSET_NONE)
+        line(out, "query t is at p = t + %s; counted with %lld for it",
+             l->offset == OFFSET_PAST ? "past[b]" : (l->mask & MASK_PADDING) != 0 ? "lengths[b] - n" : "m - n",
+             (long long)visible_offset(l, l->seq_len, l->source_len));
     for (enum score_name i = 0; i < SCORE_TERMS; i++)
         if (score_terms[i].place == SCORE_EDGES && score_has(l, i))
             explain_position(l, &score_terms[i], out);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "nearest.h"
 
@@ -165,6 +166,8 @@ bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, 
 
 /* Whether a spec may have this key; "plan.*" are not told apart here. */
 bool layer_knows_key(const char *key);
+/* Each key with what its value may be, one a line. */
+void layer_print_keys(FILE *out);
 /* The key that was perhaps meant. */
 struct nearest layer_nearest_key(const char *key);
 

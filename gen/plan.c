@@ -81,7 +81,8 @@ static bool streams_head(const struct plan_isa *p, const struct layer *l)
     const int64_t before = left != LAYER_UNBOUNDED ? left : l->source_len;
     const int64_t behind = right != LAYER_UNBOUNDED ? right : l->source_len;
     const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks; /* both are the input's own rows */
-    const double keys = (double)min(l->source_len, min(before + 1, l->seq_len) + behind);
+    const int64_t rows = l->offset == OFFSET_NONE ? l->seq_len : l->source_len; /* that may have a key before them */
+    const double keys = (double)min(l->source_len, min(before + 1, rows) + behind);
     return keys * (double)(fold->d_score + (one ? 0 : fold->d_value)) * sizeof(float) > (double)p->isa->l2_bytes;
 }
 
@@ -625,10 +626,13 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         const char *key;
         bool is;
     } unbuilt[] = {
-        {"input = projected", l->projected}, {"offset", l->offset != OFFSET_NONE}, {"qk_norm", l->qk_norm != NORM_NONE},
+        {"input = projected", l->projected},
+        {"qk_norm", l->qk_norm != NORM_NONE},
         {"rope", l->rope.kind != ROPE_NONE},
-        {"mask = prefix", (l->mask & MASK_PREFIX) != 0}, {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
-        {"pad_rows = skipped", l->pad_skipped}, {"scores other than the weights", l->scores > SCORES_WEIGHTS},
+        {"mask = prefix", (l->mask & MASK_PREFIX) != 0},
+        {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
+        {"pad_rows = skipped", l->pad_skipped},
+        {"scores other than the weights", l->scores > SCORES_WEIGHTS},
         {"lse", l->lse},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)

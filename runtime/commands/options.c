@@ -100,6 +100,8 @@ static const struct option_row rows[] = {
      .help = "the prefix of the layer's names in the file of weights, such as h.0.attn."},
     {.name = "zero-bias", .kind = OPTION_FLAG, .field = FIELD(weights.zero_bias), .commands = OF_WEIGHTS,
      .help = "take a bias that the file of weights lacks as zero"},
+    {.name = "norm-plus-one", .kind = OPTION_FLAG, .field = FIELD(weights.norm_plus_one), .commands = OF_WEIGHTS,
+     .help = "the file's weights of norms are 1 less than what is multiplied by, as Gemma stores them"},
     {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_RUN,
      .help = "compute by the double-precision reference instead of a kernel"},
     {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_BENCH,

@@ -102,6 +102,7 @@ static void report_no_result(struct job *job, const char *name)
     printf("%s", o->weights.prefix != NULL ? " --prefix " : "");
     compile_print_word(o->weights.prefix, stdout);
     printf("%s", o->weights.zero_bias ? " --zero-bias" : "");
+    printf("%s", o->weights.norm_plus_one ? " --norm-plus-one" : "");
     if (name != NULL)
         printf(" --isa %s", name);
     compile_print_options(&o->compile, stdout);

@@ -50,6 +50,14 @@ double inputs_pair(const struct inputs *in, enum layer_tensor tensor, size_t b, 
                                                          : (double)inputs_floats(in, tensor)[at];
 }
 
+int64_t inputs_position(const struct layer *layer, const struct inputs *in, size_t b, size_t t)
+{
+    const int32_t *past = in->tensor[TENSOR_PAST];
+    const int64_t offset = layer->offset == OFFSET_NONE ? 0 : layer->offset == OFFSET_PAST ? past[b]
+                         : (int64_t)inputs_keys(in, b) - (int64_t)in->n;
+    return offset + (int64_t)t;
+}
+
 size_t inputs_count(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
 {
     int64_t shape[4];
@@ -228,6 +236,23 @@ static void draw_lengths(struct random *random, const struct layer *layer, struc
     }
 }
 
+/* Mostly so that queries end among the keys or just past them, or at the last one; now and then 0, far past all keys, and
+ * the largest number. For timing at the last key. */
+static void draw_past(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                      const struct inputs_draw *draw)
+{
+    const size_t last = in->m > in->n ? in->m - in->n : 0;
+    int32_t *past = in->tensor[tensor];
+    (void)layer;
+    for (size_t b = 0; b < in->batch; b++) {
+        past[b] = (int32_t)(random_uniform(random) * (double)(in->m + 2));
+        if (draw->full_lengths || chance(random, 0.3))
+            past[b] = (int32_t)last;
+        else if (chance(random, 0.2))
+            past[b] = chance(random, 0.5) ? 0 : chance(random, 0.5) ? (int32_t)(in->m + in->n) : INT32_MAX;
+    }
+}
+
 /* Rows of a mask, of m numbers each. */
 static size_t rows_of(const struct inputs *in, enum layer_tensor tensor)
 {
@@ -290,6 +315,7 @@ static void draw_sink(struct random *random, const struct layer *layer, struct i
 static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct layer *layer, struct inputs *in,
                                            enum layer_tensor tensor, const struct inputs_draw *draw) = {
     [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths,
+    [TENSOR_PAST] = draw_past,
     [TENSOR_MASK_BOOL] = draw_mask_bool, [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_REL_BIAS] = draw_scores,
     [TENSOR_SINK] = draw_sink,
 };
@@ -301,6 +327,21 @@ static void draw_tensor(struct random *random, const struct layer *layer, struct
     shrink_queries(layer, in, tensor);
 }
 
+/* Each tensor a stream of its own */
+static struct random stream_of(uint64_t seed, enum layer_tensor tensor)
+{
+    struct random random = {seed * TENSOR_COUNT + (uint64_t)tensor};
+    random_bits(&random);
+    return random;
+}
+
+void inputs_draw_tensor(struct inputs *in, const struct layer *layer, enum layer_tensor tensor, uint64_t seed)
+{
+    const struct inputs_draw draw = {.seed = seed, .batch = in->batch, .n = in->n, .m = in->m};
+    struct random random = stream_of(seed, tensor);
+    draw_tensor(&random, layer, in, tensor, &draw);
+}
+
 /* NULL: the weights are drawn too. */
 static bool draw_tensors(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
                          const struct inputs *weights, struct diag *diag)
@@ -308,8 +349,7 @@ static bool draw_tensors(struct inputs *in, const struct layer *layer, const str
     *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = layer->cross ? draw->m : draw->n,
                           .borrows_weights = weights != NULL};
     for (int t = 0; t < TENSOR_COUNT; t++) {
-        struct random random = {draw->seed * TENSOR_COUNT + (uint64_t)t}; /* each tensor a stream of its own */
-        random_bits(&random);
+        struct random random = stream_of(draw->seed, t);
         if (is_mask(t)) {
             const bool one = chance(&random, 0.5), alike = chance(&random, 0.5), drawn = draw->mask_form == 0;
             in->mask_batch[t] = (drawn ? one && !draw->whole_masks : draw->mask_form & 1) ? 1 : in->batch;
@@ -437,6 +477,19 @@ static bool check_lengths(const struct inputs *in, const char *place, struct dia
     return true;
 }
 
+/* past: numbers that are 0 or more */
+static bool check_from_0(const struct inputs *in, enum layer_tensor tensor, const char *place, struct diag *diag)
+{
+    const int32_t *numbers = in->tensor[tensor];
+    for (size_t b = 0; numbers != NULL && b < in->batch; b++)
+        if (numbers[b] < 0) {
+            diag_error(diag, place, "%s[%zu] = %d; 0 or more is possible", layer_tensor_name(tensor), b,
+                       (int)numbers[b]);
+            return false;
+        }
+    return true;
+}
+
 bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const struct tensors *tensors,
                          const char *place, struct diag *diag)
 {
@@ -453,7 +506,7 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
         if (good && in->tensor[t] != NULL)
             memcpy(in->tensor[t], tensor->data, tensor->bytes);
     }
-    good = good && check_lengths(in, place, diag);
+    good = good && check_lengths(in, place, diag) && check_from_0(in, TENSOR_PAST, place, diag);
     if (!good)
         inputs_free(in);
     return good;

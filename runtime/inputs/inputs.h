@@ -43,6 +43,8 @@ double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor);
 /* The same call on weights that stand elsewhere: they are borrowed. */
 bool inputs_draw_call(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
                       const struct inputs *weights, struct diag *diag);
+/* Draws one tensor again. */
+void inputs_draw_tensor(struct inputs *inputs, const struct layer *layer, enum layer_tensor tensor, uint64_t seed);
 /* Copies and checks; y and attn may stand in the file. */
 bool inputs_from_tensors(struct inputs *inputs, const struct layer *layer, const struct tensors *tensors,
                          const char *place, struct diag *diag);
@@ -72,6 +74,8 @@ static inline size_t inputs_keys(const struct inputs *inputs, size_t b)
     const int32_t *lengths = inputs->tensor[TENSOR_LENGTHS];
     return lengths != NULL ? (size_t)lengths[b] : inputs->m;
 }
+/* Position of query t of sequence b. */
+int64_t inputs_position(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t);
 
 /* The random numbers: splitmix64. */
 struct random {

@@ -403,27 +403,7 @@ static size_t readable(const struct layer *layer, const struct inputs *in, enum 
 /* The arguments of sequence b alone */
 static struct kernel_args args_of_sequence(const struct trial *t, size_t b)
 {
-    const struct inputs *in = t->in;
-    struct kernel_args args = args_of(t, in);
-    const size_t x = in->n * (size_t)t->layer->d_model, source = in->m * (size_t)t->layer->d_source;
-    args.batch = 1;
-    args.x += b * x;
-    args.y += b * (y_count(t) / in->batch);
-    if (args.source != NULL)
-        args.source += b * source;
-    if (args.attn != NULL)
-        args.attn += b * (attn_count(t) / in->batch);
-    if (args.lengths != NULL)
-        args.lengths += b;
-    if (args.mask_bool != NULL && args.mask_bool_batch > 1) {
-        args.mask_bool += b * args.mask_bool_h * in->n * in->m;
-        args.mask_bool_batch = 1;
-    }
-    if (args.mask_add != NULL && args.mask_add_batch > 1) {
-        args.mask_add += b * args.mask_add_h * in->n * in->m;
-        args.mask_add_batch = 1;
-    }
-    return args;
+    return kernel_args_of_sequence(t->layer, t->in, args_of(t, t->in), b);
 }
 
 /* In a process of its own, which does not free: what a call may touch; of NULL, to write to. */
@@ -748,6 +728,7 @@ struct attempt {
     const void *packed;
     char *scratch;
     int32_t *lengths; /* SEVERAL numbers that may be changed, those of the call first; NULL without padding */
+    int32_t *past;    /* likewise; NULL without offset = past */
     const void *zeroed;
     size_t off; /* 1 to 3: of what lies off its boundary */
 };
@@ -764,6 +745,7 @@ static bool null_packed(struct attempt *a) { a->packed = NULL; return true; }
 static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial->call->scratch_bytes > 0; }
 static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
 static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
+static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
 static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
 static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
 static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
@@ -783,6 +765,7 @@ static bool null_y_no_keys(struct attempt *a)
 }
 static bool unused_source(struct attempt *a) { a->args.source = a->args.x; return !has(a, TENSOR_SOURCE); }
 static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
+static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
 static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
 static bool unused_mask_bool(struct attempt *a)
 {
@@ -916,6 +899,19 @@ static bool length_above_shorter_m(struct attempt *a)
     return true;
 }
 static bool length_below_zero(struct attempt *a) { return set_length(a, a->args.batch - 1, -1); }
+static bool set_past(struct attempt *a, size_t b, int32_t past)
+{
+    if (a->past != NULL)
+        a->past[b] = past;
+    return a->past != NULL;
+}
+static bool past_below_zero(struct attempt *a) { return set_past(a, a->args.batch - 1, -1); }
+static bool least_past(struct attempt *a) { return set_past(a, 0, INT32_MIN); }
+static bool inner_past_below_zero(struct attempt *a)
+{
+    set_batch(a, SEVERAL);
+    return set_past(a, SEVERAL / 2, -1);
+}
 /* Extents of a mask that are neither 1 nor the full one; the others are good. */
 static bool bool_extents(struct attempt *a, size_t batch, size_t heads)
 {
@@ -1001,6 +997,7 @@ static bool mask_add_off(struct attempt *a)
 }
 static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
+static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
@@ -1014,12 +1011,14 @@ static const struct wrong {
     {"scratch = NULL", KERNEL_NULL, null_scratch},
     {"source = NULL", KERNEL_NULL, null_source},
     {"lengths = NULL", KERNEL_NULL, null_lengths},
+    {"past = NULL", KERNEL_NULL, null_past},
     {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
     {"mask_add = NULL", KERNEL_NULL, null_mask_add},
     {"attn = NULL", KERNEL_NULL, null_attn},
     {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
     {"source without cross-attention", KERNEL_UNUSED, unused_source},
     {"lengths without padding", KERNEL_UNUSED, unused_lengths},
+    {"past without offset = past", KERNEL_UNUSED, unused_past},
     {"attn without scores", KERNEL_UNUSED, unused_attn},
     {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
     {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
@@ -1048,6 +1047,9 @@ static const struct wrong {
     {"a length of m + 1, n = 0", KERNEL_LENGTH, length_of_no_queries},
     {"a length of 1, m = 0", KERNEL_LENGTH, length_of_no_keys},
     {"lengths = NULL, n = 0", KERNEL_NULL, null_lengths_no_queries},
+    {"a past of -1", KERNEL_LENGTH, past_below_zero},
+    {"a first past of INT32_MIN", KERNEL_LENGTH, least_past},
+    {"a past of -1 among good ones", KERNEL_LENGTH, inner_past_below_zero},
     {"mask_bool_batch = batch + 2", KERNEL_BROADCAST, bool_batch},
     {"mask_bool_batch = 0", KERNEL_BROADCAST, bool_no_batch},
     {"mask_bool_batch = 2 of several", KERNEL_BROADCAST, bool_some_batch},
@@ -1070,6 +1072,7 @@ static const struct wrong {
     {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
     {"attn off its boundary", KERNEL_ALIGN, attn_off},
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
+    {"past off its boundary", KERNEL_ALIGN, past_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
 };
 
@@ -1106,17 +1109,26 @@ static size_t lengths_bytes(const struct trial *t)
     return (t->in->batch > SEVERAL ? t->in->batch : SEVERAL) * sizeof(int32_t);
 }
 
-/* Of the call's queries, or of one. */
-static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed, size_t off,
+/* A tensor of one number for each sequence, copied into `numbers`; NULL: the layer has none. */
+static int32_t *copy_numbers(const struct trial *t, enum layer_tensor tensor, int32_t *numbers)
+{
+    if (t->in->tensor[tensor] == NULL)
+        return NULL;
+    memset(numbers, 0, lengths_bytes(t));
+    memcpy(numbers, t->in->tensor[tensor], t->in->batch * sizeof *numbers);
+    return numbers;
+}
+
+/* Of the call's queries, or of one. `numbers`: room for two tensors of one number for each sequence. */
+static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *numbers, const void *zeroed, size_t off,
                            bool single)
 {
-    struct attempt a = {t, args_of(t, t->in), t->packed, t->scratch.data, NULL, zeroed, off};
-    if (t->in->tensor[TENSOR_LENGTHS] != NULL) {
-        memset(lengths, 0, lengths_bytes(t));
-        memcpy(lengths, t->in->tensor[TENSOR_LENGTHS], t->in->batch * sizeof *lengths);
-        a.lengths = lengths;
-        a.args.lengths = lengths;
-    }
+    struct attempt a = {.trial = t, .args = args_of(t, t->in), .packed = t->packed, .scratch = t->scratch.data,
+                        .lengths = copy_numbers(t, TENSOR_LENGTHS, numbers),
+                        .past = copy_numbers(t, TENSOR_PAST, numbers + lengths_bytes(t) / sizeof *numbers),
+                        .zeroed = zeroed, .off = off};
+    a.args.lengths = a.lengths;
+    a.args.past = a.past;
     if (single)
         single_query(&a);
     return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
@@ -1188,9 +1200,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     args.mask_add_batch = args.mask_add != NULL;
     if (!empty_call(t, &args, "batch = 0"))
         return false;
-    args.x = args.source = args.mask_add = args.y = args.attn = NULL;
-    args.mask_bool = NULL;
-    args.lengths = NULL;
+    args = (struct kernel_args){.n = args.n, .m = args.m};
     return empty_call(t, &args, "batch = 0, and NULL for what has no elements");
 }
 
@@ -1261,7 +1271,7 @@ static bool wrong_calls(struct trial *t)
         return true;
     if (!prepare(t, 0, 1))
         return false;
-    int32_t *lengths = malloc(lengths_bytes(t));
+    int32_t *lengths = malloc(2 * lengths_bytes(t));
     size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
     void *zeroed = aligned_alloc(64, zero_bytes); /* as large as anything it stands for: it is never read past that */
     bool good = lengths != NULL && zeroed != NULL;

@@ -25,7 +25,7 @@
 
 bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j) && j < inputs_keys(in, b);
+    bool sees = visible_pair(layer, inputs_position(layer, in, b, t), (int64_t)j) && j < inputs_keys(in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
     return sees;
@@ -237,7 +237,7 @@ static void project_keys_values(struct reference_head *head, const struct layer 
 static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
                        size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j);
+    bool sees = visible_pair(layer, inputs_position(layer, in, head->b, t), (int64_t)j);
     for (enum score_name term = 0; term < SCORE_TERMS; term++) {
         const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
         sees = sees && !terms_hide(layer, term, operand);

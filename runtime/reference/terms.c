@@ -43,8 +43,8 @@ static double fallen(double score, double operand, double number)
 /* alibi: the slope is a constant, rounded; so is a distance of 2^24 and more, twice. The sum is rounded once more. */
 static double distance_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
 {
-    (void)in;
-    return score_slope(layer, (int64_t)pair.i) * fabs((double)pair.t - (double)pair.j);
+    const int64_t p = inputs_position(layer, in, pair.b, pair.t);
+    return score_slope(layer, (int64_t)pair.i) * fabs((double)p - (double)pair.j);
 }
 
 static void fallen_error(struct term_error *e, double operand, double number)
@@ -59,7 +59,7 @@ static void fallen_error(struct term_error *e, double operand, double number)
 
 static double bias_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
 {
-    const int64_t distance = (int64_t)pair.j - (int64_t)pair.t;
+    const int64_t distance = (int64_t)pair.j - inputs_position(layer, in, pair.b, pair.t);
     return (double)inputs_floats(in, TENSOR_REL_BIAS)[relative_index(layer, (int64_t)pair.i, distance)];
 }
 

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Runs ONNX's own tests of attention, which make_onnx.py turned into specs and tensors (README.md here), through
+# `attnrun run`: each by the reference and by every instruction set of this machine, compiled with $CC (default gcc). A
+# test that has something for which no kernel is built is skipped by name. Left out on purpose: what is right; that is the
+# operator's, and how close an answer must come is attnrun's derived bound.
+#
+#   tests/onnx/test_onnx.sh [NAME…]      BUILD=build  ATTNGEN, ATTNRUN  CC=gcc  CFLAGS=-O0  JOBS=N
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+export ATTNGEN=${ATTNGEN:-$build/attngen} ATTNRUN=${ATTNRUN:-$build/attnrun} CC=${CC:-gcc} CFLAGS=${CFLAGS--O0}
+export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}" # of compiled kernels: many cases have one spec
+. tests/checks.sh
+
+# --one NUMBER WHO NAME OPTION…: one case, by the reference or by kernels
+if [ "${1-}" = --one ]; then
+    who=$3 name=$4 report=$work/$2.report
+    unbuilt="no kernel is built with [^;]*|unknown key '(score|visible)'"
+    if ! "$ATTNGEN" --explain "$work/$name.layer" >/dev/null 2>"$report" && why=$(grep -m 1 -oE "$unbuilt" "$report"); then
+        echo "skipped: $who, $name: $why"
+        exit 0
+    fi
+    set -- "$ATTNRUN" run "$work/$name.layer" --in "$work/$name.safetensors" "${@:5}"
+    if "$@" >"$report" 2>&1; then
+        echo "passed: $who, $name"
+    else
+        echo "FAILED: $who, $name: CC='$CC' CFLAGS='$CFLAGS' $*"
+        sed 's/^/    /' "$report"
+        sed 's/^/        /' "$work/$name.layer"
+    fi
+    exit 0
+fi
+
+for program in "$ATTNGEN" "$ATTNRUN"; do
+    [ -x "$program" ] || { echo "$program: error: not there; build it with make all" >&2; exit 3; }
+done
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+trap 'exit 3' HUP INT TERM
+isas=$(tests/isas_here.sh all)
+
+# a case: "== NAME", its spec, "data BASE64"
+while IFS= read -r line; do
+    case $line in
+    '#'*) ;;
+    '== '*) name=${line#== } && : >"$work/$name.layer" ;;
+    'data '*) base64 -d <<<"${line#data }" >"$work/$name.safetensors" || exit 3 ;;
+    *) echo "$line" >>"$work/$name.layer" ;;
+    esac
+done <tests/onnx/cases.txt
+
+if [ $# -eq 0 ]; then
+    for spec in "$work"/*.layer; do
+        set -- "$@" "$(basename "$spec" .layer)"
+    done
+fi
+for name; do
+    [ -e "$work/$name.layer" ] || { echo "$name: error: no case of tests/onnx/cases.txt" >&2; exit 2; }
+    job reference "$name" --reference
+    job kernels "$name" --isa "$isas"
+done
+run_jobs
+tally
