@@ -633,7 +633,6 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
         {"pad_rows = skipped", l->pad_skipped},
         {"scores other than the weights", l->scores > SCORES_WEIGHTS},
-        {"lse", l->lse},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
         if (unbuilt[i].is)

@@ -122,7 +122,8 @@ static const struct row {
                   .has = always, .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"}}},
     [TENSOR_ATTN] = {.shown = {"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n][m]",
                      .has = has_scores},
-    [TENSOR_LSE] = {.shown = {"lse", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n]",
+    [TENSOR_LSE] = {.shown = {"lse", TENSOR_OUTPUT, TENSOR_F32, NULL,
+                                ", the logarithm of the sum of exponentials; -infinity where it has none"}, .extents = "[batch][h][n]",
                     .has = has_lse},
 };
 

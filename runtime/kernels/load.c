@@ -184,7 +184,7 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
     return weights;
 }
 
-struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, float *y, float *attn)
+struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, struct kernel_outputs outputs)
 {
     struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
@@ -195,8 +195,9 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
             memcpy((char *)&args + fields[t].h, &in->mask_h[t], sizeof in->mask_h[t]);
         }
     }
-    args.y = y;
-    args.attn = layer->scores ? attn : NULL;
+    args.y = outputs.y;
+    args.attn = layer->scores ? outputs.attn : NULL;
+    args.lse = layer->lse ? outputs.lse : NULL;
     return args;
 }
 

@@ -17,7 +17,7 @@
 
 #define WORKERS 5
 #define PAGE 4096
-#define WATCHED ((size_t)4 << 20) /* bytes, at most, of scratch, y or attn that are looked at part by part */
+#define WATCHED ((size_t)4 << 20) /* bytes, at most, of scratch or an output that are looked at part by part */
 
 struct trial {
     const struct kernel *kernel;
@@ -25,8 +25,8 @@ struct trial {
     const struct layer *layer;
     const struct inputs *in;
     const void *packed;
-    struct guarded y, attn, scratch; /* of the run at hand */
-    float *base_y, *base_attn;       /* of the first run */
+    struct guarded y, attn, lse, scratch; /* of the run at hand */
+    float *base_y, *base_attn, *base_lse; /* of the first run */
     uint64_t seed;
     char *why;
     struct diag *diag;
@@ -51,10 +51,16 @@ static size_t attn_count(const struct trial *t)
     return inputs_count(t->layer, t->in, TENSOR_ATTN);
 }
 
+static size_t lse_count(const struct trial *t)
+{
+    return inputs_count(t->layer, t->in, TENSOR_LSE);
+}
+
 static void release(struct trial *t)
 {
     guarded_free(&t->y);
     guarded_free(&t->attn);
+    guarded_free(&t->lse);
     guarded_free(&t->scratch);
 }
 
@@ -64,6 +70,7 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
     release(t);
     bool good = guarded_make(&t->y, y_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->attn, attn_count(t) * sizeof(float), offset) &&
+                guarded_make(&t->lse, lse_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
@@ -72,7 +79,7 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
 
 static struct kernel_args args_of(const struct trial *t, const struct inputs *in)
 {
-    return kernel_args_of(t->layer, in, t->y.data, t->attn.data);
+    return kernel_args_of(t->layer, in, (struct kernel_outputs){t->y.data, t->attn.data, t->lse.data});
 }
 
 static bool zones_intact(struct trial *t, const char *what)
@@ -81,6 +88,8 @@ static bool zones_intact(struct trial *t, const char *what)
         return violated(t, "%s: wrote outside y", what);
     if (!guarded_zones_intact(&t->attn))
         return violated(t, "%s: wrote outside attn", what);
+    if (!guarded_zones_intact(&t->lse))
+        return violated(t, "%s: wrote outside lse", what);
     return guarded_zones_intact(&t->scratch) || violated(t, "%s: wrote outside scratch", what);
 }
 
@@ -97,6 +106,8 @@ static bool same_bits(struct trial *t, const char *what)
 {
     if (memcmp(t->y.data, t->base_y, y_count(t) * sizeof(float)) != 0)
         return violated(t, "%s: y has other bits", what);
+    if (memcmp(t->lse.data, t->base_lse, lse_count(t) * sizeof(float)) != 0)
+        return violated(t, "%s: lse has other bits", what);
     return memcmp(t->attn.data, t->base_attn, attn_count(t) * sizeof(float)) == 0 ||
            violated(t, "%s: attn has other bits", what);
 }
@@ -132,6 +143,7 @@ static bool first_run(struct trial *t)
         return false;
     memcpy(t->base_y, t->y.data, y_count(t) * sizeof(float));
     memcpy(t->base_attn, t->attn.data, attn_count(t) * sizeof(float));
+    memcpy(t->base_lse, t->lse.data, lse_count(t) * sizeof(float));
     return true;
 }
 
@@ -209,7 +221,7 @@ struct shared {
     size_t bytes;
 };
 
-enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED };
+enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED_LSE, SHARED };
 
 static bool page_overlaps(struct trial *t, struct shared *s, size_t from, size_t end, size_t phase, size_t part)
 {
@@ -297,6 +309,7 @@ static bool memory_is_own(struct trial *t)
     bool good = make_shared(&shared[SHARED_SCRATCH], "scratch", t->scratch.data, bytes) &&
                 make_shared(&shared[SHARED_Y], "y", t->y.data, t->y.bytes) &&
                 make_shared(&shared[SHARED_ATTN], "attn", t->attn.data, t->attn.bytes) &&
+                make_shared(&shared[SHARED_LSE], "lse", t->lse.data, t->lse.bytes) &&
                 guarded_make(&fresh, (WORKERS - 1) * own, 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
@@ -430,6 +443,7 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
             in.tensor[tensor] = fenced_copy(from->tensor[tensor], readable(t->layer, from, tensor), fence);
     t->y.data = fenced_copy(NULL, y_count(t) * sizeof(float), fence);
     t->attn.data = fenced_copy(NULL, attn_count(t) * sizeof(float), fence);
+    t->lse.data = fenced_copy(NULL, lse_count(t) * sizeof(float), fence);
     forward_between(t, args_of(t, &in), fence);
     in.tensor[TENSOR_SOURCE] = from->tensor[TENSOR_SOURCE];
     for (size_t b = 0; t->layer->cross && layer_has_tensor(t->layer, TENSOR_LENGTHS) && b < in.batch; b++) {
@@ -643,11 +657,27 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
     return true;
 }
 
+static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum demand demand, const char *what)
+{
+    const size_t n = t->in->n, h = (size_t)t->layer->h;
+    const float *lse = t->lse.data;
+    for (size_t row = 0; row < lse_count(t); row++) {
+        if (!p->tainted[row] && !(lse[row] == t->base_lse[row]))
+            return violated(t, "%s in rows that nobody there sees changed lse[%zu][%zu][%zu] from %.9g to %.9g", what,
+                            row / n / h, row / n % h, row % n, t->base_lse[row], lse[row]);
+        if (p->tainted[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
+            return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h, row / n % h,
+                            row % n);
+    }
+    return true;
+}
+
 static bool with_poison(struct trial *t, const float values[3], bool one_column, enum demand demand, const char *what)
 {
     struct poison p;
     bool good = make_poison(&p, t, values, one_column) && prepare(t, 12, 1) && forward(t, &p.in, what) &&
-                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what);
+                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what) &&
+                check_poisoned_lse(&p, t, demand, what);
     poison_free(&p);
     return good;
 }
@@ -701,7 +731,7 @@ static bool with_masks_of(struct trial *t, float value, const char *what)
     if (good)
         poison_mask(&p, t, value);
     good = good && prepare(t, 12, 1) && forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
-           check_poisoned_attn(&p, t, DEMAND_OF_NAN, what);
+           check_poisoned_attn(&p, t, DEMAND_OF_NAN, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
     poison_free(&p);
     return good;
 }
@@ -748,6 +778,7 @@ static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has
 static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
 static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
 static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
+static bool null_lse(struct attempt *a) { a->args.lse = NULL; return has(a, TENSOR_LSE); }
 static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
 static void single_query(struct attempt *a)
 {
@@ -766,6 +797,7 @@ static bool null_y_no_keys(struct attempt *a)
 static bool unused_source(struct attempt *a) { a->args.source = a->args.x; return !has(a, TENSOR_SOURCE); }
 static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
 static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
+static bool unused_lse(struct attempt *a) { a->args.lse = a->args.y; return !has(a, TENSOR_LSE); }
 static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
 static bool unused_mask_bool(struct attempt *a)
 {
@@ -853,6 +885,7 @@ static bool large_x(struct attempt *a) { return large_batch(a, TENSOR_X); }
 static bool large_source(struct attempt *a) { return large_batch(a, TENSOR_SOURCE); }
 static bool large_mask_add(struct attempt *a) { return large_batch(a, TENSOR_MASK_ADD); }
 static bool large_y(struct attempt *a) { return large_batch(a, TENSOR_Y); }
+static bool large_lse(struct attempt *a) { return large_batch(a, TENSOR_LSE); }
 static bool large_attn(struct attempt *a) { return large_batch(a, TENSOR_ATTN); }
 
 static bool set_length(struct attempt *a, size_t b, int32_t length)
@@ -996,6 +1029,7 @@ static bool mask_add_off(struct attempt *a)
     return has(a, TENSOR_MASK_ADD);
 }
 static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
+static bool lse_off(struct attempt *a) { a->args.lse = off(a, a->args.lse); return has(a, TENSOR_LSE); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
@@ -1015,11 +1049,13 @@ static const struct wrong {
     {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
     {"mask_add = NULL", KERNEL_NULL, null_mask_add},
     {"attn = NULL", KERNEL_NULL, null_attn},
+    {"lse = NULL", KERNEL_NULL, null_lse},
     {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
     {"source without cross-attention", KERNEL_UNUSED, unused_source},
     {"lengths without padding", KERNEL_UNUSED, unused_lengths},
     {"past without offset = past", KERNEL_UNUSED, unused_past},
     {"attn without scores", KERNEL_UNUSED, unused_attn},
+    {"lse without the key", KERNEL_UNUSED, unused_lse},
     {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
     {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
     {"n = seq_len + 1", KERNEL_SIZE, too_many_queries},
@@ -1038,6 +1074,7 @@ static const struct wrong {
     {"a batch whose mask_add has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_mask_add},
     {"a batch whose y has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_y},
     {"a batch whose attn has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_attn},
+    {"a batch whose lse has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_lse},
     {"a first length of m + 1", KERNEL_LENGTH, first_length_above_m},
     {"a length of m + 1", KERNEL_LENGTH, length_above_m},
     {"a length of m + 1, of fewer keys", KERNEL_LENGTH, length_above_shorter_m},
@@ -1071,6 +1108,7 @@ static const struct wrong {
     {"source off its boundary", KERNEL_ALIGN, source_off},
     {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
     {"attn off its boundary", KERNEL_ALIGN, attn_off},
+    {"lse off its boundary", KERNEL_ALIGN, lse_off},
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"past off its boundary", KERNEL_ALIGN, past_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
@@ -1078,7 +1116,8 @@ static const struct wrong {
 
 static bool untouched(struct trial *t, const char *what)
 {
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->scratch)) ||
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse) &&
+            guarded_untouched(&t->scratch)) ||
            violated(t, "%s: refused, but something was written", what);
 }
 
@@ -1176,7 +1215,7 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
     error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
     if (error != KERNEL_PART)
         return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn)) || violated(t, "%s: something was written", what);
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse)) || violated(t, "%s: something was written", what);
 }
 
 /* Tensors without an element need no memory. */
@@ -1190,7 +1229,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
         args.lengths = zeros;
     if (!empty_call(t, &args, "n = 0"))
         return false;
-    args.x = args.mask_add = args.y = args.attn = NULL;
+    args.x = args.mask_add = args.y = args.attn = args.lse = NULL;
     args.mask_bool = NULL;
     if (!empty_call(t, &args, "n = 0, and NULL for what has no elements"))
         return false;
@@ -1215,6 +1254,20 @@ static bool is_b_o(struct trial *t, const char *what)
     return true;
 }
 
+/* lse of rows that see nothing */
+static bool is_of_sinks(struct trial *t, const char *what)
+{
+    const float *sink = t->in->tensor[TENSOR_SINK], *lse = t->lse.data;
+    const size_t n = t->in->n, h = (size_t)t->layer->h;
+    for (size_t at = 0; at < lse_count(t); at++) {
+        const double expected = sink != NULL ? (double)sink[at / n % h] : -INFINITY;
+        if (!(lse[at] == expected || fabs(lse[at] - expected) <= 4e-7 * (1 + fabs(expected))))
+            return violated(t, "%s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, at / n / h, at / n % h, at % n, lse[at],
+                            expected);
+    }
+    return true;
+}
+
 /* Cross-attention to an empty source: what has no elements may be NULL, and every row is b_O. */
 static bool without_keys(struct trial *t)
 {
@@ -1235,10 +1288,13 @@ static bool without_keys(struct trial *t)
     args.lengths = args.lengths != NULL ? zeros : NULL;
     int error = t->call->forward(t->packed, &args, t->scratch.data);
     bool good = error == KERNEL_OK || violated(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
-    good = good && zones_intact(t, what) && is_b_o(t, what);
-    if (good)
+    good = good && zones_intact(t, what) && is_b_o(t, what) && is_of_sinks(t, what);
+    if (good) {
         guarded_fill(&t->y);
-    good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts");
+        guarded_fill(&t->lse);
+    }
+    good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts") &&
+           is_of_sinks(t, "m = 0, in parts");
     good = good && (guarded_untouched(&t->attn) || violated(t, "%s: attn was written", what));
     free(zeros);
     return good;
@@ -1340,7 +1396,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     const uint64_t hash = all ? hash_inputs(&t) : 0;
     t.base_y = malloc(y_count(&t) * sizeof(float) + 1);
     t.base_attn = malloc(attn_count(&t) * sizeof(float) + 1);
-    bool good = t.base_y != NULL && t.base_attn != NULL;
+    t.base_lse = malloc(lse_count(&t) * sizeof(float) + 1);
+    bool good = t.base_y != NULL && t.base_attn != NULL && t.base_lse != NULL;
     why[0] = '\0';
     if (!good)
         diag_environment(diag, NULL, "out of memory");
@@ -1351,5 +1408,6 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     release(&t);
     free(t.base_y);
     free(t.base_attn);
+    free(t.base_lse);
     return good;
 }

@@ -142,12 +142,14 @@ static bool allocate(struct propagation *p, const struct reference *reference)
                                                 : (size_t)layer->d_model;
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
     const size_t attn = reference->attn != NULL ? p->in->batch * (size_t)layer->h * rows * m : 0;
+    const size_t lse = reference->lse != NULL ? p->in->batch * (size_t)layer->h * rows : 0;
     const size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
     const size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
     p->k_open = calloc(m + 1, 1);
     p->v_open = calloc(m + 1, 1);
     return p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) &&
            room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
+           room(&p->bounds->lse_worst, lse) && room(&p->bounds->lse_drawn, lse) && room(&p->bounds->lse_open, lse) &&
            room(&p->bounds->attn_drawn, attn) && room(&p->bounds->attn_open, attn) && room(&p->y_squares, y) &&
            room(&p->y_size, y) &&
            room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
@@ -468,6 +470,25 @@ static void attn_errors(struct propagation *p, const struct reference *reference
         }
 }
 
+/* What lse may be off by: each summand's d, the rounding of their sum, and that of the result. The sum is at least one
+ * summand, and one more d is what all of them may have in common. */
+static void lse_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head,
+                       const struct row *row, size_t r)
+{
+    const size_t at = (head->b * (size_t)p->layer->h + head->i) * reference->z_rows.count + r;
+    const double low = log_sum(row, -1), high = log_sum(row, 1), keys = (double)(row->keys + row->sink);
+    double drawn = 0;
+    for (size_t j = 0; j < row->keys + row->sink; j++)
+        if (takes_part(row, j))
+            drawn += exp(row->log_a[j]) * row->d_drawn[j];
+    const double last = U * fabs(head->lse[r]) + BOUND_LOG;
+    p->bounds->lse_worst[at] = row->open ? INFINITY : fmax(high, -low) + gamma_of(row->keys + 8) + last;
+    p->bounds->lse_drawn[at] = drawn + LAMBDA * U * (sqrt(keys + 1) + 1) + last;
+    p->bounds->lse_open[at] = row->open;
+    if (row->saturated || row->open)
+        p->bounds->lse_drawn[at] = INFINITY;
+}
+
 static bool attention_errors(struct propagation *p, const struct reference *reference,
                              const struct reference_head *head)
 {
@@ -485,6 +506,8 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
         value_errors(p, head, &row, r, work + 5 * each);
         if (reference->attn != NULL)
             attn_errors(p, reference, head, &row, r);
+        if (reference->lse != NULL)
+            lse_errors(p, reference, head, &row, r);
     }
     free(work);
     return true;
@@ -641,8 +664,8 @@ bool bounds_compute(struct reference *reference, struct bounds *bounds, const st
 
 void bounds_free(struct bounds *bounds)
 {
-    double *arrays[] = {bounds->y_worst, bounds->attn_worst, bounds->y_drawn,
-                        bounds->attn_drawn, bounds->y_open, bounds->attn_open};
+    double *arrays[] = {bounds->y_worst, bounds->attn_worst, bounds->lse_worst, bounds->y_drawn, bounds->attn_drawn,
+                        bounds->lse_drawn, bounds->y_open, bounds->attn_open, bounds->lse_open};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     *bounds = (struct bounds){0};

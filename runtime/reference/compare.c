@@ -106,6 +106,23 @@ void compare_attn(struct comparison *c, const struct layer *layer, const struct 
         }
 }
 
+void compare_lse(struct comparison *c, const struct layer *layer, const struct inputs *in,
+                 const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates)
+{
+    const size_t rows = reference->z_rows.count, heads = in->batch * (size_t)layer->h;
+    for (size_t head = 0; rows > 0 && head < heads; head++)
+        for (size_t r = 0; r < rows; r++) {
+            const size_t t = reference->z_rows.row[r], at = head * rows + r;
+            const size_t index[4] = {head / (size_t)layer->h, head % (size_t)layer->h, t};
+            const double expected = reference->lse[at], actual = (double)lse[head * in->n + t];
+            const struct bound bound = {bounds->lse_worst[at], bounds->lse_drawn[at], bounds->lse_open[at] != 0};
+            c->elements++;
+            if (isfinite(expected) ? !within(c, expected, actual, bound, gates)
+                : expected == -INFINITY ? actual != expected : isfinite(actual))
+                miss(c, TENSOR_LSE, index, expected, actual);
+        }
+}
+
 void compare_print_unbounded(const struct comparison *c, enum layer_tensor tensor, FILE *out)
 {
     if (c->unbounded > 0)

@@ -32,6 +32,9 @@ void compare_y(struct comparison *comparison, const struct layer *layer, const s
                const struct reference *reference, const struct bounds *bounds, const float *y, unsigned gates);
 void compare_attn(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                   const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates);
+/* Where a row has no summand, lse is -infinity and nothing else. */
+void compare_lse(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
+                 const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates);
 /* "3 of 6 elements of y have no bound, as f32 overflows on their way, and were not compared", or nothing. */
 void compare_print_unbounded(const struct comparison *comparison, enum layer_tensor tensor, FILE *out);
 /* What to print: the largest error where there is a statistical gate, as one row that the worst case alone bounds

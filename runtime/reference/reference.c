@@ -154,7 +154,7 @@ static double *doubles(size_t count, bool *good)
 static void head_free(struct reference_head *head)
 {
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
-                        head->q, head->k, head->v, head->raw, head->scores, head->weights, head->z};
+                        head->q, head->k, head->v, head->raw, head->scores, head->weights, head->lse, head->z};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -187,6 +187,7 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
     head->raw = doubles(rows * m, &good);
     head->scores = doubles(rows * m, &good);
     head->weights = doubles(rows * m, &good);
+    head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
     head->visible = malloc(rows * m + 1);
     return good && head->visible != NULL;
@@ -287,6 +288,10 @@ static void attend(struct reference_head *head, size_t d_v, size_t row)
         weights[j] = visible[j] ? exp(scores[j] - maximum) : 0;
         sum += weights[j];
     }
+    bool any = head->sink > -INFINITY;
+    for (size_t j = 0; j < keys; j++)
+        any = any || visible[j];
+    head->lse[row] = any ? maximum + log(sum) : -INFINITY;
     memset(z, 0, d_v * sizeof *z);
     for (size_t j = 0; j < keys; j++)
         if (visible[j]) {
@@ -343,6 +348,12 @@ static void store_attn(struct reference *reference, const struct layer *layer, c
         memcpy(attn + r * in->m, head->weights + r * head->keys, head->keys * sizeof *attn);
 }
 
+static void store_lse(struct reference *reference, const struct layer *layer, const struct reference_head *head)
+{
+    const size_t rows = reference->z_rows.count;
+    memcpy(reference->lse + (head->b * (size_t)layer->h + head->i) * rows, head->lse, rows * sizeof *head->lse);
+}
+
 /* One sequence and head, all equations. */
 static bool compute_head(struct reference *reference, struct reference_head *head, const struct layer *layer,
                          const struct inputs *in, reference_observer *observer, void *context)
@@ -362,6 +373,8 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
         gather_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), head->i);
     if (reference->attn != NULL)
         store_attn(reference, layer, in, head);
+    if (reference->lse != NULL)
+        store_lse(reference, layer, head);
     if (observer != NULL && !observer(context, reference, head))
         return false;
     reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o,
@@ -381,6 +394,8 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
         reference->y = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
     if (good && layer->scores)
         reference->attn = doubles(in->batch * h * reference->z_rows.count * in->m, &good);
+    if (good && layer->lse)
+        reference->lse = doubles(in->batch * h * reference->z_rows.count, &good);
     if (good)
         start_with_bias(reference, layer, in);
     for (head.b = 0; good && head.b < batch; head.b++)
@@ -400,5 +415,6 @@ void reference_free(struct reference *reference)
     free(reference->z_rows.row);
     free(reference->y);
     free(reference->attn);
+    free(reference->lse);
     *reference = (struct reference){0};
 }

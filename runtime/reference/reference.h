@@ -23,6 +23,7 @@ struct reference {
     struct rows y_rows, z_rows;
     double *y;    /* [batch][y_rows.count][d_out] */
     double *attn; /* [batch][h][z_rows.count][m]; NULL unless the layer writes its scores */
+    double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
 };
 
 /* Everything that the equations name for one sequence and head; rows of q, scores, weights, z are z_rows. */
@@ -40,6 +41,7 @@ struct reference_head {
     double *scores;                   /* and through all terms; meaningless where hidden */
     double sink;                      /* one more score of each row, of no value; -infinity: there is none */
     double *weights;                  /* [rows][keys] softmax; 0 where hidden */
+    double *lse;                      /* [rows] logarithm of the sum of exponentials; -infinity: it has no summand */
     double *z;                        /* [rows][d_v] */
 };
 
