@@ -12,6 +12,7 @@
 
 #include "fenced.h"
 #include "guarded.h"
+#include "merging.h"
 #include "packing.h"
 #include "reference/reference.h"
 
@@ -1355,6 +1356,13 @@ static bool good_and_bad_packing(struct trial *t)
     return packing_holds(t->kernel, t->layer, t->in, t->packed, t->why, t->diag);
 }
 
+/* ---- two results of one call ------------------------------------------------------------------------------------ */
+
+static bool merges(struct trial *t)
+{
+    return merging_holds(t->kernel, t->layer, t->in, t->packed, t->base_y, t->base_lse, t->why, t->diag);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(uint64_t hash, const unsigned char *bytes, size_t count) /* FNV-1a */
@@ -1388,7 +1396,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL}, {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
-        {good_and_bad_packing, PROMISES_ALL}, {last_run, PROMISES_ALL},
+        {merges, PROMISES_OF_VALUES}, {good_and_bad_packing, PROMISES_ALL}, {last_run, PROMISES_ALL},
     };
     struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
                       .seed = seed, .why = why, .diag = diag};
