@@ -332,10 +332,14 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
         {"PAST", layer->offset == OFFSET_PAST}, {"PLACED", score_placed(layer)}, {"FALLS", score_falls(layer)},
         {"RELATIVE", layer->relative != RELATIVE_NONE}, {"SINK", layer->sink}, {"LSE", layer->lse},
+        {"WEIGHTS", layer->scores == SCORES_WEIGHTS},
         {"MERGES", layer->lse && layer->w_o == W_O_NONE}, {"HEADS_FIRST", layer->heads_first},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
+    static const char *const shown[] = {[SCORES_NONE] = "", [SCORES_WEIGHTS] = "", [SCORES_RAW] = "raw",
+                                        [SCORES_CAPPED] = "capped", [SCORES_BIASED] = "biased"};
+    emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
     emit_set_number(emit, "SCALE", layer->scale);
     char equation[SCORE_TEXT];
     score_equation(layer, "scale Q_i K_i^T", "", equation);

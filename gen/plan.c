@@ -501,7 +501,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
                                                             : rows_single;
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);
     p->rows_single = p->vecs == 1 ? p->rows : min(rows_single, apart);
-    p->at_once = !request_is_small(request);
+    p->at_once = !request_is_small(request) && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = request_is_small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, request_within(request, PLAN_VALUE_ROWS, rows));
     p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
@@ -632,7 +632,6 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         {"mask = prefix", (l->mask & MASK_PREFIX) != 0},
         {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
         {"pad_rows = skipped", l->pad_skipped},
-        {"scores other than the weights", l->scores > SCORES_WEIGHTS},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
         if (unbuilt[i].is)

@@ -121,7 +121,8 @@ static bool sums_to_one(struct trial *t)
     const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
     const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24;
     const float *attn = t->attn.data;
-    for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
+    const size_t rows = attn_count(t) > 0 && t->layer->scores == SCORES_WEIGHTS ? t->in->batch * h * n : 0;
+    for (size_t row = 0; row < rows; row++) {
         double sum = 0;
         bool sees = false, good = true;
         for (size_t j = 0; j < m; j++) {
@@ -643,8 +644,11 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
         bool finite = true;
         for (size_t j = 0; j < m; j++) {
             const size_t at = row * m + j;
-            finite = finite && isfinite(attn[at]);
-            if (attn[at] != 0 && !reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j))
+            const bool seen = reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j);
+            if (!seen && (t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED))
+                continue; /* anything */
+            finite = finite && (isfinite(attn[at]) || !seen);
+            if (!seen && attn[at] != (t->layer->scores == SCORES_BIASED ? -INFINITY : 0))
                 return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
                                 row / n / h, row / n % h, row % n, j, attn[at]);
             if (!p->tainted[row] && !(attn[at] == t->base_attn[at]))
@@ -723,6 +727,8 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
 
 static bool with_masks_of(struct trial *t, float value, const char *what)
 {
+    const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED; /* shown before it is added */
+    const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
     struct poison p = {0};
     bool good = inputs_copy(&p.in, t->layer, t->in, t->diag);
     p.key = calloc(t->in->batch * t->in->m + 1, 1);
@@ -732,7 +738,7 @@ static bool with_masks_of(struct trial *t, float value, const char *what)
     if (good)
         poison_mask(&p, t, value);
     good = good && prepare(t, 12, 1) && forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
-           check_poisoned_attn(&p, t, DEMAND_OF_NAN, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
+           check_poisoned_attn(&p, t, of_attn, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
     poison_free(&p);
     return good;
 }

@@ -107,6 +107,7 @@ struct propagation {
     double q_reach;                  /* times q_size: how far the sums that make Q and c Q may come */
     double *z_open;                  /* [rows][d_v]: not 0 where f32 may overflow on the way */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
+    size_t shown_rows; /* of attn */
     double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
 };
 
@@ -294,9 +295,19 @@ static bool takes_part(const struct row *row, size_t j)
     return j < row->keys ? row->visible[j] : row->sink;
 }
 
+/* A score that attn shows, in natural units: e so far, and ln(2) times it, rounded twice. */
+static void shown_errors(const struct propagation *p, const struct term_error *e, size_t at)
+{
+    const double rounded = U * fabs(e->value), shown = LN_2 * 3 * rounded + p->omega;
+    p->bounds->attn_worst[at] = LN_2 * e->worst + shown;
+    p->bounds->attn_drawn[at] = LN_2 * (e->lost + sqrt(e->squares + square(LAMBDA * (U * e->rounded + rounded)))) + shown;
+    p->bounds->attn_open[at] = e->open;
+}
+
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
 {
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
+    const size_t shown_at = ((head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r) * p->in->m;
     const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
     double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
@@ -326,8 +337,12 @@ static void score_errors(const struct propagation *p, const struct reference_hea
                                .reach = (1 + dot) * with_errors};
         e.squares = p->t_squares[at] + square(LAMBDA * U * (size + root * fmin(size, fabs(e.value))));
         e.open = !(e.reach <= FLT_MAX);
-        for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        for (enum score_name term = 0; term < SCORE_TERMS; term++) {
             terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
+            if (head->shown != NULL && (term == reference_shown(p->layer) || term + 1 == SCORE_TERMS) &&
+                term <= reference_shown(p->layer))
+                shown_errors(p, &e, shown_at + j);
+        }
         const double e_worst = e.worst + of_reference + 2 * U * (fabs(t) + below);
         const double e_drawn = e.squares + square(LAMBDA * U * (e.rounded + fabs(t) + below));
         row->log_a[j] = head->scores[at] - maximum - log(sum);
@@ -497,6 +512,7 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
     const size_t each = keys + p->layer->sink;
     if (!room(&work, 5 * each + 5 * (size_t)p->layer->d_v))
         return false;
+    p->shown_rows = rows;
     for (size_t r = 0; r < rows; r++) {
         struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
                           .d_worst = work + each, .d_drawn = work + 2 * each, .e_worst = work + 3 * each,
@@ -504,7 +520,7 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
         score_errors(p, head, &row, r);
         weight_errors(&row);
         value_errors(p, head, &row, r, work + 5 * each);
-        if (reference->attn != NULL)
+        if (reference->attn != NULL && head->shown == NULL)
             attn_errors(p, reference, head, &row, r);
         if (reference->lse != NULL)
             lse_errors(p, reference, head, &row, r);

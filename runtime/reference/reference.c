@@ -154,7 +154,7 @@ static double *doubles(size_t count, bool *good)
 static void head_free(struct reference_head *head)
 {
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
-                        head->q, head->k, head->v, head->raw, head->scores, head->weights, head->lse, head->z};
+                        head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->lse, head->z};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -186,6 +186,8 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
             head->operand[term] = doubles(rows * m, &good);
     head->raw = doubles(rows * m, &good);
     head->scores = doubles(rows * m, &good);
+    if (layer->scores > SCORES_WEIGHTS)
+        head->shown = doubles(rows * m, &good);
     head->weights = doubles(rows * m, &good);
     head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
@@ -234,6 +236,14 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project(head->v, head->s, head->w_v, head->b_v, head->keys, d_in, d_v);
 }
 
+enum score_name reference_shown(const struct layer *layer)
+{
+    static const enum score_name last[] = {
+        [SCORES_NONE] = SCORE_TERMS, [SCORES_WEIGHTS] = SCORE_TERMS, [SCORES_RAW] = SCORE_SCALE,
+        [SCORES_CAPPED] = SCORE_SOFTCAP, [SCORES_BIASED] = SCORE_TERMS};
+    return last[layer->scores];
+}
+
 /* One pair: its operands, whether it is seen, and its score from q·k on. */
 static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
                        size_t t, size_t j)
@@ -245,10 +255,14 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
         head->scores[at] = terms_value(layer, term, head->scores[at], operand);
         if (term == SCORE_SCALE)
             head->raw[at] = head->scores[at];
+        if (head->shown != NULL && term <= reference_shown(layer))
+            head->shown[at] = head->scores[at];
         if (head->operand[term] != NULL)
             head->operand[term][at] = operand;
     }
     head->visible[at] = sees;
+    if (layer->scores == SCORES_BIASED && !sees)
+        head->shown[at] = -INFINITY;
 }
 
 /* visible, operands and scores. */
@@ -344,8 +358,12 @@ static void store_attn(struct reference *reference, const struct layer *layer, c
 {
     const size_t rows = reference->z_rows.count;
     double *attn = reference->attn + (head->b * (size_t)layer->h + head->i) * rows * in->m;
-    for (size_t r = 0; r < rows; r++)
-        memcpy(attn + r * in->m, head->weights + r * head->keys, head->keys * sizeof *attn);
+    for (size_t r = 0; r < rows; r++) {
+        const double *from = head->shown != NULL ? head->shown : head->weights;
+        memcpy(attn + r * in->m, from + r * head->keys, head->keys * sizeof *attn);
+        for (size_t j = head->keys; head->shown != NULL && j < in->m; j++)
+            attn[r * in->m + j] = -INFINITY;
+    }
 }
 
 static void store_lse(struct reference *reference, const struct layer *layer, const struct reference_head *head)

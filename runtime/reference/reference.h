@@ -22,7 +22,7 @@ struct rows {
 struct reference {
     struct rows y_rows, z_rows;
     double *y;    /* [batch][y_rows.count][d_out] */
-    double *attn; /* [batch][h][z_rows.count][m]; NULL unless the layer writes its scores */
+    double *attn; /* [batch][h][z_rows.count][m], weights or the scores that the layer shows; NULL: it writes none */
     double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
 };
 
@@ -39,6 +39,7 @@ struct reference_head {
     double *operand[SCORE_TERMS];     /* [rows][keys] of each term whose hook sees every score; NULL: it has none */
     double *raw;                      /* [rows][keys] scale q k^T, */
     double *scores;                   /* and through all terms; meaningless where hidden */
+    double *shown;                    /* [rows][keys] what attn has in place of weights; NULL: weights */
     double sink;                      /* one more score of each row, of no value; -infinity: there is none */
     double *weights;                  /* [rows][keys] softmax; 0 where hidden */
     double *lse;                      /* [rows] logarithm of the sum of exponentials; -infinity: it has no summand */
@@ -55,6 +56,8 @@ void reference_free(struct reference *reference);
 
 /* Whether query t of sequence b and head i sees key j. */
 bool reference_visible(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
+/* The last term of the scores that attn shows: raw, capped or biased. */
+enum score_name reference_shown(const struct layer *layer);
 /* First and past-last z row that y row t is made of: t alone, or the convolution's taps. */
 void reference_taps(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t *first,
                     size_t *end);
