@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "emit.h"
+#include "finish.h"
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
 #include "relative.h"
+#include "rope.h"
 #include "score.h"
 #include "visible.h"
 
@@ -41,7 +43,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
     FIELD(plan_panels, prefetch_block), FIELD(plan_panels, prefetch_slab), FIELD(plan_panels, prefetch_end),
-    FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
+    FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
     FIELD(plan_panels, w), FIELD(plan_panels, b),
 };
 
@@ -60,11 +62,13 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, q_row), FIELD(plan_isa, q_head), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
-    FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
+    FIELD(plan_isa, z_row), FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, operands),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
+    FIELD(plan_isa, turn_width), FIELD(plan_isa, turn_rows), FIELD(plan_isa, turns), FIELD(plan_isa, turned),
+    FIELD(plan_isa, g_q), FIELD(plan_isa, c_q), FIELD(plan_isa, g_k), FIELD(plan_isa, c_k),
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
     FIELD(plan_isa, sink),
     {"relative", offsetof(struct plan_isa, relative.at)}, {"relative_row", offsetof(struct plan_isa, relative.row)},
@@ -198,6 +202,7 @@ static void push_rules(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "kind", kinds[rules[i].kind]);
         emit_set_integer(emit, "offset", rules[i].offset);
         emit_set_integer(emit, "cut", rules[i].cut);
+        emit_set_boolean(emit, "lifted", rules[i].lifted);
         emit_end(emit);
     }
     emit_end(emit);
@@ -320,6 +325,38 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
+/* Norm and rotation of queries and keys. */
+static void push_finish(struct emit *emit, const struct layer *layer)
+{
+    static const char *const norms[] = {[NORM_NONE] = "", [NORM_RMS] = "rms", [NORM_LAYER] = "layer", [NORM_L2] = "l2",
+                                        [NORM_RMS_ALL] = "rms_all"};
+    static const char *const ropes[] = {[ROPE_NONE] = "", [ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
+    const bool turns = layer->rope.kind != ROPE_NONE;
+    emit_set_boolean(emit, "FINISHES", layer_finishes(layer));
+    emit_set_string(emit, "NORM", norms[layer->qk_norm]);
+    emit_set_boolean(emit, "NORM_GAINS", layer_has_tensor(layer, TENSOR_G_Q));
+    emit_set_number(emit, "NORM_EPS", layer->norm_eps);
+    emit_set_string(emit, "ROPE", ropes[layer->rope.kind]);
+    emit_set_integer(emit, "ROPE_DIMS", turns ? layer->rope.dims : 0);
+    emit_set_number(emit, "ROPE_FACTOR", layer->rope.attention_factor);
+    emit_set_boolean(emit, "ROPE_GIVEN", layer->rope.given);
+    char text[FINISH_TEXT];
+    norm_text(layer, 'q', text);
+    emit_set_string(emit, "NORM_TEXT", text);
+    rope_text(layer, text);
+    emit_set_string(emit, "ROPE_TEXT", text);
+    emit_begin_table(emit, "rope_steps");
+    for (int64_t c = 0; turns && c < layer->rope.dims / 2; c++) {
+        const struct rope_step step = rope_step(layer, c);
+        emit_begin_item(emit);
+        emit_set_integer(emit, "high", (int64_t)step.high);
+        emit_set_integer(emit, "low", step.low);
+        emit_set_number(emit, "radians", step.radians);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 static void push_layer(struct emit *emit, const struct layer *layer)
 {
     emit_set_string(emit, "NAME", layer->name);
@@ -330,10 +367,12 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"PAST", layer->offset == OFFSET_PAST}, {"PLACED", score_placed(layer)}, {"FALLS", score_falls(layer)},
-        {"RELATIVE", layer->relative != RELATIVE_NONE}, {"SINK", layer->sink}, {"LSE", layer->lse},
-        {"WEIGHTS", layer->scores == SCORES_WEIGHTS},
-        {"MERGES", layer->lse && layer->w_o == W_O_NONE}, {"HEADS_FIRST", layer->heads_first},
+        {"PAST", layer->offset == OFFSET_PAST},
+        {"PLACED", score_placed(layer)},
+        {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
+        {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"HEADS_FIRST", layer->heads_first}, {"SINK", layer->sink}, {"LSE", layer->lse},
+        {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -344,6 +383,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     char equation[SCORE_TEXT];
     score_equation(layer, "scale Q_i K_i^T", "", equation);
     emit_set_string(emit, "EQUATION", equation);
+    push_finish(emit, layer);
     push_rules(emit, layer);
     push_terms(emit, layer);
     emit_set_integer(emit, "LIFT", score_lift(layer));

@@ -26,7 +26,7 @@ const struct score_term score_terms[SCORE_TERMS] = {
     [SCORE_MASK_ADD] = {"mask_add", .word = "additive", .mask = MASK_ADDITIVE, .place = SCORE_EVERYWHERE,
                         .tensor = TENSOR_MASK_ADD, .operand = "added", .equation = "@ + mask_add$",
                         .sees = "mask_add is not -infinity", .lifts = true},
-    [SCORE_PREFIX] = {"prefix", .word = "prefix", .mask = MASK_PREFIX, .place = SCORE_EVERYWHERE,
+    [SCORE_PREFIX] = {"prefix", .word = "prefix", .mask = MASK_PREFIX, .place = SCORE_EDGES,
                       .tensor = TENSOR_PREFIX},
     [SCORE_SEGMENTS] = {"segments", .word = "segments", .mask = MASK_SEGMENTS, .place = SCORE_EVERYWHERE,
                         .tensor = TENSOR_COUNT},

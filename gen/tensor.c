@@ -27,7 +27,7 @@ static bool is_last_y(const struct layer *layer)
 static bool has_past(const struct layer *layer) { return layer->offset == OFFSET_PAST; }
 static bool has_positions(const struct layer *layer) { return layer->rope.given; }
 static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
-static bool is_self(const struct layer *layer) { return !layer->cross && !layer->projected; }
+static bool is_self(const struct layer *layer) { return layer->self; }
 static bool has_segment(const struct layer *layer) { return has_segments(layer) && is_self(layer); }
 static bool has_two_segments(const struct layer *layer) { return has_segments(layer) && !is_self(layer); }
 static bool has_gains(const struct layer *layer)

@@ -15,10 +15,10 @@ int visible_rules(const struct layer *l, struct visible_rule rules[VISIBLE_RULES
         bool bounded;
         struct visible_rule rule;
     } all[VISIBLE_RULES] = {
-        {MASK_CAUSAL, true, {VISIBLE_TO, 0, 0}},
-        {MASK_NO_SELF, true, {VISIBLE_NOT, 0, 0}},
-        {MASK_WINDOW, left != LAYER_UNBOUNDED, {VISIBLE_FROM, -left, 0}},
-        {MASK_WINDOW, right != LAYER_UNBOUNDED, {VISIBLE_TO, right, right + 1}},
+        {MASK_CAUSAL, true, {.kind = VISIBLE_TO, .lifted = (l->mask & MASK_PREFIX) != 0}},
+        {MASK_NO_SELF, true, {.kind = VISIBLE_NOT}},
+        {MASK_WINDOW, left != LAYER_UNBOUNDED, {.kind = VISIBLE_FROM, .offset = -left}},
+        {MASK_WINDOW, right != LAYER_UNBOUNDED, {.kind = VISIBLE_TO, .offset = right, .cut = right + 1}},
     };
     int count = 0;
     for (int i = 0; i < VISIBLE_RULES; i++)
@@ -34,12 +34,17 @@ int64_t visible_offset(const struct layer *layer, int64_t n, int64_t m)
 
 bool visible_pair(const struct layer *layer, int64_t p, int64_t j)
 {
+    return visible_pair_behind(layer, 0, p, j);
+}
+
+bool visible_pair_behind(const struct layer *layer, int64_t prefix, int64_t p, int64_t j)
+{
     struct visible_rule rules[VISIBLE_RULES];
     const int count = visible_rules(layer, rules);
     bool sees = true;
     for (const struct visible_rule *r = rules; r < rules + count; r++) {
         const int64_t edge = p + r->offset;
-        sees = sees && (r->kind == VISIBLE_TO ? j <= edge : r->kind == VISIBLE_FROM ? j >= edge : j != edge);
+        sees = sees && (r->kind == VISIBLE_TO ? j <= edge || (r->lifted && j < prefix) : r->kind == VISIBLE_FROM ? j >= edge : j != edge);
     }
     return sees;
 }

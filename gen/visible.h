@@ -23,6 +23,7 @@ enum visible_kind {
 struct visible_rule {
     enum visible_kind kind;
     int64_t offset;
+    bool lifted; /* VISIBLE_TO: keys before the sequence's prefix are seen all the same */
     int64_t cut; /* VISIBLE_TO: blocks that queries from p on see whole end at p + cut: offset + 1, or before */
 };
 
@@ -31,11 +32,12 @@ struct visible_rule {
 int visible_rules(const struct layer *layer, struct visible_rule rules[VISIBLE_RULES]);
 /* Position of query 0, of n queries and m keys that all exist; with offset = past where the last query is the last key. */
 int64_t visible_offset(const struct layer *layer, int64_t n, int64_t m);
-/* Whether all of them let the query at p see key j. */
+/* Whether all of them let the query at p see key j; of a sequence with a prefix of so many keys. */
 bool visible_pair(const struct layer *layer, int64_t p, int64_t j);
+bool visible_pair_behind(const struct layer *layer, int64_t prefix, int64_t p, int64_t j);
 /* The query at p sees only keys p - left ... p + right; LAYER_UNBOUNDED: all on that side. */
 void visible_reach(const struct layer *layer, int64_t *left, int64_t *right);
-/* Query-key pairs of n queries and m keys, with that offset. */
+/* Query-key pairs of n queries and m keys, with that offset, and no prefix. */
 int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m);
 
 /* What follows is what the emitted functions of the same names do, at the compiled limits. */

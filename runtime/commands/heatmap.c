@@ -89,7 +89,7 @@ static bool read_all_labels(struct heatmap *map)
 {
     const struct options *o = map->options;
     const struct inputs *in = &map->call.inputs;
-    const bool cross = map->call.layer->cross;
+    const bool cross = !map->call.layer->self; /* queries are no keys */
     const size_t padded = inputs_keys(in, map->picture.sequence);
     if (o->source_labels != NULL && !cross) {
         diag_error(&map->diag, "command line", "--source-labels is for cross-attention; --labels names both axes here");

@@ -89,9 +89,9 @@ static const struct option_row rows[] = {
     {.name = "symbol", .argument = "NAME", .kind = OPTION_TEXT, .field = FIELD(symbol), .commands = COMMAND_PACK,
      .help = "the name of the block; default: NAME_packed"},
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
-     .commands = COMMAND_PACK, .needed = COMMAND_PACK,
+     .commands = COMMAND_PACK,
      .help = "the weights, as safetensors of the layer or of a model, under attngen's, torch's or Hugging Face's "
-             "names"},
+             "names; needed, unless the layer has none"},
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
      .commands = COMMAND_RUN | COMMAND_HEATMAP,
      .help = "the weights, overriding those of --in: as safetensors of the layer or of a model, under attngen's, "

@@ -56,7 +56,7 @@ struct output {
 static size_t keys_for(const struct selftest *s, size_t n)
 {
     const size_t given = s->options->m;
-    return !s->layer->cross ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
+    return s->layer->self ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
 }
 
 static double work_of(const struct selftest *s, size_t n)
@@ -314,7 +314,7 @@ static void print_args(struct selftest *s)
     if (has(s, TENSOR_LSE))
         fputs(" .lse = lse + GUARD,", s->out);
     fprintf(s->out, " .batch = %zu, .n = %zu", in->batch, in->n);
-    if (s->layer->cross)
+    if (!s->layer->self)
         fprintf(s->out, ", .m = %zu", in->m);
     fputs("\n", s->out);
 }
@@ -413,7 +413,7 @@ static const struct filler {
 static void print_sizes(struct selftest *s)
 {
     fprintf(s->out, "batch %zu, %zu queries", s->inputs.batch, s->inputs.n);
-    if (s->layer->cross)
+    if (!s->layer->self)
         fprintf(s->out, " on %zu keys", s->inputs.m);
 }
 
@@ -455,7 +455,7 @@ static void print_command(struct selftest *s)
     const char *slash = strrchr(s->spec, '/');
     fprintf(s->out, "attnrun selftest --seed %llu --batch %zu --n %zu", (unsigned long long)o->seed, s->inputs.batch,
             s->inputs.n);
-    if (s->layer->cross)
+    if (!s->layer->self)
         fprintf(s->out, " --m %zu", s->inputs.m);
     if (o->lengths != NULL)
         fprintf(s->out, " --lengths %s", o->lengths);
@@ -528,6 +528,18 @@ static void print_program(struct selftest *s)
 
 /* ---- the command ---- */
 
+/* What is expected of y, in y's own order. */
+static bool order_y(struct selftest *s)
+{
+    double *const numbers[] = {s->reference.y, s->bounds.y_worst, s->bounds.y_drawn, s->bounds.y_open};
+    bool good = true;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        good = good && (numbers[i] == NULL || inputs_order_y(s->layer, &s->inputs, numbers[i]));
+    if (!good)
+        diag_environment(&s->diag, NULL, "out of memory");
+    return good;
+}
+
 static void write_program(struct selftest *s)
 {
     struct piece text = {NULL, 0};
@@ -558,7 +570,7 @@ int command_selftest(const struct options *options)
     s.layer = layer_read(s.spec, compile->set, compile->set_count, &s.diag);
     if (s.layer != NULL && choose_sizes(&s) && draw_inputs(&s) &&
         compile_folds(&s.folds, s.spec, s.layer->name, compile, &s.diag) &&
-        bounds_compute(&s.reference, &s.bounds, s.layer, &s.inputs, s.folds, false, &s.diag))
+        bounds_compute(&s.reference, &s.bounds, s.layer, &s.inputs, s.folds, false, &s.diag) && order_y(&s))
         write_program(&s);
     const int code = diag_report(&s.diag, stderr);
     diag_free(&s.diag);

@@ -63,7 +63,14 @@ static inline const float *inputs_floats(const struct inputs *inputs, enum layer
 }
 /* The number of a tensor [batch|1][h|1][n][m] for one pair. */
 double inputs_pair(const struct inputs *inputs, enum layer_tensor tensor, size_t b, size_t i, size_t t, size_t j);
-/* Where keys and values come from. */
+/* Of q, k or v: floats before row `row` of a head; its width is d_k or d_v. */
+size_t inputs_head_row(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, size_t b,
+                       size_t row, size_t head);
+/* Of y: floats before column `column` of row t, heads one after the other whatever their layout is. */
+size_t inputs_y_at(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t column);
+/* Numbers of y for all queries, [batch][n][d_out] with heads one after the other, in the order of y itself. */
+bool inputs_order_y(const struct layer *layer, const struct inputs *inputs, double *numbers);
+/* Where projected keys and values come from. */
 static inline enum layer_tensor inputs_source(const struct layer *layer)
 {
     return layer->cross ? TENSOR_SOURCE : TENSOR_X;

@@ -30,6 +30,16 @@ static size_t y_at(const struct merging *m, size_t row)
     return m->layer->heads_first ? row * m->d_v : ((row / n / h * n + row % n) * h + row / n % h) * m->d_v;
 }
 
+/* lse of a row that has seen nothing: the sink as it is packed, in base 2. -infinity: there is none. */
+static double least_of(const struct merging *m, size_t row)
+{
+    const float *sink = m->in->tensor[TENSOR_SINK];
+    if (sink == NULL)
+        return -INFINITY;
+    const float packed = (float)(1.4426950408889634 * (double)sink[row / m->n % m->h]);
+    return (double)(float)(0.69314718055994531 * (double)packed);
+}
+
 /* What a call could leave: rows that have seen nothing, hardly less, as much, and far more; y of the first of those holds
  * what nobody may read. */
 static void draw_other(struct merging *m)
@@ -38,7 +48,7 @@ static void draw_other(struct merging *m)
     struct random random = {0x6D65726765};
     for (size_t row = 0; row < m->rows; row++) {
         const size_t at = y_at(m, row);
-        const double sum = isfinite(m->lse[row]) ? (double)m->lse[row] : 0, least = sink != NULL ? sink[row / m->n % m->h] : -INFINITY;
+        const double sum = isfinite(m->lse[row]) ? (double)m->lse[row] : 0, least = least_of(m, row);
         const double kinds[] = {-INFINITY, sum - 1, sum, sum + 30, sum - 900, sum + 2 * random_normal(&random)};
         const double drawn = fmax(kinds[random_bits(&random) % 6], least);
         m->lse_b[row] = (float)drawn;
@@ -50,9 +60,8 @@ static void draw_other(struct merging *m)
 /* One row in double. */
 static bool row_is_right(struct merging *m, size_t row, const float *y, const float *lse, const char *what)
 {
-    const float *sink = m->in->tensor[TENSOR_SINK];
     const double a = (double)m->lse[row], b = (double)m->lse_b[row], max = fmax(a, b);
-    const double s = sink != NULL ? (double)sink[row / m->n % m->h] : -INFINITY;
+    const double s = least_of(m, row);
     const double of_a = a > -INFINITY ? exp(a - max) : 0, of_b = b > -INFINITY ? exp(b - max) : 0;
     const double sum = of_a + of_b - (s > -INFINITY ? exp(s - max) : 0);
     const double log_of_both = max > -INFINITY ? max + log(sum) : -INFINITY;

@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "../../gen/relative.h"
 #include "../../gen/score.h"
@@ -40,11 +41,16 @@ static double fallen(double score, double operand, double number)
     return score - operand;
 }
 
+/* How far key j is ahead of the position of query t. */
+static int64_t distance_ahead(const struct layer *layer, const struct inputs *in, struct term_pair pair)
+{
+    return (int64_t)pair.j - inputs_position(layer, in, pair.b, pair.t);
+}
+
 /* alibi: the slope is a constant, rounded; so is a distance of 2^24 and more, twice. The sum is rounded once more. */
 static double distance_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
 {
-    const int64_t p = inputs_position(layer, in, pair.b, pair.t);
-    return score_slope(layer, (int64_t)pair.i) * fabs((double)p - (double)pair.j);
+    return score_slope(layer, (int64_t)pair.i) * (double)llabs((long long)distance_ahead(layer, in, pair));
 }
 
 static void fallen_error(struct term_error *e, double operand, double number)
@@ -59,8 +65,8 @@ static void fallen_error(struct term_error *e, double operand, double number)
 
 static double bias_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
 {
-    const int64_t distance = (int64_t)pair.j - inputs_position(layer, in, pair.b, pair.t);
-    return (double)inputs_floats(in, TENSOR_REL_BIAS)[relative_index(layer, (int64_t)pair.i, distance)];
+    const int64_t index = relative_index(layer, (int64_t)pair.i, distance_ahead(layer, in, pair));
+    return (double)inputs_floats(in, TENSOR_REL_BIAS)[index];
 }
 
 /* relative: packed as log2(e) times the number, rounded once; the sum once more. */

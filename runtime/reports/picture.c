@@ -163,11 +163,13 @@ static char *caption(const struct picture *p, int line)
     if (line == 0) {
         fprintf(out, "%s: attention weights", layer->name);
     } else if (line == 1) {
-        fprintf(out, "d_model = %lld, h = %lld", (long long)layer->d_model, (long long)layer->h);
+        if (layer_has_tensor(layer, TENSOR_X))
+            fprintf(out, "d_model = %lld, ", (long long)layer->d_model);
+        fprintf(out, "h = %lld", (long long)layer->h);
         if (layer->h_kv != layer->h)
             fprintf(out, " on h_kv = %lld", (long long)layer->h_kv);
         fprintf(out, ", d_k = %lld, n = %zu", (long long)layer->d_k, in->n);
-        if (layer->cross)
+        if (!layer->self)
             fprintf(out, ", m = %zu", in->m);
         fprintf(out, ", mask = %s", masks);
     } else {

@@ -8,11 +8,9 @@
 #   tests/onnx/test_onnx.sh [NAME…]      BUILD=build  ATTNGEN, ATTNRUN  CC=gcc  CFLAGS=-O0  JOBS=N
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
-export ATTNGEN=${ATTNGEN:-$build/attngen} ATTNRUN=${ATTNRUN:-$build/attnrun} CC=${CC:-gcc} CFLAGS=${CFLAGS--O0}
-export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}" # of compiled kernels: many cases have one spec
 . tests/checks.sh
+export CC=${CC:-gcc} CFLAGS=${CFLAGS--O0}
+export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}" # of compiled kernels: many cases have one spec
 
 # --one NUMBER WHO NAME OPTION…: one case, by the reference or by kernels
 if [ "${1-}" = --one ]; then
@@ -33,12 +31,6 @@ if [ "${1-}" = --one ]; then
     exit 0
 fi
 
-for program in "$ATTNGEN" "$ATTNRUN"; do
-    [ -x "$program" ] || { echo "$program: error: not there; build it with make all" >&2; exit 3; }
-done
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
 isas=$(tests/isas_here.sh all)
 
 # a case: "== NAME", its spec, "data BASE64"

@@ -40,8 +40,8 @@ windows-zig   | scalar avx2         | -                     | $zig cc -target x8
 macos-zig     | scalar neon         | -                     | $zig cc -target aarch64-macos | -
 macos-x86-zig | scalar avx2         | -                     | $zig cc -target x86_64-macos | -
 "
-# every kind of mask and scores, tails of vectors, a convolution, what is not finite
-few="every_mask conv_padding nonfinite_seen narrow_none"
+# every kind of mask and scores, tails of vectors, a convolution, what is not finite; rotations and norms
+few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm"
 wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
 wasi_sources=$(printf '%s\n' gen/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')
@@ -191,7 +191,7 @@ make_runtime() {
 }
 
 if [ -n "${EVERYTHING:-}" ]; then
-    vectors=$(ls tests/vectors/*.layer tests/data/*.layer)
+    vectors=$(ls tests/vectors/*.layer tests/vectors/kinds/*.layer tests/data/*.layer)
     examples=$(ls examples/*.layer) window=examples/window.layer
     warned="$examples $(ls tests/vectors/*.layer)"
     sanitized=$vectors
