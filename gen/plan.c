@@ -568,7 +568,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);
     p->rows_single = p->vecs == 1 ? p->rows : min(rows_single, apart);
-    p->at_once = !request_is_small(request);
+    p->at_once = !request_is_small(request) && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = request_is_small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, request_within(request, PLAN_VALUE_ROWS, rows));
     p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
@@ -686,9 +686,6 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
     } unbuilt[] = {
         {"input = projected with qk_norm", l->projected && l->qk_norm != NORM_NONE},
         {"input = projected with rope", l->projected && l->rope.kind != ROPE_NONE},
-        {"sink", l->sink},
-        {"scores other than the weights", l->scores > SCORES_WEIGHTS},
-        {"lse", l->lse},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
         if (unbuilt[i].is)
