@@ -696,7 +696,8 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
             if (!seen && (t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED))
                 continue; /* anything */
             finite = finite && (isfinite(attn[at]) || !seen);
-            if (!seen && attn[at] != (t->layer->scores == SCORES_BIASED ? -INFINITY : 0))
+            const bool skipped = t->layer->pad_skipped && row % n >= inputs_keys(&p->in, row / n / h);
+            if (!seen && attn[at] != (t->layer->scores == SCORES_BIASED && !skipped ? -INFINITY : 0))
                 return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
                                 row / n / h, row / n % h, row % n, j, attn[at]);
             if (!p->tainted[row] && !(attn[at] == t->base_attn[at]))
