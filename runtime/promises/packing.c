@@ -266,7 +266,7 @@ static void pack_weights(void *context)
 static bool cut_off(struct packing *p, void *packed, const float *unreadable)
 {
     struct packing_call call = {p, packed, kernel_weights_of(p->in)};
-    size_t last = 0;
+    size_t last = WEIGHTS - 1; /* sinks, where there is nothing else */
     for (size_t i = 0; i < WEIGHTS; i += 2) /* matrices */
         last = *member_of(&call.weights, i) != NULL ? i : last;
     *member_of(&call.weights, last) = unreadable;
