@@ -366,11 +366,12 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
-        {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
-        {"HEADS_FIRST", layer->heads_first},
+        {"PAST", layer->offset == OFFSET_PAST},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
+        {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"HEADS_FIRST", layer->heads_first}, {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
+        {"SKIPS", layer->pad_skipped},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);

@@ -505,6 +505,20 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     p->batch_sources = sequences * layer->source_len;
 }
 
+/* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
+static void plan_relative(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t rows = max(p->rows, p->rows_single); /* keys of a tile */
+    int64_t left, right;
+    if (!score_has(layer, SCORE_RELATIVE))
+        return;
+    relative_reach(layer, &left, &right);
+    p->relative.low = right + p->block - 1;
+    p->relative.high = left + rows - 1;
+    p->relative.zero = p->relative.low + rows - 1;
+    p->relative.row = round_up(p->relative.high + p->relative.zero + p->block, p->lanes);
+}
+
 /* Queries, keys and values in the scratch, or the input itself. */
 static void plan_projections(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
@@ -533,20 +547,6 @@ static void take_layout(struct plan_isa *p, const struct layer *layer)
     p->q_head = p->k_head = first ? 0 : layer->d_k;
     p->v_head = first ? 0 : layer->d_v;
     p->v_feature = 1;
-}
-
-/* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
-static void plan_relative(struct plan_isa *p, const struct layer *layer)
-{
-    const int64_t rows = max(p->rows, p->rows_single); /* keys of a tile */
-    int64_t left, right;
-    if (!score_has(layer, SCORE_RELATIVE))
-        return;
-    relative_reach(layer, &left, &right);
-    p->relative.low = right + p->block - 1;
-    p->relative.high = left + rows - 1;
-    p->relative.zero = p->relative.low + rows - 1;
-    p->relative.row = round_up(p->relative.high + p->relative.zero + p->block, p->lanes);
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,

@@ -513,13 +513,21 @@ static bool nothing(const char *name, const void *context)
     return false;
 }
 
+static bool has_weights(const struct layer *layer)
+{
+    bool any = false;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        any = any || (tensor_is_packed(layer_tensor_row(t)->kind) && layer_has_tensor(layer, t));
+    return any;
+}
+
 bool weights_read(struct tensors *weights, const struct layer *layer, const struct weights_choice *choice,
                   struct diag *diag)
 {
     const char *path = choice->path;
     struct search s = {.layer = layer, .choice = choice, .place = path, .diag = diag};
     struct tensors file = {0};
-    if (layer->projected && layer->w_o == W_O_NONE) {
+    if (!has_weights(layer)) {
         *weights = (struct tensors){0};
         if (path != NULL)
             diag_error(diag, path, "the layer has no weights; leave out --weights");

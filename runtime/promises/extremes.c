@@ -105,6 +105,14 @@ static void clear_output_rows(const struct layer *layer, float *w, size_t rows)
                 w[layer->out_in ? column * height + row : row * width + column] = 0;
 }
 
+/* A norm takes the sizes of the factors away: what the scores come to is up to its gains. */
+static void make_gains(const struct layer *layer, struct inputs *weights, enum layer_tensor tensor, double most)
+{
+    float *gains = weights->tensor[tensor];
+    for (size_t i = 0; gains != NULL && i < inputs_count(layer, weights, tensor); i++)
+        gains[i] = (float)most;
+}
+
 /* What a query's factors are multiplied by, and a key's, so that the scale is made up for. Tied, one matrix is for both:
  * half of the scale's power on each side, and the root of the rest. */
 struct units {
@@ -117,14 +125,6 @@ static struct units units_of(const struct layer *layer)
     const double rest = layer->scale != 0 ? ldexp(1, power) / fabs(layer->scale * LOG2_E) : 1;
     const double unit = layer->tied ? sqrt(rest) : layer->scale < 0 ? -rest : rest;
     return (struct units){unit * ldexp(1, -of_queries), ldexp(1, of_queries - power)};
-}
-
-/* A norm takes the sizes of the factors away: what the scores come to is up to its gains. */
-static void make_gains(const struct layer *layer, struct inputs *weights, enum layer_tensor tensor, double most)
-{
-    float *gains = weights->tensor[tensor];
-    for (size_t i = 0; gains != NULL && i < inputs_count(layer, weights, tensor); i++)
-        gains[i] = (float)most;
 }
 
 bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,

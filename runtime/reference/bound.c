@@ -523,17 +523,6 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     reference_merge(reference, layer, p->in, head->b, head->i, p->z_open, w, p->bounds->y_open + offset);
 }
 
-/* c Q of given queries: c is rounded to f32, and so is each product. */
-static void given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
-{
-    const size_t d_k = (size_t)p->layer->d_k;
-    sizes(p, p->q_size, head->q, rows * d_k);
-    for (size_t at = 0; at < rows * d_k; at++)
-        p->q.worst[at] = p->q.drawn[at] = c * gamma_of(2) * p->q_size[at] + p->omega * fmax(1, c);
-    for (size_t r = 0; r < rows; r++)
-        p->q_open[r] = overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
-}
-
 /* Norm and rotation of queries or keys, where there are any. */
 static bool finish_row_errors(const struct propagation *p, const struct finish *of, struct pair error, double factor,
                               size_t depth, double *common, unsigned char *open)
@@ -542,6 +531,17 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
                                    .lambda = LAMBDA, .depth = depth, .worst = error.worst, .drawn = error.drawn,
                                    .common = common, .open = open};
     return !layer_finishes(p->layer) || finish_errors(&e);
+}
+
+/* c Q of given queries: c is rounded to f32, and so is each product. */
+static void given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+{
+    const size_t d_k = (size_t)p->layer->d_k;
+    sizes(p, p->q_size, head->q, rows * d_k);
+    for (size_t r = 0; r < rows; r++)
+        p->q_open[r] = overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
+    for (size_t at = 0; at < rows * d_k; at++)
+        p->q.worst[at] = p->q.drawn[at] = c * gamma_of(2) * p->q_size[at] + p->omega * fmax(1, c);
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */

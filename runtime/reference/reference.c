@@ -221,19 +221,6 @@ static void project(double *out, const double *a, const double *w, const double 
     product_add(out, d, a, in, w, d, rows, in, d);
 }
 
-/* Head `from` of q, k or v, whose rows are `rows`, or the first `count` if that is NULL. */
-static void gather_given(double *out, const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
-                         size_t b, size_t from, const size_t *rows, size_t count)
-{
-    const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
-    for (size_t r = 0; r < count; r++) {
-        const float *row = inputs_floats(in, tensor) + inputs_head_row(layer, in, tensor, b, rows != NULL ? rows[r] : r,
-                                                                      from);
-        for (size_t c = 0; c < width; c++)
-            out[r * width + c] = row[c];
-    }
-}
-
 /* Where rows and keys of a sequence stand, and how far that turns them; rows NULL: all of them. */
 static void turn_rows(struct finish *of, const struct layer *layer, const struct inputs *in, size_t b,
                       const struct rows *rows)
@@ -276,6 +263,19 @@ static void finish(struct finish *of, const struct layer *layer, const struct in
     finish_rows(layer, of, value);
 }
 
+/* Head `from` of q, k or v, whose rows are `rows`, or the first `count` if that is NULL. */
+static void gather_given(double *out, const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
+                         size_t b, size_t from, const size_t *rows, size_t count)
+{
+    const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
+    for (size_t r = 0; r < count; r++) {
+        const float *row = inputs_floats(in, tensor) + inputs_head_row(layer, in, tensor, b, rows != NULL ? rows[r] : r,
+                                                                      from);
+        for (size_t c = 0; c < width; c++)
+            out[r * width + c] = row[c];
+    }
+}
+
 static void project_head_queries(struct reference_head *head, const struct layer *layer, const struct inputs *in,
                                  const struct rows *rows)
 {
@@ -315,6 +315,7 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
     const size_t d_source = (size_t)layer->d_source;
     if (layer->projected) {
         gather_given(head->k, layer, in, TENSOR_K, head->b, i, NULL, head->keys);
+        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
         return;
     }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
@@ -340,10 +341,8 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project_head_keys(head, layer, in, i);
     if (layer_finishes(layer))
         finish(of, layer, in, head->k, i, TENSOR_G_K, TENSOR_C_K);
-    if (layer->projected) {
-        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
+    if (layer->projected) /* the values are there with the keys */
         return;
-    }
     if (layer->identity) {
         memcpy(head->v, head->s, head->keys * d_v * sizeof *head->v);
         return;
