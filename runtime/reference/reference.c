@@ -319,6 +319,7 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
     const size_t d_source = (size_t)layer->d_source;
     if (layer->projected) {
         gather_given(head->k, layer, in, TENSOR_K, head->b, i, NULL, head->keys);
+        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
         return;
     }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
