@@ -122,7 +122,8 @@ static void check_idle_keys(struct spec *spec)
 
 static void rule_width(struct spec *spec)
 {
-    if (!is_projected(spec) && is_given(spec, KEY_WIDTH) && is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) && !is_identity(spec))
+    const bool both = is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V);
+    if (!is_projected(spec) && is_given(spec, KEY_WIDTH) && both && !is_identity(spec))
         diag_error(spec->diag, place_of(spec, KEY_WIDTH),
                    "width says nothing where d_k and d_v are both given; leave out width, or one of them");
 }
