@@ -301,8 +301,11 @@ static void explain_masks(const struct layer *l, FILE *out)
              l->offset == OFFSET_PAST ? "past[b]" : (l->mask & MASK_PADDING) != 0 ? "lengths[b] - n" : "m - n",
              (long long)visible_offset(l, l->seq_len, l->source_len));
     for (enum score_name i = 0; i < SCORE_TERMS; i++)
-        if (score_terms[i].place == SCORE_EDGES && score_has(l, i) && i != SCORE_PREFIX)
+        if (score_terms[i].place == SCORE_EDGES && score_has(l, i) && i != SCORE_PREFIX && i != SCORE_SEGMENTS)
             explain_position(l, &score_terms[i], out);
+    if (score_has(l, SCORE_SEGMENTS))
+        line(out, "mask segments: query t sees key j only if %s, which is known at run time: of segments that follow "
+             "each other, only keys of a query's own are scored", score_terms[SCORE_SEGMENTS].sees);
     line(out, "%s of %s query-key pairs remain (%.1f %%) in each head", counted(pairs).text, counted(n * m).text,
          100 * pairs / (n * m));
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {

@@ -687,8 +687,6 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         {"input = projected with qk_norm", l->projected && l->qk_norm != NORM_NONE},
         {"input = projected with rope", l->projected && l->rope.kind != ROPE_NONE},
         {"sink", l->sink},
-        {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
-        {"pad_rows = skipped", l->pad_skipped},
         {"scores other than the weights", l->scores > SCORES_WEIGHTS},
         {"lse", l->lse},
     };

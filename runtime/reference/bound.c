@@ -632,6 +632,9 @@ static void finish(struct propagation *p, const struct reference *reference)
         if (p->bounds->y_open[at] != 0)
             *y_drawn = INFINITY;
     }
+    double *const of_y[] = {p->bounds->y_worst, p->bounds->y_drawn, p->bounds->y_open};
+    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++)
+        reference_clear_padding(layer, p->in, &reference->y_rows, of_y[i]);
 }
 
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */

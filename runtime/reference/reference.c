@@ -23,10 +23,16 @@
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */
 
-/* By its place alone: masks of position, prefix. */
+/* By its place alone: masks of position, prefix, segments. */
 static bool sees_place(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t j)
 {
     const int32_t *prefix = in->tensor[TENSOR_PREFIX];
+    if (layer->pad_skipped && t >= inputs_keys(in, b))
+        return false;
+    const int32_t *of_q = in->tensor[layer->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_Q];
+    const int32_t *of_k = in->tensor[layer->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_K];
+    if (of_q != NULL && of_q[b * in->n + t] != of_k[b * in->m + j])
+        return false;
     return visible_pair_behind(layer, prefix != NULL ? prefix[b] : 0, inputs_position(layer, in, b, t), (int64_t)j);
 }
 
@@ -309,7 +315,6 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
     const size_t d_source = (size_t)layer->d_source;
     if (layer->projected) {
         gather_given(head->k, layer, in, TENSOR_K, head->b, i, NULL, head->keys);
-        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
         return;
     }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
@@ -335,8 +340,10 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project_head_keys(head, layer, in, i);
     if (layer_finishes(layer))
         finish(of, layer, in, head->k, i, TENSOR_G_K, TENSOR_C_K);
-    if (layer->projected) /* the values are there with the keys */
+    if (layer->projected) {
+        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
         return;
+    }
     if (layer->identity) {
         memcpy(head->v, head->s, head->keys * d_v * sizeof *head->v);
         return;
@@ -480,6 +487,16 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     return true;
 }
 
+void reference_clear_padding(const struct layer *layer, const struct inputs *in, const struct rows *rows,
+                             double *numbers)
+{
+    const size_t d_out = (size_t)layer->d_out;
+    for (size_t b = 0; layer->pad_skipped && b < in->batch; b++)
+        for (size_t r = 0; r < rows->count; r++)
+            if (rows->row[r] >= inputs_keys(in, b))
+                memset(numbers + (b * rows->count + r) * d_out, 0, d_out * sizeof *numbers);
+}
+
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
                        reference_observer *observer, void *context, struct diag *diag)
 {
@@ -498,6 +515,8 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
         for (head.i = 0; good && head.i < h; head.i++)
             good = compute_head(reference, &head, layer, in, observer, context);
     head_free(&head);
+    if (good)
+        reference_clear_padding(layer, in, &reference->y_rows, reference->y);
     if (!good) {
         reference_free(reference);
         diag_environment(diag, NULL, "out of memory");
