@@ -389,7 +389,8 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
 static void total_line(FILE *out, const char *name, double parameters, double multiply_adds, double total)
 {
     fprintf(out, "  %-13s %16s %16s %20s %6.1f %%\n", name, counted(parameters).text,
-            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text, 100 * multiply_adds / total);
+            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text,
+            100 * multiply_adds / fmax(total, 1));
 }
 
 static void explain_totals(const struct layer *l, const struct figures *f, FILE *out)
