@@ -345,10 +345,8 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project_head_keys(head, layer, in, i);
     if (layer_finishes(layer))
         finish(of, layer, in, head->k, i, TENSOR_G_K, TENSOR_C_K);
-    if (layer->projected) {
-        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
+    if (layer->projected) /* the values are there with the keys */
         return;
-    }
     if (layer->identity) {
         memcpy(head->v, head->s, head->keys * d_v * sizeof *head->v);
         return;
