@@ -132,7 +132,7 @@ static void push_known(struct emit *emit)
     emit_end(emit);
 }
 
-static void push_isa(struct emit *emit, const struct plan_isa *p)
+static void push_isa(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
 {
     emit_begin_item(emit);
     emit_set_string(emit, "isa", p->isa->name);
@@ -162,6 +162,19 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     push_panels(emit, "k", &p->k);
     push_panels(emit, "v", &p->v);
     push_panels(emit, "o", &p->o);
+    emit_begin_table(emit, "tables");
+    for (size_t i = 0; i < layer->table_count; i++) {
+        int64_t shape[4], size = 1;
+        const int axes = layer_weight_shape(layer, TENSOR_TABLE + (enum layer_tensor)i, shape);
+        for (int axis = 0; axis < axes; axis++)
+            size *= shape[axis];
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", layer->tables[i].name);
+        emit_set_integer(emit, "at", p->tables[i]);
+        emit_set_integer(emit, "size", size);
+        emit_end(emit);
+    }
+    emit_end(emit);
     emit_begin_table(emit, "reasons");
     for (int r = 0; r < p->reason_count; r++) {
         emit_begin_item(emit);
@@ -250,16 +263,18 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
 {
     static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs",
                                         [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias",
-                                        [TENSOR_LEARNED] = "learned", [TENSOR_OUTPUT] = "output"};
+                                        [TENSOR_LEARNED] = "learned", [TENSOR_NAMED] = "table", [TENSOR_OUTPUT] = "output"};
     static const char *const types[] = {
         [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char"};
     emit_begin_table(emit, "tensors");
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const struct layer_tensor_row *row = layer_tensor_row(t);
         char shape[LAYER_SHAPE_TEXT];
+        if (row->kind == TENSOR_NAMED && !layer_has_tensor(layer, t))
+            continue;
         layer_tensor_text(layer, t, shape);
         emit_begin_item(emit);
-        emit_set_string(emit, "name", row->name);
+        emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
         emit_set_string(emit, "type", types[row->type]);
         emit_set_string(emit, "shape", shape);
@@ -315,6 +330,6 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     push_known(emit);
     emit_begin_table(emit, "plans");
     for (int64_t i = 0; i < plan->count; i++)
-        push_isa(emit, &plan->isas[i]);
+        push_isa(emit, layer, &plan->isas[i]);
     emit_end(emit);
 }

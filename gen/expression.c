@@ -59,6 +59,7 @@ void expression_free(struct expression *e)
 {
     if (e == NULL)
         return;
+    free(e->text);
     free(e->nodes);
     free(e);
 }

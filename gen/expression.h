@@ -54,6 +54,7 @@ struct expression_node {
 };
 
 struct expression {
+    char *text; /* as it was read; NULL of one that was made */
     struct expression_node *nodes;
     int count, room, root;
     bool failed;   /* no memory, or too many nodes: what was made last is not valid */

@@ -655,7 +655,8 @@ struct expression *expression_read(const char *text, const struct expression_sco
             need_condition(&r, r.e->root, "visible", scope->column);
         if (!r.failed && scope->score)
             r.e->root = made(&r, expression_as_float(r.e, r.e->root), scope->column);
-        good = !r.failed && expression_compact(r.e);
+        r.e->text = strdup(text);
+        good = !r.failed && r.e->text != NULL && expression_compact(r.e);
     }
     if (!good && !r.failed)
         diag_environment(diag, scope->place, "out of memory; free some and try again");

@@ -16,10 +16,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "layer.h"
 #include "request.h"
 #include "tiles.h"
 
-struct layer;
 struct diag;
 struct emit;
 struct isa;
@@ -140,6 +140,7 @@ struct plan_isa {
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, operands, tile, queries, worker_size;
 
+    int64_t tables[LAYER_TABLES]; /* of the spec, in the packed block */
     int64_t packed_size; /* floats, header included */
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 

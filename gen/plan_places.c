@@ -16,6 +16,14 @@ static int64_t place(int64_t *next, int64_t floats)
     return at;
 }
 
+static int64_t table_size(const struct layer_table *table)
+{
+    int64_t size = 1;
+    for (int axis = 0; axis < table->axes; axis++)
+        size *= table->extent[axis];
+    return size;
+}
+
 void place_packed(struct plan_isa *p, const struct layer *layer)
 {
     int64_t next = HEADER_FLOATS;
@@ -30,6 +38,8 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         g->w = place(&next, g->groups * g->group_size);
         g->b = place(&next, layer->bias ? g->groups * g->columns : 0);
     }
+    for (size_t i = 0; i < layer->table_count; i++)
+        p->tables[i] = place(&next, table_size(&layer->tables[i]));
     p->packed_size = next;
 }
 

@@ -11,6 +11,7 @@ const struct score_term score_terms[SCORE_TERMS] = {
                        .equation = "# tanh(@ / #)"},
     [SCORE_ALIBI] = {"alibi", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT},
     [SCORE_RELATIVE] = {"relative", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT},
+    [SCORE_EXPRESSION] = {"expression", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .equation = "score(@)"},
     [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
     [SCORE_PADDING] = {"padding", .word = "padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
                        .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]"},
@@ -27,6 +28,7 @@ const struct score_term score_terms[SCORE_TERMS] = {
                       .tensor = TENSOR_PREFIX},
     [SCORE_SEGMENTS] = {"segments", .word = "segments", .mask = MASK_SEGMENTS, .place = SCORE_EVERYWHERE,
                         .tensor = TENSOR_COUNT},
+    [SCORE_VISIBLE] = {"visible", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .sees = "visible is true"},
 };
 
 bool score_has(const struct layer *layer, enum score_name term)

@@ -76,6 +76,19 @@ int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
     return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : min(n, m));
 }
 
+struct expression_box visible_box(const struct layer *layer)
+{
+    struct expression_box box = {.i = {.high = layer->h - 1}, .p = {.high = layer->seq_len - 1},
+                                 .j = {.high = layer->source_len - 1}};
+    if (layer->offset == OFFSET_PAST)
+        box.p.high += INT32_MAX;
+    if (layer->offset == OFFSET_END) {
+        box.p.low = -layer->seq_len;
+        box.p.high = layer->source_len - 1;
+    }
+    return box;
+}
+
 /* ---- blocks of keys -------------------------------------------------------------------------------------- */
 
 struct visible_range visible_keys(const struct layer *layer, int64_t t, int64_t last)

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "expression.h"
+
 struct layer;
 
 enum visible_kind {
@@ -33,6 +35,9 @@ bool visible_pair(const struct layer *layer, int64_t t, int64_t j);
 void visible_reach(const struct layer *layer, int64_t *left, int64_t *right);
 /* Query-key pairs of n queries and m keys. */
 int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m);
+
+/* Every head, position and key that a call may bring. */
+struct expression_box visible_box(const struct layer *layer);
 
 /* What follows is what the emitted functions of the same names do, at the compiled limits. */
 struct visible_range {
