@@ -236,7 +236,7 @@ static void push_words(struct emit *emit, const struct layer *layer, const struc
 static void push_terms(struct emit *emit, const struct layer *layer)
 {
     static const char *const places[] = {[SCORE_PACKED] = "packed", [SCORE_COUNTED] = "counted",
-                                         [SCORE_EDGES] = "edges", [SCORE_EVERYWHERE] = "everywhere"};
+                                         [SCORE_TILES] = "tiles", [SCORE_EDGES] = "edges", [SCORE_EVERYWHERE] = "everywhere"};
     int64_t operands = 0;
     emit_begin_table(emit, "score_terms");
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {

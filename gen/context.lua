@@ -85,7 +85,8 @@ function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or 
 
 -- What tile.in wants to know, where only `of` differs from the plain tile.
 function helpers.tile(of)
-    local all = { a_split = 0, a_far = 0, prefetch = 0, init = "zero", resume = false, scatter = false, tail = 0, weights = "" }
+    local all = { a_split = 0, a_far = 0, prefetch = 0, init = "zero", resume = false, scatter = false, tail = 0, weights = "",
+        terms = {} }
     for name, v in pairs(of) do all[name] = v end
     return all
 end
@@ -132,5 +133,12 @@ helpers.EXP2_HALF = { 1.0000000717e+00, 6.9314696706e-01, 2.4022119724e-01,
     5.5507132735e-02, 9.6755413344e-03, 1.3276471998e-03 }
 helpers.EXP2_UNIT = { 9.9999992506e-01, 6.9315307320e-01, 2.4015361704e-01,
     5.5826318055e-02, 8.9893400885e-03, 1.8775766760e-03 }
+
+-- tanh(x) = x P(x^2) / Q(x^2), both ascending, minimax in the relative error for |x| <= TANH_LIMIT, past which tanh is 1
+-- but for 3e-8 (tests/unit/test_tanh.c).
+helpers.TANH_LIMIT = 9
+helpers.TANH_P = { 9.9999997949e-01, 1.3381024470e-01, 3.4955865873e-03,
+    2.0609050803e-05, 1.3354605833e-08 }
+helpers.TANH_Q = { 1, 4.6714340070e-01, 2.5876976729e-02, 3.2856320359e-04, 7.7765380790e-07 }
 
 return helpers

@@ -316,13 +316,16 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
 /* Of the terms whose hooks see every tile of scores: tensors with a number for each pair, their bytes, and operations. */
 struct terms {
     double tensors, bytes, operations;
+    double of_tiles; /* operations of those that every register tile of scores applies */
 };
 
 static struct terms count_terms(const struct layer *l)
 {
-    struct terms terms = {0, 0, 0};
+    struct terms terms = {0, 0, 0, 0};
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
         const struct score_term *of = &score_terms[i];
+        if (of->place == SCORE_TILES && score_has(l, i))
+            terms.of_tiles += of->operations;
         if (of->place != SCORE_EVERYWHERE || !score_has(l, i))
             continue;
         terms.operations += of->operations;
@@ -354,13 +357,13 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
         w->operations += s->masked ? vectors * m->core->hide : 0;
         w->overhead += times * BLOCK_CYCLES;
     }
-    w->operations += vectors * m->core->exp;
+    const struct terms terms = count_terms(m->layer);
+    w->operations += vectors * (m->core->exp + (p->two_pass ? 2 : 1) * terms.of_tiles);
     if (!p->at_once) { /* stored, read for the maximum, read again for the weights */
         w->operations += vectors;
         w->loads += 3 * vectors;
     }
     if (s->masked) {
-        const struct terms terms = count_terms(m->layer);
         w->operations += vectors * (m->core->hide + terms.operations);
         w->operations += vectors * terms.tensors * m->core->ports * m->core->transpose * (double)p->lanes;
     }

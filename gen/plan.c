@@ -24,6 +24,8 @@
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by tiles that they share, longer ones lose a little */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; with 8 and 2 as well no layer was faster */
+#define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
+#define MAX_SOFTCAP 1e30
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
 /* ---- what is asked ---- */
@@ -54,7 +56,8 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
     f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
     f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
-    f.scores = request_or(request, PLAN_FOLD, f.saved_scores > 0);
+    const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
+    f.scores = !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
     f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, f.saved_values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;
@@ -583,6 +586,15 @@ static bool complete(const struct plan *plan)
     return true;
 }
 
+/* Numbers with which f32 would leave its range on the way. */
+static void refuse_numbers(const struct layer *l, struct diag *diag)
+{
+    const double cap = l->number[SCORE_SOFTCAP];
+    if (score_has(l, SCORE_SOFTCAP) && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
+        diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
+                   cap, MIN_SOFTCAP, MAX_SOFTCAP);
+}
+
 /* What a spec may say and kernels do not do yet. */
 static void refuse_unbuilt(const struct layer *l, struct diag *diag)
 {
@@ -591,7 +603,7 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         bool is;
     } unbuilt[] = {
         {"input = projected", l->projected}, {"offset", l->offset != OFFSET_NONE}, {"qk_norm", l->qk_norm != NORM_NONE},
-        {"rope", l->rope.kind != ROPE_NONE}, {"softcap", score_has(l, SCORE_SOFTCAP)},
+        {"rope", l->rope.kind != ROPE_NONE},
         {"alibi", score_has(l, SCORE_ALIBI)}, {"relative", score_has(l, SCORE_RELATIVE)}, {"sink", l->sink},
         {"mask = prefix", (l->mask & MASK_PREFIX) != 0}, {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
         {"pad_rows = skipped", l->pad_skipped}, {"scores other than the weights", l->scores > SCORES_WEIGHTS},
@@ -613,6 +625,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
             plan_value_read(&spec, key, option->value, option->place, diag);
     }
     refuse_unbuilt(layer, diag);
+    refuse_numbers(layer, diag);
     if (size_bound(layer) * sizeof(float) > (double)(PTRDIFF_MAX / 4))
         diag_error(diag, layer->name, "packed weights or scratch would not fit a C array; make the layer smaller");
     if (diag->errors > before)

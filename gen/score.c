@@ -7,8 +7,8 @@
 
 const struct score_term score_terms[SCORE_TERMS] = {
     [SCORE_SCALE] = {"scale", .key = "scale", .place = SCORE_PACKED, .tensor = TENSOR_COUNT},
-    [SCORE_SOFTCAP] = {"softcap", .key = "softcap", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT,
-                       .equation = "# tanh(@ / #)"},
+    [SCORE_SOFTCAP] = {"softcap", .key = "softcap", .place = SCORE_TILES, .tensor = TENSOR_COUNT,
+                       .equation = "# tanh(@ / #)", .bends = true, .operations = 22},
     [SCORE_ALIBI] = {"alibi", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT},
     [SCORE_RELATIVE] = {"relative", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT},
     [SCORE_EXPRESSION] = {"expression", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .equation = "score(@)"},
@@ -43,6 +43,14 @@ int score_operands(const struct layer *layer)
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         count += score_terms[term].operand != NULL && score_has(layer, term);
     return count;
+}
+
+bool score_is_absolute(const struct layer *layer)
+{
+    bool any = layer->sink || layer->lse || layer->scores > SCORES_WEIGHTS;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        any = any || (score_terms[term].bends && score_has(layer, term));
+    return any;
 }
 
 bool score_everywhere(const struct layer *layer)

@@ -16,8 +16,9 @@
 enum score_place {
     SCORE_PACKED,     /* in the packed weights: no tile of scores sees it */
     SCORE_COUNTED,    /* what it hides is never scored: an exact count of keys */
+    SCORE_TILES,      /* hides nothing: the hook is applied where a register tile of scores ends */
     SCORE_EDGES,      /* the hook is for tiles that a rule of visible.h cuts */
-    SCORE_EVERYWHERE  /* every tile of scores goes through the hook */
+    SCORE_EVERYWHERE  /* every tile of scores goes through the hook, in a pass of its own */
 };
 
 struct score_term {
@@ -32,6 +33,7 @@ struct score_term {
     const char *sees;     /* "j < lengths[b]": when a key is seen; NULL: always, or visible.h says */
     bool reaches;         /* its rules of visible.h have offsets of the spec */
     bool lifts;           /* what follows in a row may be far larger than the scores so far */
+    bool bends;           /* not linear: what is added to all scores of a row before it changes the weights */
     double operations;    /* for each vector of scores, beside what every hook takes (expect.c) */
 };
 extern const struct score_term score_terms[SCORE_TERMS];
@@ -39,7 +41,10 @@ extern const struct score_term score_terms[SCORE_TERMS];
 bool score_has(const struct layer *layer, enum score_name term);
 /* Terms with an operand. */
 int score_operands(const struct layer *layer);
-/* Whether some term is SCORE_EVERYWHERE; whether a tile of scores may go through any hook; whether some term lifts. */
+/* Whether the weights, or what else a call writes, change where a number is added to all of a row's q·k. */
+bool score_is_absolute(const struct layer *layer);
+/* Whether some term is SCORE_EVERYWHERE; whether a tile of scores may go through a mask's hook; whether some term
+ * lifts. */
 bool score_everywhere(const struct layer *layer);
 bool score_hooked(const struct layer *layer);
 bool score_lifts(const struct layer *layer);

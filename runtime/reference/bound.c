@@ -16,6 +16,7 @@
  *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|) + max(0, -log2(e) mask_add - FLT_MAX)
  *         |M - T| <= max T - T + g because the subtraction rounds; masks are at least -FLT_MAX in base 2, and scores
  *         below ABSORBED added to that leave it there
+ *         the terms of the layer before the mask change T and what stands above so far as terms.c says
  *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2; r rescalings, each by 2^-64 or less, so
  *                                             that what went through more than 4 is below TINY
  *   A'_j lies between A_j e^{-d_j} / sum A_i e^{d_i} and A_j e^{d_j} / sum A_i e^{-d_i}; with one d for all keys this
@@ -308,14 +309,14 @@ static void score_errors(const struct propagation *p, const struct reference_hea
             continue;
         const double t = LOG2_E * head->scores[at], below = LOG2_E * maximum - t + gap;
         const double with_errors = p->t_worst[at], size = p->t_size[at];
-        struct term_error e = {.worst = with_errors - size + dot * with_errors, .squares = p->t_squares[at],
-                               .product = fabs(t), .reach = (1 + dot) * with_errors};
+        struct term_error e = {.value = LOG2_E * head->raw[at], .worst = with_errors - size + dot * with_errors,
+                               .reach = (1 + dot) * with_errors};
+        e.squares = p->t_squares[at] + square(LAMBDA * U * (size + root * fmin(size, fabs(e.value))));
         e.open = !(e.reach <= FLT_MAX);
         for (enum score_name term = 0; term < SCORE_TERMS; term++)
             terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
         const double e_worst = e.worst + of_reference + 2 * U * (fabs(t) + below);
-        const double e_drawn = square(LAMBDA * U * (size + root * fmin(size, e.product))) + e.squares +
-                               square(LAMBDA * U * (e.rounded + fabs(t) + below));
+        const double e_drawn = e.squares + square(LAMBDA * U * (e.rounded + fabs(t) + below));
         row->log_a[j] = head->scores[at] - maximum - log(sum);
         row->d_worst[j] = LN_2 * e_worst + (rescalings + 1) * (EXP_ERROR + 2 * U);
         row->d_drawn[j] = LN_2 * (e.lost + of_reference) +

@@ -45,6 +45,7 @@ bool folded_make(struct folded *f, const struct layer *layer, struct folds folds
         f->g = doubles((in_q + 1) * in_kv, &good);
         f->w_q_size = doubles((in_q + 1) * in_kv, &good);
         f->q = doubles(rows * in_kv, &good);
+        f->raw = doubles(rows * m, &good);
         f->scores = doubles(rows * m, &good);
         f->dropped = doubles(rows, &good);
     }
@@ -66,7 +67,7 @@ bool folded_make(struct folded *f, const struct layer *layer, struct folds folds
 
 void folded_free(struct folded *f)
 {
-    double *arrays[] = {f->w_q_size, f->w_o_size, f->g, f->q, f->scores, f->h, f->v, f->z, f->left, f->right,
+    double *arrays[] = {f->w_q_size, f->w_o_size, f->g, f->q, f->raw, f->scores, f->h, f->v, f->z, f->left, f->right,
                         f->column,   f->dropped};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
@@ -123,8 +124,10 @@ static void fold_scores(struct folded *f, const struct reference_head *plain, si
             size += fabs(plain->q[r * d_k + d] * plain->b_k[d]);
         }
         f->dropped[r] = fabs(f->layer.scale) * size;
-        for (size_t j = 0; j < keys; j++)
+        for (size_t j = 0; j < keys; j++) {
+            f->raw[r * keys + j] = plain->raw[r * keys + j] - f->layer.scale * dropped;
             f->scores[r * keys + j] = plain->scores[r * keys + j] - f->layer.scale * dropped;
+        }
     }
     f->b_q_size = f->w_q_size + in * width;
     f->head.w_q = f->g;
@@ -132,6 +135,7 @@ static void fold_scores(struct folded *f, const struct reference_head *plain, si
     f->head.w_k = f->head.b_k = NULL;
     f->head.q = f->q;
     f->head.k = plain->s;
+    f->head.raw = f->raw;
     f->head.scores = f->scores;
 }
 

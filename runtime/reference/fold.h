@@ -34,7 +34,7 @@ struct folded {
     size_t d_k, d_v; /* the plain ones */
     double phi;
     double *dropped; /* [rows] |scale| sum |Q||b_K|: the size of what the reference's scores have and the folded lack */
-    double *g, *q, *scores, *h, *v, *z, *left, *right, *column;
+    double *g, *q, *raw, *scores, *h, *v, *z, *left, *right, *column;
 };
 
 /* For heads with so many rows and at most m keys; phi is what reading a denormal weight as 0 may add, 0 where it is

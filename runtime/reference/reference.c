@@ -154,7 +154,7 @@ static double *doubles(size_t count, bool *good)
 static void head_free(struct reference_head *head)
 {
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
-                        head->q, head->k, head->v, head->scores, head->weights, head->z};
+                        head->q, head->k, head->v, head->raw, head->scores, head->weights, head->z};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -182,8 +182,9 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
     head->k = doubles(m * d_k, &good);
     head->v = doubles(m * d_v, &good);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        if (score_terms[term].place == SCORE_EVERYWHERE && score_has(layer, term))
+        if (terms_have_operand(layer, term))
             head->operand[term] = doubles(rows * m, &good);
+    head->raw = doubles(rows * m, &good);
     head->scores = doubles(rows * m, &good);
     head->weights = doubles(rows * m, &good);
     head->z = doubles(rows * d_v, &good);
@@ -241,6 +242,8 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
         const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
         sees = sees && !terms_hide(layer, term, operand);
         head->scores[at] = terms_value(layer, term, head->scores[at], operand);
+        if (term == SCORE_SCALE)
+            head->raw[at] = head->scores[at];
         if (head->operand[term] != NULL)
             head->operand[term][at] = operand;
     }

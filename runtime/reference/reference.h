@@ -36,7 +36,8 @@ struct reference_head {
     double *q, *k, *v;                /* [rows][d_k], [keys][d_k], [keys][d_v] */
     unsigned char *visible;           /* [rows][keys] */
     double *operand[SCORE_TERMS];     /* [rows][keys] of each term whose hook sees every score; NULL: it has none */
-    double *scores;                   /* [rows][keys] q k^T through all terms; meaningless where hidden */
+    double *raw;                      /* [rows][keys] scale q k^T, */
+    double *scores;                   /* and through all terms; meaningless where hidden */
     double *weights;                  /* [rows][keys] softmax; 0 where hidden */
     double *z;                        /* [rows][d_v] */
 };

@@ -16,6 +16,12 @@ static double scaled(double score, double operand, double number)
     return number * score;
 }
 
+static double capped(double score, double operand, double number)
+{
+    (void)operand;
+    return number * tanh(score / number);
+}
+
 static double added(double score, double operand, double number)
 {
     (void)number;
@@ -25,16 +31,33 @@ static double added(double score, double operand, double number)
 static bool is_zero(double operand) { return operand == 0; }
 static bool is_minus_infinity(double operand) { return operand == -INFINITY; }
 
+/* In base 2 the cap is C = log2(e) c, and x = T / C, computed as T times a rounded 1 / C, is off by dx. tanh's slope falls
+ * with |x|: it is at most that of the smallest |x| in reach. The square of what was drawn is multiplied by that slope's. */
+static void capped_error(struct term_error *e, double operand, double number)
+{
+    const double cap = BOUND_LOG2_E * number, product = 2 * BOUND_U * fabs(e->value);
+    const double nearest = fmax(0, fabs(e->value) - e->worst - product) / cap;
+    const double slope = 1 / (cosh(nearest) * cosh(nearest)); /* 0 where cosh overflows */
+    const double carried = slope * (e->worst + product), value = cap * tanh(e->value / cap);
+    (void)operand;
+    e->value = value;
+    e->worst = fmin(carried, 2 * cap) + BOUND_TANH * fmin(fabs(value) + carried, cap);
+    e->squares = slope * slope * (e->squares + product * product) + BOUND_TANH * BOUND_TANH * value * value;
+    e->lost *= slope;
+    e->rounded *= slope;
+    e->reach = cap * (1 + BOUND_TANH);
+}
+
 /* In base 2 the kernel adds log2(e) operand, but at least -FLT_MAX: a sum that would be below that stays there. */
 static void added_error(struct term_error *e, double operand, double number)
 {
     const double size = BOUND_LOG2_E * fabs(operand), clamped = operand < 0 ? fmax(0, size - FLT_MAX) : 0;
     const double sum = e->reach + (1 + 4 * BOUND_U) * fmin(size, FLT_MAX);
     (void)number;
+    e->value += BOUND_LOG2_E * operand;
     e->worst += 4 * BOUND_U * size + clamped;
     e->lost += clamped;
     e->rounded += size;
-    e->product += size;
     e->open = e->open || !(sum <= FLT_MAX || (operand < 0 && e->reach <= ABSORBED));
 }
 
@@ -44,16 +67,21 @@ static const struct {
     void (*error)(struct term_error *e, double operand, double number); /* NULL: none of its own */
 } rows[SCORE_TERMS] = {
     [SCORE_SCALE] = {.value = scaled}, /* packed: its error is the queries' */
+    [SCORE_SOFTCAP] = {.value = capped, .error = capped_error},
     [SCORE_MASK_BOOL] = {.hides = is_zero},
     [SCORE_MASK_ADD] = {.value = added, .hides = is_minus_infinity, .error = added_error},
 };
 
+bool terms_have_operand(const struct layer *layer, enum score_name term)
+{
+    const enum layer_tensor tensor = score_terms[term].tensor;
+    return score_has(layer, term) && tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
+}
+
 double terms_operand(const struct layer *layer, const struct inputs *in, enum score_name term, size_t b, size_t i,
                      size_t t, size_t j)
 {
-    const enum layer_tensor tensor = score_terms[term].tensor;
-    return score_has(layer, term) && tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS
-               ? inputs_pair(in, tensor, b, i, t, j) : 0;
+    return terms_have_operand(layer, term) ? inputs_pair(in, score_terms[term].tensor, b, i, t, j) : 0;
 }
 
 bool terms_hide(const struct layer *layer, enum score_name term, double operand)

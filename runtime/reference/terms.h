@@ -13,15 +13,17 @@ double terms_operand(const struct layer *layer, const struct inputs *inputs, enu
                      size_t t, size_t j);
 /* Whether a term that the layer has hides the pair by its number. */
 bool terms_hide(const struct layer *layer, enum score_name term, double operand);
+/* Whether it has one that is not the same for all pairs: pairs of tensors, or what it makes of positions. */
+bool terms_have_operand(const struct layer *layer, enum score_name term);
 /* The score behind the term. */
 double terms_value(const struct layer *layer, enum score_name term, double score, double operand);
 
 /* One score in base 2, as bound.h's T, behind the terms so far. */
 struct term_error {
+    double value;          /* T itself */
     double worst, squares; /* what it may be off by; squared, of drawn data */
     double lost;           /* of both, what is not drawn */
     double rounded;        /* of what was added, the sizes, each rounded again */
-    double product;        /* |T of scale q·k| is at most this */
     double reach;          /* how far the sums that make it come */
     bool open;             /* f32 may overflow on the way */
 };
