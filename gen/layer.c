@@ -246,6 +246,8 @@ void layer_free(struct layer *layer)
         free(layer->tables[i].name);
     expression_free(layer->score);
     expression_free(layer->visible);
+    expression_free(layer->score_kernel);
+    expression_free(layer->visible_kernel);
     free(layer->options);
     free(layer->text);
     free(layer->name);

@@ -103,6 +103,7 @@ struct layer {
     };
 
     struct expression *score, *visible; /* NULL: the spec has none; expression.h */
+    struct expression *score_kernel, *visible_kernel; /* in the form for kernels */
     struct layer_table tables[LAYER_TABLES]; /* in the spec's order */
     size_t table_count;
 

@@ -65,26 +65,31 @@ static bool read_table(struct spec *spec, const struct entry *entry, struct laye
     return table->name != NULL;
 }
 
-static void check_integers(struct spec *spec, const struct layer *layer, enum key key, const struct expression *e)
+/* False, and an error, where integers leave 64 bits. */
+static bool check_integers(struct spec *spec, const struct layer *layer, enum key key, const struct expression *e)
 {
     const struct expression_box box = visible_box(layer);
     struct expression_range *ranges = calloc((size_t)e->count, sizeof *ranges);
     char place[400];
     int node = 0;
+    const bool good = ranges != NULL && expression_ranges(e, &box, ranges, &node);
     if (ranges == NULL) {
         spec_out_of_memory(spec);
-    } else if (!expression_ranges(e, &box, ranges, &node)) {
+    } else if (!good) {
         snprintf(place, sizeof place, "%s:%zu", place_of(spec, key), e->nodes[node].column);
         diag_error(spec->diag, place, "this integer may leave 64 bits; write a factor as a float, as in 1.0 * p");
     }
     free(ranges);
+    return good;
 }
 
-static struct expression *read_one(struct spec *spec, const struct layer *layer, enum key key)
+static void read_one(struct spec *spec, const struct layer *layer, enum key key, struct expression **plain,
+                     struct expression **kernel)
 {
     struct expression_table tables[LAYER_TABLES];
+    const struct expression_box box = visible_box(layer);
     if (!is_given(spec, key) || spec->bad[key])
-        return NULL;
+        return;
     for (size_t i = 0; i < layer->table_count; i++) {
         tables[i] = (struct expression_table){.name = layer->tables[i].name, .axes = layer->tables[i].axes};
         memcpy(tables[i].extent, layer->tables[i].extent, sizeof tables[i].extent);
@@ -92,10 +97,12 @@ static struct expression *read_one(struct spec *spec, const struct layer *layer,
     const struct expression_scope scope = {
         .score = key == KEY_SCORE, .tables = tables, .table_count = (int)layer->table_count,
         .place = spec->given[key].place, .column = spec->given[key].column};
-    struct expression *e = expression_read(spec->given[key].value, &scope, spec->diag);
-    if (e != NULL)
-        check_integers(spec, layer, key, e);
-    return e;
+    *plain = expression_read(spec->given[key].value, &scope, spec->diag);
+    if (*plain == NULL || !check_integers(spec, layer, key, *plain))
+        return;
+    *kernel = expression_for_kernel(*plain, &box);
+    if (*kernel == NULL)
+        spec_out_of_memory(spec);
 }
 
 void spec_expressions(struct spec *spec, struct layer *layer)
@@ -105,6 +112,6 @@ void spec_expressions(struct spec *spec, struct layer *layer)
         good = read_table(spec, &spec->tables[i], layer) && good;
     if (!good) /* their names would be reported as unknown */
         return;
-    layer->score = read_one(spec, layer, KEY_SCORE);
-    layer->visible = read_one(spec, layer, KEY_VISIBLE);
+    read_one(spec, layer, KEY_SCORE, &layer->score, &layer->score_kernel);
+    read_one(spec, layer, KEY_VISIBLE, &layer->visible, &layer->visible_kernel);
 }

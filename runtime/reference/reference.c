@@ -23,12 +23,22 @@
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */
 
+struct expression_pair reference_pair(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t,
+                                      size_t j)
+{
+    (void)layer;
+    (void)in;
+    (void)b;
+    return (struct expression_pair){i, (int64_t)t, (int64_t)j};
+}
+
 bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
 {
     bool sees = visible_pair(layer, (int64_t)t, (int64_t)j) && j < inputs_keys(in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
-    return sees;
+    const struct expression_pair pair = reference_pair(layer, in, b, i, t, j);
+    return sees && expressions_visible(layer, in, pair, NULL) && expressions_score(layer, in, pair, NAN) != -INFINITY;
 }
 
 /* ---- which rows ------------------------------------------------------------------------------------------------ */
@@ -237,7 +247,8 @@ static void project_keys_values(struct reference_head *head, const struct layer 
 static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
                        size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j);
+    const struct expression_pair pair = reference_pair(layer, in, head->b, head->i, t, j);
+    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j) && expressions_visible(layer, in, pair, NULL);
     for (enum score_name term = 0; term < SCORE_TERMS; term++) {
         const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
         sees = sees && !terms_hide(layer, term, operand);
@@ -246,6 +257,10 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
             head->raw[at] = head->scores[at];
         if (head->operand[term] != NULL)
             head->operand[term][at] = operand;
+        if (term == SCORE_EXPRESSION && layer->score != NULL) {
+            head->scores[at] = expressions_score(layer, in, pair, head->scores[at]);
+            sees = sees && head->scores[at] != -INFINITY;
+        }
     }
     head->visible[at] = sees;
 }

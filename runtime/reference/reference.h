@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "expressions.h"
 #include "inputs/inputs.h"
 
 /* Some query rows, ascending. */
@@ -50,7 +51,10 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
                        bool sample, reference_observer *observer, void *context, struct diag *diag);
 void reference_free(struct reference *reference);
 
-/* Whether query t of sequence b and head i sees key j. */
+/* Query t of sequence b and key j by their positions. */
+struct expression_pair reference_pair(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t,
+                                      size_t j);
+/* Whether query t of sequence b and head i sees key j, as far as that does not depend on its score. */
 bool reference_visible(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
 /* First and past-last z row that y row t is made of: t alone, or the convolution's taps. */
 void reference_taps(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t *first,
