@@ -252,8 +252,20 @@ static void push_terms(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "tensor", term->tensor < TENSOR_COUNT ? layer_tensor_name(term->tensor) : "");
         emit_set_integer(emit, "operand_at", operands);
         emit_set_number(emit, "number", layer->number[i]);
+        emit_set_boolean(emit, "placed", term->placed);
         emit_end(emit);
         operands += term->operand != NULL;
+    }
+    emit_end(emit);
+}
+
+static void push_slopes(struct emit *emit, const struct layer *layer)
+{
+    emit_begin_table(emit, "alibi_slopes");
+    for (int64_t i = 0; score_has(layer, SCORE_ALIBI) && i < layer->h; i++) {
+        emit_begin_item(emit);
+        emit_set_number(emit, "slope", score_slope(layer, i));
+        emit_end(emit);
     }
     emit_end(emit);
 }
@@ -297,7 +309,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"BIAS", layer->bias}, {"SCORES", layer->scores}, {"OUT_IN", layer->out_in},
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
-        {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)},
+        {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"PLACED", score_placed(layer)},
+        {"FALLS", score_falls(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -307,6 +320,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "EQUATION", equation);
     push_rules(emit, layer);
     push_terms(emit, layer);
+    emit_set_integer(emit, "LIFT", score_lift(layer));
+    push_slopes(emit, layer);
     push_tensors(emit, layer);
     emit_set_integer(emit, "CONV_PAD", layer_conv_pad(layer));
     const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);

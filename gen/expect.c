@@ -342,7 +342,7 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     const double vectors = times * (double)keys * (double)s->vecs;
     const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
-    if (open && !s->masked && p->at_once) { /* one register tile first, stored: its maxima become the reference scores */
+    if ((open || score_falls(m->layer)) && !s->masked && p->at_once) { /* one register tile first, stored: its maxima become the reference scores */
         const int64_t done = min(keys, rows);
         count_scores(m, s->vecs, done, times);
         w->operations += (1 + FIRST_OPERATIONS) * times * (double)done * (double)s->vecs;

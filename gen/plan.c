@@ -604,7 +604,7 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
     } unbuilt[] = {
         {"input = projected", l->projected}, {"offset", l->offset != OFFSET_NONE}, {"qk_norm", l->qk_norm != NORM_NONE},
         {"rope", l->rope.kind != ROPE_NONE},
-        {"alibi", score_has(l, SCORE_ALIBI)}, {"relative", score_has(l, SCORE_RELATIVE)}, {"sink", l->sink},
+        {"relative", score_has(l, SCORE_RELATIVE)}, {"sink", l->sink},
         {"mask = prefix", (l->mask & MASK_PREFIX) != 0}, {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
         {"pad_rows = skipped", l->pad_skipped}, {"scores other than the weights", l->scores > SCORES_WEIGHTS},
         {"lse", l->lse}, {"score", l->score != NULL}, {"visible", l->visible != NULL},

@@ -2,6 +2,7 @@
 /* The table of score terms, and what is read off it. */
 #include "score.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@ const struct score_term score_terms[SCORE_TERMS] = {
     [SCORE_SCALE] = {"scale", .key = "scale", .place = SCORE_PACKED, .tensor = TENSOR_COUNT},
     [SCORE_SOFTCAP] = {"softcap", .key = "softcap", .place = SCORE_TILES, .tensor = TENSOR_COUNT,
                        .equation = "# tanh(@ / #)", .bends = true, .operations = 22},
-    [SCORE_ALIBI] = {"alibi", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT},
+    [SCORE_ALIBI] = {"alibi", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "@ - slope_i |p - j|",
+                     .lifts = true, .falls = true, .placed = true, .operations = 3},
     [SCORE_RELATIVE] = {"relative", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT},
     [SCORE_EXPRESSION] = {"expression", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .equation = "score(@)"},
     [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
@@ -75,6 +77,38 @@ bool score_lifts(const struct layer *layer)
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         any = any || (score_terms[term].lifts && score_has(layer, term));
     return any;
+}
+
+bool score_placed(const struct layer *layer)
+{
+    bool any = false;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        any = any || (score_terms[term].placed && score_has(layer, term));
+    return any;
+}
+
+bool score_falls(const struct layer *layer)
+{
+    bool any = false;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        any = any || (score_terms[term].falls && score_has(layer, term));
+    return any;
+}
+
+int score_lift(const struct layer *layer)
+{
+    return score_falls(layer) ? 32 : 64;
+}
+
+/* Press et al.: with h a power of two 2^(-8 (i + 1) / h). Else those of the next lower power of two, then every other one
+ * of twice as many heads. */
+double score_slope(const struct layer *layer, int64_t head)
+{
+    int64_t power = 1;
+    while (2 * power <= layer->h)
+        power *= 2;
+    return head < power ? exp2(-8 * (double)(head + 1) / (double)power)
+                        : exp2(-4 * (double)(2 * (head - power) + 1) / (double)power);
 }
 
 enum score_name score_of_word(const char *word, size_t length)

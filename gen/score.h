@@ -33,6 +33,8 @@ struct score_term {
     const char *sees;     /* "j < lengths[b]": when a key is seen; NULL: always, or visible.h says */
     bool reaches;         /* its rules of visible.h have offsets of the spec */
     bool lifts;           /* what follows in a row may be far larger than the scores so far */
+    bool placed;          /* its hook needs the positions of query and key */
+    bool falls;           /* with |p - j|, without end: of near keys scores may be far larger than of those before */
     bool bends;           /* not linear: what is added to all scores of a row before it changes the weights */
     double operations;    /* for each vector of scores, beside what every hook takes (expect.c) */
 };
@@ -48,6 +50,13 @@ bool score_is_absolute(const struct layer *layer);
 bool score_everywhere(const struct layer *layer);
 bool score_hooked(const struct layer *layer);
 bool score_lifts(const struct layer *layer);
+/* Whether some term is placed; whether some term falls. */
+bool score_placed(const struct layer *layer);
+bool score_falls(const struct layer *layer);
+/* A score that exceeds the one that others are relative to by so many powers of 2 takes its place, where terms lift. */
+int score_lift(const struct layer *layer);
+/* SCORE_ALIBI: the slope of a head. */
+double score_slope(const struct layer *layer, int64_t head);
 /* The term that the spec's `mask` calls by this word of so many characters; SCORE_TERMS: none. */
 enum score_name score_of_word(const char *word, size_t length);
 

@@ -332,7 +332,9 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double dropped = p->folded.folds.scores ? p->folded.dropped[r] : 0;
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
-    const double rescalings = fmin(4, floor(LOG2_E * (maximum - minimum) / 64));
+    const double range = LOG2_E * (maximum - minimum);
+    const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
+                                                    : fmin(4, floor(range / score_lift(p->layer)));
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);

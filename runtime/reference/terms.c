@@ -10,6 +10,11 @@
 
 #define ABSORBED 0x1p102 /* half of what may be subtracted from -FLT_MAX, rounding to nearest, without overflow */
 
+/* Of one sequence and head: a query and a key. */
+struct term_pair {
+    size_t b, i, t, j;
+};
+
 static double scaled(double score, double operand, double number)
 {
     (void)operand;
@@ -26,6 +31,29 @@ static double added(double score, double operand, double number)
 {
     (void)number;
     return score + operand;
+}
+
+static double fallen(double score, double operand, double number)
+{
+    (void)number;
+    return score - operand;
+}
+
+/* alibi: the slope is a constant, rounded; so is a distance of 2^24 and more, twice. The sum is rounded once more. */
+static double distance_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
+{
+    (void)in;
+    return score_slope(layer, (int64_t)pair.i) * fabs((double)pair.t - (double)pair.j);
+}
+
+static void fallen_error(struct term_error *e, double operand, double number)
+{
+    const double size = BOUND_LOG2_E * operand;
+    (void)number;
+    e->value -= size;
+    e->worst += 5 * BOUND_U * size + BOUND_U * fabs(e->value);
+    e->rounded += size;
+    e->reach += size;
 }
 
 static bool is_zero(double operand) { return operand == 0; }
@@ -62,12 +90,14 @@ static void added_error(struct term_error *e, double operand, double number)
 }
 
 static const struct {
+    double (*operand)(const struct layer *layer, const struct inputs *in, struct term_pair pair); /* NULL: its tensor's */
     double (*value)(double score, double operand, double number); /* NULL: the score as it was */
     bool (*hides)(double operand);                                /* NULL: it does not */
     void (*error)(struct term_error *e, double operand, double number); /* NULL: none of its own */
 } rows[SCORE_TERMS] = {
     [SCORE_SCALE] = {.value = scaled}, /* packed: its error is the queries' */
     [SCORE_SOFTCAP] = {.value = capped, .error = capped_error},
+    [SCORE_ALIBI] = {.operand = distance_of, .value = fallen, .error = fallen_error},
     [SCORE_MASK_BOOL] = {.hides = is_zero},
     [SCORE_MASK_ADD] = {.value = added, .hides = is_minus_infinity, .error = added_error},
 };
@@ -75,13 +105,17 @@ static const struct {
 bool terms_have_operand(const struct layer *layer, enum score_name term)
 {
     const enum layer_tensor tensor = score_terms[term].tensor;
-    return score_has(layer, term) && tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
+    const bool of_pairs = tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
+    return score_has(layer, term) && (of_pairs || rows[term].operand != NULL);
 }
 
 double terms_operand(const struct layer *layer, const struct inputs *in, enum score_name term, size_t b, size_t i,
                      size_t t, size_t j)
 {
-    return terms_have_operand(layer, term) ? inputs_pair(in, score_terms[term].tensor, b, i, t, j) : 0;
+    if (!terms_have_operand(layer, term))
+        return 0;
+    return rows[term].operand != NULL ? rows[term].operand(layer, in, (struct term_pair){b, i, t, j})
+                                      : inputs_pair(in, score_terms[term].tensor, b, i, t, j);
 }
 
 bool terms_hide(const struct layer *layer, enum score_name term, double operand)
