@@ -582,6 +582,50 @@ bool expression_ranges(const struct expression *e, const struct expression_box *
     return true;
 }
 
+/* ---- what a score does --------------------------------------------------------------------------------------- */
+
+bool expression_adds(const struct expression *e)
+{
+    int at = e->root;
+    for (;;) {
+        const struct expression_node *n = &e->nodes[at];
+        const bool a = expression_operands(n->op) > 0 && (e->nodes[n->a].reads & READS_S) != 0;
+        const bool b = expression_operands(n->op) > 1 && (e->nodes[n->b].reads & READS_S) != 0;
+        if (n->op == NODE_S)
+            return true;
+        if ((n->op != NODE_ADD && n->op != NODE_SUB) || a == b || (n->op == NODE_SUB && b))
+            return false;
+        at = a ? n->a : n->b;
+    }
+}
+
+bool expression_hides(const struct expression *e)
+{
+    bool hides = false;
+    for (int i = 0; i < e->count; i++)
+        hides = hides || (is_constant(e, i) && e->nodes[i].type == EXPRESSION_FLOAT && isinf(e->nodes[i].number));
+    return hides;
+}
+
+bool expression_decides(const struct expression *e)
+{
+    bool decides = false;
+    for (int i = 0; i < e->count; i++)
+        decides = decides || (e->nodes[i].type == EXPRESSION_CONDITION && (e->nodes[i].reads & READS_S) != 0);
+    return decides;
+}
+
+int expression_pair_operations(const struct expression *e)
+{
+    int count = 0;
+    for (int i = 0; i < e->count; i++) {
+        const unsigned reads = e->nodes[i].reads;
+        const bool of_pair = (reads & READS_S) != 0 || ((reads & READS_P) != 0 && (reads & READS_J) != 0);
+        count += of_pair && operations[e->nodes[i].op].operands > 0;
+    }
+    return count;
+}
+
 /* ---- kernels --------------------------------------------------------------------------------------------- */
 
 /* Each node of the text in up to two forms: as it is, and times log2(e). */

@@ -121,6 +121,14 @@ bool expression_ranges(const struct expression *expression, const struct express
 
 /* ---- kernels ---- */
 
+/* Whether a score is s plus what does not read s; whether it may be -infinity for a finite s and finite tables. */
+bool expression_adds(const struct expression *expression);
+bool expression_hides(const struct expression *expression);
+/* Whether it compares what reads s. */
+bool expression_decides(const struct expression *expression);
+/* Operations that must be done for each pair of a query and a key: that read s, or both p and j. */
+int expression_pair_operations(const struct expression *expression);
+
 /* The same in the kernel's units: of a score, s is given times log2(e) and so is the result; exp is a power of 2, a division
  * by a constant is a product, and what the ranges make superfluous is gone. NULL without memory. */
 struct expression *expression_for_kernel(const struct expression *expression, const struct expression_box *box);

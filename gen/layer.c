@@ -93,8 +93,6 @@ static void fill(struct layer *layer, const struct spec *spec)
     memcpy(layer->number, spec->real + KEY_TERMS, sizeof layer->number);
     layer->number[SCORE_ALIBI] = spec->value[KEY_ALIBI] == 1;
     layer->number[SCORE_RELATIVE] = layer->relative != RELATIVE_NONE;
-    layer->number[SCORE_EXPRESSION] = is_given(spec, KEY_SCORE);
-    layer->number[SCORE_VISIBLE] = is_given(spec, KEY_VISIBLE);
     if (!is_given(spec, KEY_TERMS + SCORE_SCALE))
         layer->scale = 1.0 / sqrt((double)layer->d_k);
 }

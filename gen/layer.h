@@ -31,6 +31,7 @@ enum layer_mask {
 /* The terms of a score in the order in which they are applied, masks in that of their bits; score.h has their table. */
 enum score_name {
     SCORE_SCALE, SCORE_SOFTCAP, SCORE_ALIBI, SCORE_RELATIVE, SCORE_EXPRESSION,
+    SCORE_HIDING, /* an expression that may hide, or is long, in place of SCORE_EXPRESSION */
     SCORE_CAUSAL, SCORE_PADDING, SCORE_NO_SELF, SCORE_WINDOW, SCORE_MASK_BOOL, SCORE_MASK_ADD, SCORE_PREFIX,
     SCORE_SEGMENTS, SCORE_VISIBLE,
     SCORE_TERMS

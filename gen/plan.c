@@ -607,7 +607,7 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         {"relative", score_has(l, SCORE_RELATIVE)}, {"sink", l->sink},
         {"mask = prefix", (l->mask & MASK_PREFIX) != 0}, {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
         {"pad_rows = skipped", l->pad_skipped}, {"scores other than the weights", l->scores > SCORES_WEIGHTS},
-        {"lse", l->lse}, {"score", l->score != NULL}, {"visible", l->visible != NULL},
+        {"lse", l->lse},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
         if (unbuilt[i].is)

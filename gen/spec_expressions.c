@@ -10,6 +10,7 @@
 #include "number.h"
 #include "visible.h"
 
+#define IN_TILES 32 /* operations: longer scores would spill what a register tile holds, and are a pass of their own */
 #define MAX_SIZE INT64_C(2147483647)
 
 /* False, and an error, where the name is none, or another's. */
@@ -114,4 +115,9 @@ void spec_expressions(struct spec *spec, struct layer *layer)
         return;
     read_one(spec, layer, KEY_SCORE, &layer->score, &layer->score_kernel);
     read_one(spec, layer, KEY_VISIBLE, &layer->visible, &layer->visible_kernel);
+    const struct expression *score = layer->score_kernel;
+    const bool apart = score != NULL && (expression_hides(score) || expression_pair_operations(score) > IN_TILES);
+    layer->number[SCORE_EXPRESSION] = score != NULL && !apart;
+    layer->number[SCORE_HIDING] = apart;
+    layer->number[SCORE_VISIBLE] = layer->visible_kernel != NULL;
 }

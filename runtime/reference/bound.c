@@ -287,9 +287,9 @@ struct row {
     bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
 };
 
-/* T through the terms. */
+/* T through the terms up to the last one that is wanted. */
 static struct term_error pair_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
-                                    size_t r, size_t j)
+                                    size_t r, size_t j, enum score_name last)
 {
     const size_t at = r * head->keys + j, d_k = (size_t)p->layer->d_k;
     const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
@@ -298,7 +298,7 @@ static struct term_error pair_error(const struct propagation *p, const struct re
                            .reach = (1 + dot) * with_errors};
     e.squares = p->t_squares[at] + square(LAMBDA * U * (size + root * fmin(size, fabs(e.value))));
     e.open = !(e.reach <= FLT_MAX);
-    for (enum score_name term = 0; term < SCORE_TERMS; term++) {
+    for (enum score_name term = 0; term <= last; term++) {
         terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
         if (term == SCORE_EXPRESSION)
             expressions_error(p->layer, p->in, reference_pair(p->layer, p->in, head->b, head->i, row->t, j), &e);
@@ -314,9 +314,9 @@ static bool row_unsure(const struct propagation *p, const struct reference_head 
         (void)expressions_visible(p->layer, p->in, reference_pair(p->layer, p->in, head->b, head->i, row->t, j), &one);
         unsure = unsure || one;
     }
-    for (size_t j = 0; j < head->keys && p->layer->score != NULL; j++)
-        if (!row->visible[j] && head->scores[r * head->keys + j] == -INFINITY)
-            unsure = unsure || !isfinite(pair_error(p, head, row, r, j).worst);
+    for (size_t j = 0; j < head->keys && score_has(p->layer, SCORE_HIDING); j++)
+        if (!row->visible[j])
+            unsure = unsure || !isfinite(pair_error(p, head, row, r, j, SCORE_EXPRESSION).worst);
     return unsure;
 }
 
@@ -345,7 +345,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         if (!row->visible[j])
             continue;
         const double t = LOG2_E * head->scores[at], below = LOG2_E * maximum - t + gap;
-        const struct term_error e = pair_error(p, head, row, r, j);
+        const struct term_error e = pair_error(p, head, row, r, j, SCORE_TERMS - 1);
         const double e_worst = e.worst + of_reference + 2 * U * (fabs(t) + below);
         const double e_drawn = e.squares + square(LAMBDA * U * (e.rounded + fabs(t) + below));
         row->log_a[j] = head->scores[at] - maximum - log(sum);

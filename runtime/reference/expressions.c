@@ -42,6 +42,15 @@ double expressions_score(const struct layer *layer, const struct inputs *in, str
     return layer->score != NULL ? value_of(layer->score, in, pair, score).number : score;
 }
 
+bool expressions_hide(const struct layer *layer, const struct inputs *in, struct expression_pair pair)
+{
+    static const double scores[] = {NAN, 0, 1, -1, 1e30, -1e30};
+    bool hides = layer->score != NULL;
+    for (size_t k = 0; hides && k < sizeof scores / sizeof *scores; k++)
+        hides = expressions_score(layer, in, pair, scores[k]) == -INFINITY;
+    return hides;
+}
+
 /* ---- errors ---- */
 
 struct error {

@@ -19,6 +19,8 @@ struct expression_pair {
 bool expressions_visible(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair, bool *unsure);
 /* `score` of a score so far; that score where the layer has none. */
 double expressions_score(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair, double score);
+/* Whether it hides the pair whatever the score was. */
+bool expressions_hide(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair);
 /* What it makes of an error so far. */
 void expressions_error(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair,
                        struct term_error *error);

@@ -38,7 +38,7 @@ bool reference_visible(const struct layer *layer, const struct inputs *in, size_
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
     const struct expression_pair pair = reference_pair(layer, in, b, i, t, j);
-    return sees && expressions_visible(layer, in, pair, NULL) && expressions_score(layer, in, pair, NAN) != -INFINITY;
+    return sees && expressions_visible(layer, in, pair, NULL) && !expressions_hide(layer, in, pair);
 }
 
 /* ---- which rows ------------------------------------------------------------------------------------------------ */
