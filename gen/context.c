@@ -367,7 +367,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"PLACED", score_placed(layer)},
-        {"MASKS_PLACED", score_masks_placed(layer)}, {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
+        {"VISIBLE_BLOCKS", visible_by_blocks(layer)}, {"MASKS_PLACED", score_masks_placed(layer)}, {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
         {"FALLS", score_falls(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)

@@ -89,6 +89,12 @@ struct expression_box visible_box(const struct layer *layer)
     return box;
 }
 
+bool visible_by_blocks(const struct layer *layer)
+{
+    const struct expression *e = layer->visible_kernel;
+    return e != NULL && (e->nodes[e->root].reads & READS_TABLE) == 0;
+}
+
 /* ---- blocks of keys -------------------------------------------------------------------------------------- */
 
 struct visible_range visible_keys(const struct layer *layer, int64_t t, int64_t last)

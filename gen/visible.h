@@ -39,6 +39,9 @@ int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m);
 /* Every head, position and key that a call may bring. */
 struct expression_box visible_box(const struct layer *layer);
 
+/* Whether `visible` is an expression of head and positions alone, so that whole blocks are known to be seen or not. */
+bool visible_by_blocks(const struct layer *layer);
+
 /* What follows is what the emitted functions of the same names do, at the compiled limits. */
 struct visible_range {
     int64_t first, end;

@@ -120,6 +120,9 @@ static bool sums_to_one(struct trial *t)
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
+        const bool free = t->layer->score != NULL && expression_decides(t->layer->score); /* may hide by scores */
+        if (free && good && sum == 0)
+            continue;
         if (!(good && (sees ? fabs(sum - 1) <= tolerance : sum == 0)))
             return violated(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
                             row / n % h, row % n, sum);

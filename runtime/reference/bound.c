@@ -452,9 +452,9 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (of.size[c] + 2 * root * fabs(z[c])) + denormal;
         if (row->saturated || open[c] != 0)
             drawn[c] = INFINITY;
-        if (row->unsure)
-            worst[c] = drawn[c] = INFINITY;
     }
+    for (size_t c = 0; row->unsure && c < d_v; c++)
+        worst[c] = drawn[c] = INFINITY;
     if (p->folded.indicator) /* not a sum of weights, but exactly 1 or 0 */
         worst[d_v - 1] = drawn[d_v - 1] = 0;
 }

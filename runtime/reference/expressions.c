@@ -59,9 +59,11 @@ struct error {
     bool open;   /* f32 may overflow, or leave the numbers, on the way */
 };
 
-/* One rounding of a value. */
+/* One rounding of a value; none where operands are exact and f32 holds the result. */
 static void round_off(struct error *out, double value)
 {
+    if (out->worst == 0 && value == (double)(float)value && isfinite(value))
+        return;
     out->worst += U * (fabs(value) + out->worst) + SMALLEST;
     out->squares += SQUARED(U * value);
     out->open = out->open || !(fabs(value) + out->worst <= FLT_MAX);
