@@ -21,7 +21,7 @@ docdir   ?= $(datadir)/doc/attngen
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help lint deps deps-test deps-peers test test-targets test-avx512 test-compilers test-vectors \
+.PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-compilers test-vectors \
         test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
         bench-flat bench-features bench-size bench-tune bench-peers demo install clean
 
@@ -53,7 +53,7 @@ run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_tests   := $(wildcard $(patsubst %,tests/*/test_%.sh,emitted sweep fuzz vectors targets mutants compilers size avx512))
+long_tests   := $(wildcard $(patsubst %,tests/*/test_%.sh,emitted sweep fuzz vectors onnx targets mutants compilers size avx512))
 script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh tests/*/test_*.sh))
 
 all: $(BUILD)/attngen $(BUILD)/attnrun
@@ -174,7 +174,7 @@ test-avx512: all
 	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avx512.sh all
 
 # Fuzzers: tests/fuzz/NAME.c each. tests/fuzz/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
-# folder and compiler are theirs. `make test` gives each a minute.
+# folder and compiler are theirs. `make test` gives each 20 s.
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
@@ -252,7 +252,10 @@ bench-peers: $(BUILD)/attngen | $(installers)
 	    $(if $(PEERS_LIST),--list) --command="make bench-peers $(strip $(foreach v,SHAPES SYSTEMS ROUNDS THREADS CORES BEFORE,\
 	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
 
-test: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast
+# With -j these are made together; the tests themselves want none, as run.sh shares out the cores.
+test-programs: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast
+
+test: test-programs
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' \
 	    tests/run.sh $(script_tests) $(unit_tests)
 

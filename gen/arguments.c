@@ -35,6 +35,7 @@ static const struct option_row options[] = {
      .help = "write a Make rule for each pair that lists what it was made from"},
     {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates), .commands = 1,
      .help = "read the templates from DIR instead of the built-in ones"},
+    {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = 1, .help = "the keys of a spec and their values"},
     {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = 1, .help = "this text"},
     {.name = "version", .kind = OPTION_ASK, .field = FIELD(version), .commands = 1, .help = "the version"},
 };
@@ -60,7 +61,8 @@ static void add_size(struct arguments *a)
 bool arguments_read(struct arguments *a, int argc, char **argv, struct diag *diag)
 {
     *a = (struct arguments){0};
-    if (!options_read(&attngen_program, &command, argc, argv, a, &a->specs, diag) || a->help || a->version)
+    if (!options_read(&attngen_program, &command, argc, argv, a, &a->specs, diag) || a->keys || a->help ||
+        a->version)
         return diag->errors == 0;
     if (a->explain && a->folder == NULL && a->deps != NULL)
         diag_error(diag, "attngen", "--deps with --explain needs -o, or nothing is written");

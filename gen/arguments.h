@@ -17,7 +17,7 @@ struct arguments {
     const char *folder;             /* NULL: not given, as of each of these */
     const char *isas, *deps, *templates, *plan, *size;
     uint64_t batch;                 /* 0: not given */
-    bool split, explain, any_cpu, help, version;
+    bool split, explain, any_cpu, keys, help, version;
 };
 
 extern const struct option_program attngen_program;

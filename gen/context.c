@@ -9,9 +9,12 @@
 
 #include "emit.h"
 #include "expression.h"
+#include "finish.h"
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
+#include "relative.h"
+#include "rope.h"
 #include "score.h"
 #include "visible.h"
 
@@ -41,7 +44,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
     FIELD(plan_panels, prefetch_block), FIELD(plan_panels, prefetch_slab), FIELD(plan_panels, prefetch_end),
-    FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
+    FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
     FIELD(plan_panels, w), FIELD(plan_panels, b),
 };
 
@@ -60,12 +63,17 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, q_row), FIELD(plan_isa, q_head), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
-    FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
+    FIELD(plan_isa, z_row), FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
-    FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, operands),
+    FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, ranges), FIELD(plan_isa, operands),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
+    FIELD(plan_isa, turn_width), FIELD(plan_isa, turn_rows), FIELD(plan_isa, turns), FIELD(plan_isa, turned),
+    FIELD(plan_isa, g_q), FIELD(plan_isa, c_q), FIELD(plan_isa, g_k), FIELD(plan_isa, c_k),
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
+    {"relative", offsetof(struct plan_isa, relative.at)}, {"relative_row", offsetof(struct plan_isa, relative.row)},
+    {"relative_zero", offsetof(struct plan_isa, relative.zero)}, {"relative_low", offsetof(struct plan_isa, relative.low)},
+    {"relative_high", offsetof(struct plan_isa, relative.high)},
 };
 
 static const struct field height_fields[] = {
@@ -207,6 +215,7 @@ static void push_rules(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "kind", kinds[rules[i].kind]);
         emit_set_integer(emit, "offset", rules[i].offset);
         emit_set_integer(emit, "cut", rules[i].cut);
+        emit_set_boolean(emit, "lifted", rules[i].lifted);
         emit_end(emit);
     }
     emit_end(emit);
@@ -327,6 +336,36 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
     free(wide);
 }
 
+/* How far distances are told apart, and the smallest distances of T5's wider buckets as far as that. */
+static void push_relative(struct emit *emit, const struct layer *layer)
+{
+    int64_t left = 0, right = 0;
+    const bool t5 = layer->relative == RELATIVE_T5;
+    if (layer->relative == RELATIVE_NONE)
+        return;
+    relative_reach(layer, &left, &right);
+    emit_begin_table(emit, "relative");
+    emit_set_boolean(emit, "t5", t5);
+    emit_set_boolean(emit, "both", relative_both(layer));
+    emit_set_integer(emit, "left", left);
+    emit_set_integer(emit, "right", right);
+    emit_set_integer(emit, "side", t5 ? relative_side(layer) : 0);
+    emit_set_integer(emit, "rel_left", layer->rel_left);
+    emit_set_integer(emit, "width", layer->rel_width);
+    emit_set_integer(emit, "numbers", layer->h * (t5 ? layer->rel_buckets : layer->rel_width));
+    emit_begin_table(emit, "first");
+    for (int64_t k = 0; t5 && k < relative_side(layer) / 2; k++) {
+        const int64_t first = relative_first(layer, k);
+        if (first > (left > right ? left : right))
+            break;
+        emit_begin_item(emit);
+        emit_set_integer(emit, "distance", first);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_end(emit);
+}
+
 /* All tensors; those that the layer lacks are fields of the interface too. */
 static void push_tensors(struct emit *emit, const struct layer *layer)
 {
@@ -357,6 +396,39 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
+/* Norm and rotation of queries and keys. */
+static void push_finish(struct emit *emit, const struct layer *layer)
+{
+    static const char *const norms[] = {[NORM_NONE] = "", [NORM_RMS] = "rms", [NORM_LAYER] = "layer", [NORM_L2] = "l2",
+                                        [NORM_RMS_ALL] = "rms_all"};
+    static const char *const ropes[] = {[ROPE_NONE] = "", [ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
+    const bool turns = layer->rope.kind != ROPE_NONE;
+    emit_set_boolean(emit, "FINISHES", layer_finishes(layer));
+    emit_set_boolean(emit, "FINISH_COPIES", layer->projected); /* from the caller's rows */
+    emit_set_string(emit, "NORM", norms[layer->qk_norm]);
+    emit_set_boolean(emit, "NORM_GAINS", layer_has_tensor(layer, TENSOR_G_Q));
+    emit_set_number(emit, "NORM_EPS", layer->norm_eps);
+    emit_set_string(emit, "ROPE", ropes[layer->rope.kind]);
+    emit_set_integer(emit, "ROPE_DIMS", turns ? layer->rope.dims : 0);
+    emit_set_number(emit, "ROPE_FACTOR", layer->rope.attention_factor);
+    emit_set_boolean(emit, "ROPE_GIVEN", layer->rope.given);
+    char text[FINISH_TEXT];
+    norm_text(layer, 'q', text);
+    emit_set_string(emit, "NORM_TEXT", text);
+    rope_text(layer, text);
+    emit_set_string(emit, "ROPE_TEXT", text);
+    emit_begin_table(emit, "rope_steps");
+    for (int64_t c = 0; turns && c < layer->rope.dims / 2; c++) {
+        const struct rope_step step = rope_step(layer, c);
+        emit_begin_item(emit);
+        emit_set_integer(emit, "high", (int64_t)step.high);
+        emit_set_integer(emit, "low", step.low);
+        emit_set_number(emit, "radians", step.radians);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 static void push_layer(struct emit *emit, const struct layer *layer)
 {
     emit_set_string(emit, "NAME", layer->name);
@@ -366,9 +438,14 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"BIAS", layer->bias}, {"SCORES", layer->scores}, {"OUT_IN", layer->out_in},
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
-        {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"PLACED", score_placed(layer)},
-        {"VISIBLE_BLOCKS", visible_by_blocks(layer)}, {"MASKS_PLACED", score_masks_placed(layer)}, {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
-        {"FALLS", score_falls(layer)},
+        {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
+        {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
+        {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"HEADS_FIRST", layer->heads_first},
+        {"PLACED", score_placed(layer)},
+        {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
+        {"VISIBLE_BLOCKS", visible_by_blocks(layer)}, {"MASKS_PLACED", score_masks_placed(layer)},
+        {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -376,6 +453,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     char equation[SCORE_TEXT];
     score_equation(layer, "scale Q_i K_i^T", "", equation);
     emit_set_string(emit, "EQUATION", equation);
+    push_finish(emit, layer);
     push_rules(emit, layer);
     push_terms(emit, layer);
     push_expression(emit, "score_nodes", layer->score_kernel, layer);
@@ -384,6 +462,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "VISIBLE_TEXT", layer->visible != NULL ? layer->visible->text : "");
     emit_set_integer(emit, "LIFT", score_lift(layer));
     push_slopes(emit, layer);
+    push_relative(emit, layer);
     push_tensors(emit, layer);
     emit_set_integer(emit, "CONV_PAD", layer_conv_pad(layer));
     const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);

@@ -33,6 +33,8 @@
 #define BLOCK_CYCLES 60.0       /* a block of keys for a tile of queries */
 #define QUERY_TILE_CYCLES 150.0 /* and a tile of queries: its state, 1 / l, the check */
 #define CALL_CYCLES 300.0
+#define FINISH_CYCLES 4.0       /* a row of a head that is normed or turned: pointers, splats, stores that loads wait for */
+#define NORM_CYCLES 120.0       /* sums of LANES rows, one behind the other, their roots and divisions */
 #define LINE 64.0
 #define LINE_FLOATS 16
 #define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */
@@ -228,6 +230,31 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
               g->group_rows, g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->prefetch_min_rows, times);
 }
 
+/* Norm and rotation of rows that were just projected: vectors that are loaded, and operations on them; and what a row of a
+ * head takes once: its share of a root and a division for LANES rows, and of the transposition of their partial sums. */
+static void count_finish(const struct model *m, struct work *w, int64_t heads, double rows)
+{
+    const struct layer *l = m->layer;
+    const int64_t lanes = m->plan->lanes, pairs = l->rope.dims / 2;
+    const double all = (double)ceil_div(l->d_k, lanes), each = rows * (double)heads;
+    const double norms = l->qk_norm == NORM_RMS_ALL ? rows : each; /* rows that are summed up */
+    if (l->qk_norm != NORM_NONE) {
+        const double passes = l->qk_norm == NORM_LAYER ? 2 : 1;
+        w->loads += each * all * (passes + (l->qk_norm == NORM_L2 ? 1 : 2));
+        w->operations += each * all * (2 * passes + 1);
+        w->overhead += norms * passes * (m->core->transpose * (double)lanes + NORM_CYCLES / (double)lanes);
+    }
+    if (l->rope.kind == ROPE_HALF) {
+        w->loads += each * 4 * (double)ceil_div(pairs, lanes);
+        w->operations += each * 5 * (double)ceil_div(pairs, lanes);
+    } else if (l->rope.kind == ROPE_INTERLEAVED) {
+        w->loads += each * 3 * (double)ceil_div(2 * pairs, lanes);
+        w->operations += each * 3 * (double)ceil_div(2 * pairs, lanes);
+    }
+    if (layer_finishes(l))
+        w->overhead += each * FINISH_CYCLES;
+}
+
 /* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well, of fewer columns to it and back. */
 static double transpose_cycles(const struct model *m, int64_t rows, int64_t columns)
 {
@@ -409,16 +436,16 @@ static void count_query_tile(struct model *m, int64_t t, int64_t queries, double
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
-    const int64_t vectors = ceil_div(queries, p->lanes);
+    const int64_t vectors = ceil_div(queries, p->lanes), offset = visible_offset(l, l->seq_len, l->source_len);
     struct visible_range run[2] = {{0, 0}, {0, 0}};
     struct stretch wide = {.vecs = p->vecs, .masked = score_everywhere(l), .open = true};
     if (p->vecs > 1 && vectors == p->vecs) {
-        visible_runs(l, p->block, t, run);
+        visible_runs(l, p->block, offset + t, run);
         for (int i = 0; i < 2; i++)
             count_keys(m, &wide, run[i].first, run[i].end - run[i].first, times);
     }
     for (int64_t i = 0; i < vectors; i++) {
-        const int64_t from = t + i * p->lanes;
+        const int64_t from = offset + t + i * p->lanes;
         const struct visible_range keys = visible_keys(l, from, from + p->lanes - 1);
         struct stretch single = {.vecs = 1, .open = wide.open};
         for (int64_t key = keys.first, end; key < keys.end; key = end) {
@@ -466,7 +493,7 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double d_score = (double)p->fold->d_score, d_value = (double)p->fold->d_value, d_z = (double)p->fold->d_z;
     struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS];
     scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score); /* a tile of queries */
-    if (p->fold->q_is_k) /* scaled as well */
+    if (p->fold->q_is_k || l->projected) /* scaled as well */
         scores->operations += times * heads * d_score * (double)ceil_div(l->seq_len, p->lanes);
     if (together > 1 && rest > 0 && !p->z_rows) /* lanes out: two vectors read and written for each, both maybe across lines */
         sums->loads += COPY_LOADS * times * heads * (double)ceil_div(l->seq_len, p->lanes) * d_z;
@@ -475,10 +502,11 @@ static void count_attention(struct model *m, int64_t together, double times)
     const bool stays = k + v <= 1024 * m->core->caches->l2_kib / 2, input = l->identity || p->fold->values;
     const double k_reads = !stays ? heads * blocks : p->fold->scores && !l->split ? 1 : (double)l->h_kv;
     const double v_reads = !stays ? heads * blocks : input && !l->split ? 1 : (double)l->h_kv;
-    const double k_share = p->fold->scores ? m->far : m->near;
-    const double v_share = input && !p->value_blocks ? m->far : m->near;
+    const double q_share = l->projected ? m->far : m->near;
+    const double k_share = p->fold->scores || l->projected ? m->far : m->near;
+    const double v_share = (input && !p->value_blocks) || l->projected ? m->far : m->near;
     *(p->prefetch_keys > 0 ? &scores->prefetched : &scores->l3) +=
-        times * (m->near * 4 * n * heads * d_score + k_share * k * k_reads);
+        times * (q_share * 4 * n * heads * d_score + k_share * k * k_reads);
     const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z; /* written, and fetched before unless it takes the queries' place */
     *(p->prefetch_keys > 0 ? &sums->prefetched : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
@@ -501,6 +529,10 @@ static void count_group(struct model *m, int64_t together, double times)
         count_panels(m, &m->work[EXPECT_QUERIES], &p->q, rows, m->far * (double)l->d_model, false, times);
     if (p->k.exists)
         count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, again && !p->fold->q_is_k ? 0 : source, false, times);
+    if (p->q.exists)
+        count_finish(m, &m->work[EXPECT_QUERIES], l->h, (double)rows * times);
+    if (p->k.exists)
+        count_finish(m, &m->work[EXPECT_KEYS], l->h_kv, (double)keys * times);
     if (p->v.exists)
         count_panels(m, &m->work[EXPECT_VALUES], &p->v, keys, again ? 0 : source, false, times);
     if (p->v_t.depth > 0)
@@ -599,7 +631,8 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
 {
     struct model m = {.layer = l, .plan = p, .core = &cores[core_of(p->isa)]};
     const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = 4 * (double)p->shared_size;
-    const double inputs = 4 * (n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
+    const double inputs = 4 * (l->projected ? n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * (l->d_k + l->d_v))
+                               : n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
     const double pairs = (double)l->h * n * keys;
     const double tensors = pairs * (count_terms(l).bytes + (l->scores ? 4 : 0));
     const int64_t together = min(batch, p->sequences), rest = batch % together;
@@ -643,7 +676,14 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
 {
     const double total = layer_multiply_adds(l, l->seq_len, l->source_len).total;
     fputc('\n', out);
-    print_fold(out, "W_Q W_K^T", f->saved_scores, f->scores, total);
+    if (l->projected) {
+        fputs("  nothing is projected before the scores: no weights to fold\n", out);
+        return;
+    }
+    if (layer_finishes(l))
+        fprintf(out, "  W_Q W_K^T cannot be folded: queries and keys are normed or turned before they meet\n");
+    else
+        print_fold(out, "W_Q W_K^T", f->saved_scores, f->scores, total);
     if (l->w_o != W_O_NONE && !l->identity)
         print_fold(out, "W_V W_O", f->saved_values, f->values, total);
     if (f->scores)

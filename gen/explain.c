@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "finish.h"
 #include "layer.h"
 #include "score.h"
 #include "visible.h"
@@ -37,20 +38,25 @@ static struct text write_text(const char *format, ...)
     return text;
 }
 
-/* A line that begins at column `indent`, broken at blanks if it is longer than a page is wide. */
-static void line_at(FILE *out, int indent, const char *text)
+/* A line from column `indent` on, broken at blanks if it is longer than a page is wide; `before` columns of it are there. */
+static void line_behind(FILE *out, int before, int indent, const char *text)
 {
     const size_t room = (size_t)(COLUMNS - indent);
-    while (strlen(text) > room) {
+    for (; strlen(text) > room; before = 0) {
         size_t stop = room;
         while (stop > 0 && text[stop] != ' ')
             stop--;
         if (stop == 0)
             break;
-        fprintf(out, "%*s%.*s\n", indent, "", (int)stop, text);
+        fprintf(out, "%*s%.*s\n", indent - before, "", (int)stop, text);
         text += stop + 1;
     }
-    fprintf(out, "%*s%s\n", indent, "", text);
+    fprintf(out, "%*s%s\n", indent - before, "", text);
+}
+
+static void line_at(FILE *out, int indent, const char *text)
+{
+    line_behind(out, 0, indent, text);
 }
 
 /* An exact count while a double has all its digits. */
@@ -104,9 +110,10 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const double h = (double)l->h, h_kv = (double)l->h_kv, d_k = (double)l->d_k, d_v = (double)l->d_v;
     const bool k_is_q = l->tied && !l->cross;
 
-    f[STEP_Q] = (struct figures){(double)(p.w_q + p.b_q), c.q, n * h * d_k * FLOAT_BYTES};
-    f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : m * h_kv * d_k * FLOAT_BYTES};
-    f[STEP_V] = (struct figures){(double)(p.w_v + p.b_v), c.v, l->identity ? 0 : m * h_kv * d_v * FLOAT_BYTES};
+    const double made = l->projected ? 0 : 1; /* else a call brings them */
+    f[STEP_Q] = (struct figures){(double)(p.w_q + p.b_q), c.q, made * n * h * d_k * FLOAT_BYTES};
+    f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : made * m * h_kv * d_k * FLOAT_BYTES};
+    f[STEP_V] = (struct figures){(double)(p.w_v + p.b_v), c.v, l->identity ? 0 : made * m * h_kv * d_v * FLOAT_BYTES};
     f[STEP_SCORES] = (struct figures){0, c.scores, h * n * m * FLOAT_BYTES};
     f[STEP_SOFTMAX] = (struct figures){0, 0, h * n * m * FLOAT_BYTES};
     f[STEP_VALUES] = (struct figures){0, c.values, n * h * d_v * FLOAT_BYTES};
@@ -127,7 +134,8 @@ static void line(FILE *out, const char *format, ...)
 
 static void head_line(FILE *out, enum step step, struct text equation)
 {
-    fprintf(out, "\n%d. %-*s%s\n", (int)step + 1, STEP_INDENT - 3, step_names[step], equation.text);
+    const int before = fprintf(out, "\n%d. %s", (int)step + 1, step_names[step]) - 1;
+    line_behind(out, before, STEP_INDENT, equation.text);
 }
 
 /* Parameters, multiply-adds and result of one step, each where it has any. */
@@ -147,6 +155,29 @@ struct projection {
     bool of_source;
     int64_t heads, width;
 };
+
+/* What a projection of queries or keys is followed by. */
+static void explain_finish(const struct layer *l, bool queries, FILE *out)
+{
+    const double rows = (double)(queries ? l->seq_len : l->source_len), heads = (double)(queries ? l->h : l->h_kv);
+    const long long gains = (long long)(l->qk_norm == NORM_RMS_ALL ? heads : 1) * (long long)l->d_k;
+    const double turned = rows * heads * (double)l->rope.dims;
+    char text[FINISH_TEXT];
+    norm_text(l, queries ? 'q' : 'k', text);
+    if (l->qk_norm != NORM_NONE) {
+        line(out, "each head's row %c is normed: %.220s", queries ? 'q' : 'k', text);
+        line(out, "%s multiply-adds (%s), %s roots and divisions%s", counted(2 * rows * heads * (double)l->d_k).text,
+             rounded(2 * rows * heads * (double)l->d_k).text,
+             counted(rows * (l->qk_norm == NORM_RMS_ALL ? 1 : heads)).text,
+             l->qk_norm == NORM_L2 ? "" : write_text("; g_%c [%lld]%s", queries ? 'q' : 'k', gains,
+                                                     l->qk_norm == NORM_LAYER
+                                                         ? write_text(", c_%c [%lld]", queries ? 'q' : 'k', gains).text
+                                                         : "").text);
+    }
+    rope_text(l, text);
+    if (l->rope.kind != ROPE_NONE)
+        line(out, "%.230s; %s multiply-adds (%s)", text, counted(2 * turned).text, rounded(2 * turned).text);
+}
 
 static void explain_projection(const struct layer *l, const struct projection *p, const struct figures *f, FILE *out)
 {
@@ -169,6 +200,19 @@ static void explain_projection(const struct layer *l, const struct projection *p
         line(out, "head i uses group g = floor(i * %lld / %lld): %lld query heads share one", (long long)l->h_kv,
              (long long)l->h, (long long)(l->h / l->h_kv));
     cost_lines(out, f);
+    if (p->step != STEP_V)
+        explain_finish(l, p->step == STEP_Q, out);
+}
+
+/* Queries, keys or values that a call brings. */
+static void explain_given(const struct layer *l, enum step step, enum layer_tensor tensor, FILE *out)
+{
+    static const char letters[] = {[STEP_Q] = 'Q', [STEP_K] = 'K', [STEP_V] = 'V'};
+    const char *group = step != STEP_Q && l->h_kv < l->h ? "g" : "i";
+    char shape[LAYER_SHAPE_TEXT];
+    layer_tensor_text(l, tensor, shape);
+    head_line(out, step, write_text("%c_%s = %s", letters[step], group, layer_tensor_name(tensor)));
+    line(out, "input = projected: the call brings %s %s, which is read where it lies", layer_tensor_name(tensor), shape);
 }
 
 static void explain_keys(const struct layer *l, const struct figures *f, FILE *out)
@@ -184,6 +228,11 @@ static void explain_keys(const struct layer *l, const struct figures *f, FILE *o
              (long long)l->d_source, (long long)l->h, (long long)l->source_len, (long long)l->d_k,
              in_bytes(f->result_bytes).text);
         cost_lines(out, f);
+        explain_finish(l, false, out);
+    } else if (layer_has_tensor(l, TENSOR_G_Q)) {
+        head_line(out, STEP_K, write_text("K_i = Q_i as projected"));
+        line(out, "w_k = tied: the same input through the same matrix, but with a norm of its own");
+        explain_finish(l, false, out);
     } else {
         head_line(out, STEP_K, write_text("K_i = Q_i"));
         line(out, "w_k = tied: the same input through the same matrix; nothing to store or compute");
@@ -205,13 +254,16 @@ static void explain_values(const struct layer *l, const struct figures *f, FILE 
 /* ---- masks ----------------------------------------------------------------------------------------------- */
 
 /* "j <= t + 3" */
-static struct text rule_words(const struct visible_rule *rule)
+static struct text rule_words(const struct layer *l, const struct visible_rule *rule)
 {
     static const char *const signs[] = {[VISIBLE_TO] = "<=", [VISIBLE_FROM] = ">=", [VISIBLE_NOT] = "!="};
+    const char *p = l->offset != OFFSET_NONE ? "p" : "t";
+    if (rule->lifted)
+        return write_text("j <= %s or j < prefix[b]", p);
     if (rule->offset == 0)
-        return write_text("j %s t", signs[rule->kind]);
+        return write_text("j %s %s", signs[rule->kind], p);
     const char sign = rule->offset < 0 ? '-' : '+';
-    return write_text("j %s t %c %lld", signs[rule->kind], sign, llabs((long long)rule->offset));
+    return write_text("j %s %s %c %lld", signs[rule->kind], p, sign, llabs((long long)rule->offset));
 }
 
 /* What a mask of position hides, by its rules alone. */
@@ -219,12 +271,13 @@ static void explain_position(const struct layer *l, const struct score_term *ter
 {
     struct visible_rule rules[VISIBLE_RULES];
     struct layer alone = *l;
-    alone.mask = term->mask;
+    alone.mask = term->mask | (l->mask & MASK_PREFIX);
     const int count = visible_rules(&alone, rules);
-    struct text words = rule_words(&rules[0]);
+    struct text words = rule_words(l, &rules[0]);
     for (int i = 1; i < count; i++)
-        words = write_text("%.150s and %.150s", words.text, rule_words(&rules[i]).text);
-    line(out, "mask %s: query t sees key j only if %s", term->word, words.text);
+        words = write_text("%.150s and %.150s", words.text, rule_words(l, &rules[i]).text);
+    line(out, "mask %s: query t sees key j only if %s%s", term->word, words.text,
+         rules[0].lifted ? "; pairs are counted without a prefix" : "");
 }
 
 /* A term with a number for each pair, known only at run time. */
@@ -243,9 +296,16 @@ static void explain_masks(const struct layer *l, FILE *out)
     const double pairs = (double)visible_pairs(l, l->seq_len, l->source_len);
     const double half = (double)visible_pairs(l, l->seq_len, l->source_len / 2);
 
+    if (l->offset != OFFSET_NONE)
+        line(out, "query t is at p = t + %s; counted with %lld for it",
+             l->offset == OFFSET_PAST ? "past[b]" : (l->mask & MASK_PADDING) != 0 ? "lengths[b] - n" : "m - n",
+             (long long)visible_offset(l, l->seq_len, l->source_len));
     for (enum score_name i = 0; i < SCORE_TERMS; i++)
-        if (score_terms[i].place == SCORE_EDGES && score_has(l, i))
+        if (score_terms[i].place == SCORE_EDGES && score_has(l, i) && i != SCORE_PREFIX && i != SCORE_SEGMENTS)
             explain_position(l, &score_terms[i], out);
+    if (score_has(l, SCORE_SEGMENTS))
+        line(out, "mask segments: query t sees key j only if %s, which is known at run time: of segments that follow "
+             "each other, only keys of a query's own are scored", score_terms[SCORE_SEGMENTS].sees);
     line(out, "%s of %s query-key pairs remain (%.1f %%) in each head", counted(pairs).text, counted(n * m).text,
          100 * pairs / (n * m));
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
@@ -572,16 +632,27 @@ static void explain_head(const struct layer *l, FILE *out)
                                                             (long long)l->h_kv) : write_text("%s", "");
     char masks[LAYER_MASK_TEXT];
     layer_mask_text(l->mask, masks);
-    fprintf(out, "%s: %s-attention\n\n", l->name, l->cross ? "cross" : "self");
-    line_at(out, 2, write_text("d_model = %lld, h = %lld heads%s", (long long)l->d_model, (long long)l->h,
-                               grouped.text).text);
-    line_at(out, 2, write_text("d_k = %lld (%s), d_v = %lld (%s); width %s, input %s", (long long)l->d_k, d_k_words(l),
-                               (long long)l->d_v, d_v_words(l), widths[l->width], l->split ? "split" : "shared").text);
+    if (l->projected) {
+        fprintf(out, "%s: attention of given queries, keys and values\n\n", l->name);
+        line_at(out, 2, write_text("h = %lld heads%s, d_k = %lld, d_v = %lld; input projected, heads %s",
+                                   (long long)l->h, grouped.text, (long long)l->d_k, (long long)l->d_v,
+                                   l->heads_first ? "first" : "last").text);
+    } else {
+        fprintf(out, "%s: %s-attention\n\n", l->name, l->cross ? "cross" : "self");
+        line_at(out, 2, write_text("d_model = %lld, h = %lld heads%s", (long long)l->d_model, (long long)l->h,
+                                   grouped.text).text);
+        line_at(out, 2, write_text("d_k = %lld (%s), d_v = %lld (%s); width %s, input %s", (long long)l->d_k,
+                                   d_k_words(l), (long long)l->d_v, d_v_words(l), widths[l->width],
+                                   l->split ? "split" : "shared").text);
+    }
     line_at(out, 2, write_text("scale = %.9g, mask %s, bias %s", l->scale, masks,
                                l->bias ? "true" : "false").text);
     if (l->cross)
         line_at(out, 2, write_text("n = %lld query positions of x, m = %lld key positions of source, %lld wide",
                                    (long long)l->seq_len, (long long)l->source_len, (long long)l->d_source).text);
+    else if (l->projected)
+        line_at(out, 2, write_text("n = %lld query positions, m = %lld key positions", (long long)l->seq_len,
+                                   (long long)l->source_len).text);
     else
         line_at(out, 2, write_text("n = m = %lld positions: each is a query and a key", (long long)l->seq_len).text);
     fprintf(out, "\nStep by step, for one sequence of that length, head i = 0 ... %lld, in f32\n",
@@ -595,11 +666,18 @@ void explain_layer(const struct layer *layer, FILE *out)
     figures_of(layer, figures);
 
     explain_head(layer, out);
-    explain_projection(layer, &queries, &figures[STEP_Q], out);
-    explain_keys(layer, &figures[STEP_K], out);
-    explain_values(layer, &figures[STEP_V], out);
+    if (layer->projected) {
+        explain_given(layer, STEP_Q, TENSOR_Q, out);
+        explain_given(layer, STEP_K, TENSOR_K, out);
+        explain_given(layer, STEP_V, TENSOR_V, out);
+    } else {
+        explain_projection(layer, &queries, &figures[STEP_Q], out);
+        explain_keys(layer, &figures[STEP_K], out);
+        explain_values(layer, &figures[STEP_V], out);
+    }
     explain_attention(layer, figures, out);
     explain_output(layer, &figures[STEP_OUTPUT], out);
     explain_totals(layer, figures, out);
-    explain_heads(layer, out);
+    if (!layer->projected) /* all that depends on h is the caller's */
+        explain_heads(layer, out);
 }

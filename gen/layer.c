@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "expression.h"
+#include "rope.h"
 #include "score.h"
 #include "spec.h"
 #include "visible.h"
@@ -34,7 +35,7 @@ static void fill_rope(struct layer *layer, const struct spec *spec)
     layer->rope.beta_fast = spec->real[KEY_ROPE_BETA_FAST];
     layer->rope.beta_slow = spec->real[KEY_ROPE_BETA_SLOW];
     layer->rope.attention_factor = is_given(spec, KEY_ROPE_ATTENTION_FACTOR) ? spec->real[KEY_ROPE_ATTENTION_FACTOR]
-                                 : yarn ? 0.1 * log(factor) + 1 : 1;
+                                 : yarn ? rope_attention_factor(factor) : 1;
 }
 
 static void fill(struct layer *layer, const struct spec *spec)
@@ -58,6 +59,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->scores = spec->value[KEY_SCORES] <= SCORES_BIASED ? (enum layer_scores)spec->value[KEY_SCORES]
                                                              : SCORES_WEIGHTS; /* the word for true */
     layer->projected = is_projected(spec);
+    layer->self = !layer->cross && !layer->projected;
     layer->heads_first = spec->value[KEY_HEADS] == 1;
     layer->offset = (enum layer_offset)spec->value[KEY_OFFSET];
     layer->pad_skipped = spec->value[KEY_PAD_ROWS] == 1;
@@ -69,7 +71,9 @@ static void fill(struct layer *layer, const struct spec *spec)
 
     const int64_t parts = layer->split ? layer->h : 1;
     if (layer->projected && layer->w_o == W_O_NONE)
-        layer->d_model = layer->d_source = layer->h;
+        layer->d_model = layer->h * value_or(spec, KEY_D_V, spec->value[KEY_D_K]); /* nothing else has that width */
+    if (layer->projected)
+        layer->d_source = layer->d_model; /* there is no source */
     const int64_t from_width = is_wide(spec) ? layer->d_model : layer->d_model / layer->h;
     layer->d_in_q = layer->d_model / parts;
     layer->d_in_kv = layer->d_source / parts;
@@ -81,8 +85,6 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->width = is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) ? WIDTH_GIVEN
                  : is_wide(spec) ? WIDTH_WIDE : WIDTH_NARROW;
     layer->d_out = layer->w_o == W_O_NONE ? layer->h * layer->d_v : layer->d_model;
-    if (layer->projected && layer->w_o == W_O_NONE)
-        layer->d_model = layer->d_out;
     fill_rope(layer, spec);
     layer->relative = (enum layer_relative)spec->value[KEY_RELATIVE];
     layer->rel_buckets = spec->value[KEY_REL_BUCKETS];

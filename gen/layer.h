@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "nearest.h"
 
@@ -74,6 +75,7 @@ struct layer {
     bool heads_first; /* heads = first: their axis is before that of tokens */
     enum layer_offset offset; /* what is added to a query's row to make its position */
     bool cross;    /* attention = cross */
+    bool self;     /* keys are the queries' own tokens: m = n. Neither cross nor projected */
     bool tied;     /* w_k = tied */
     bool identity; /* w_v = identity */
     enum layer_w_o w_o;
@@ -120,6 +122,12 @@ struct layer {
     int64_t d_out;   /* columns of y: d_model, or h*d_v with w_o = none */
     int64_t rel_width; /* numbers of a head in the table of relative = table */
 };
+
+/* Whether something stands between the projections of queries and keys and their scores: a norm, a rotation. */
+static inline bool layer_finishes(const struct layer *layer)
+{
+    return layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE;
+}
 
 /* The tensors of the contract, in the order of docs/spec.md's table. */
 enum layer_tensor {
@@ -185,6 +193,8 @@ bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, 
 
 /* Whether a spec may have this key; "plan.*" are not told apart here. */
 bool layer_knows_key(const char *key);
+/* Each key with what its value may be, one a line. */
+void layer_print_keys(FILE *out);
 /* The key that was perhaps meant. */
 struct nearest layer_nearest_key(const char *key);
 

@@ -254,6 +254,8 @@ int main(int argc, char **argv)
     arguments_read(&job.arguments, argc, argv, &job.diag);
     if (a->help)
         arguments_help(stdout);
+    else if (a->keys)
+        layer_print_keys(stdout);
     else if (a->version)
         puts("attngen " ATTNGEN_VERSION);
     else {

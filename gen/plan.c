@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "planfile.h"
+#include "relative.h"
+#include "rope.h"
 #include "score.h"
 #include "visible.h"
 
@@ -56,12 +58,14 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
     f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
     f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
+    if (l->projected) /* no weights before the scores, and none before the values */
+        return f;
     const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
-    f.scores = !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
+    f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
     f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, f.saved_values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;
-    f.q_is_k = l->tied && !l->cross && !f.scores;
+    f.q_is_k = l->tied && !l->cross && !f.scores && !layer_has_tensor(l, TENSOR_G_Q);
     if (f.values) {
         f.d_value = l->d_in_kv;
         f.d_z = l->d_in_kv + (l->bias ? 1 : 0);
@@ -80,7 +84,8 @@ static bool streams_head(const struct plan_isa *p, const struct layer *l)
     const int64_t before = left != LAYER_UNBOUNDED ? left : l->source_len;
     const int64_t behind = right != LAYER_UNBOUNDED ? right : l->source_len;
     const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks; /* both are the input's own rows */
-    const double keys = (double)min(l->source_len, min(before + 1, l->seq_len) + behind);
+    const int64_t rows = l->offset == OFFSET_NONE ? l->seq_len : l->source_len; /* that may have a key before them */
+    const double keys = (double)min(l->source_len, min(before + 1, rows) + behind);
     return keys * (double)(fold->d_score + (one ? 0 : fold->d_value)) * sizeof(float) > (double)p->isa->l2_bytes;
 }
 
@@ -101,6 +106,17 @@ static int64_t choose_group_rows(const struct plan_request *request, const struc
     const int64_t blocks = ceil_div(rows, p->block);
     const int64_t groups = max(1, ceil_div(blocks * p->block, group));
     return max(1, ceil_div(blocks, groups)) * p->block;
+}
+
+/* Panels from one where a head begins to the next such: a part has whole heads, so that it can finish them. */
+static int64_t complete_heads(const struct plan_panels *g, int64_t width)
+{
+    int64_t panels = 1;
+    if (g->groups > 1)
+        return g->finish > g->columns ? g->groups * g->panels : g->panels;
+    while (panels < g->panels && panels * width % g->finish != 0)
+        panels++;
+    return panels;
 }
 
 /* `tokens` of a full sequence */
@@ -132,6 +148,10 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->group_rows = choose_group_rows(request, p, blocks > 1 ? g->k_block : g->a_block / p->block, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = min(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
+    if (g->finish > 0) {
+        g->finish = complete_heads(g, g->vecs * p->lanes);
+        g->part_panels = min(g->groups * g->panels, round_up(g->part_panels, g->finish));
+    }
 }
 
 static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -161,10 +181,16 @@ struct projection {
     int64_t heads, d;      /* of the result */
     bool by_head;          /* each head has a matrix of its own, else one has the columns of all */
     bool side_by_side;     /* the heads of a token lie so whatever d is, with nothing between tokens: as Z does */
+    int64_t finish;        /* columns of a row that are normed and rotated at once, 0: it is not done */
     int64_t depth, input;  /* of one reduction; columns of the input */
     int64_t a_group;       /* columns of the input from head to head */
     int64_t tokens, batch; /* of a full sequence; most that are projected together */
 };
+
+static int64_t finish_columns(const struct layer *layer, int64_t heads)
+{
+    return !layer_finishes(layer) ? 0 : layer->qk_norm == NORM_RMS_ALL ? heads * layer->d_k : layer->d_k;
+}
 
 static struct projection of_queries(const struct plan_isa *p, const struct layer *layer)
 {
@@ -173,6 +199,7 @@ static struct projection of_queries(const struct plan_isa *p, const struct layer
         .d = p->fold->d_score,
         .by_head = layer->split || p->fold->scores, /* a folded matrix is made from two of one head */
         .side_by_side = p->z_in_q,
+        .finish = finish_columns(layer, layer->h),
         .depth = layer->d_in_q,
         .input = layer->d_model,
         .a_group = layer->split ? layer->d_in_q : 0,
@@ -210,6 +237,7 @@ static void plan_rows(struct plan_panels *g, const struct projection *of, const 
     g->a_k = 1;
     g->a_group = of->a_group;
     g->a_block = of->input * p->block;
+    g->finish = of->finish;
     *row = of->side_by_side ? of->heads * of->d : row_stride(p, arrays ? of->d : of->heads * of->d);
     *head = arrays ? max(of->tokens, of->batch) * *row : of->d;
     g->c_row = *row;
@@ -226,7 +254,9 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const bool stays = block * (int64_t)sizeof(float) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
     p->z_rows = layer->w_o != W_O_DENSE || request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
-    p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !p->fold->q_is_k && p->fold->d_score == p->fold->d_z;
+    p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
+                p->fold->d_score == p->fold->d_z;
+    p->z_row = layer->w_o == W_O_NONE && layer->heads_first ? layer->d_v : layer->h * p->fold->d_z;
 }
 
 static void plan_output(struct plan_panels *g, const struct layer *layer, const struct plan_request *request,
@@ -427,6 +457,8 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
  * the vectors; and where features fill them badly, their projection wastes less. */
 static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
 {
+    if (layer->projected) /* read where the caller has them */
+        return false;
     const int64_t columns = layer->split ? layer->d_v : layer->h_kv * layer->d_v;
     const double tokens = (double)layer->source_len / (double)round_up(layer->source_len, p->lanes);
     const double features = (double)columns / (double)round_up(columns, p->lanes);
@@ -441,11 +473,11 @@ static double weights_size(const struct plan_isa *p, const struct layer *layer)
     const struct plan_fold *f = p->fold;
     const double heads = (double)layer->h, in_q = (double)layer->d_in_q, in_kv = (double)layer->d_in_kv;
     double size = 0;
-    if (!f->q_is_k)
+    if (!f->q_is_k && !layer->projected)
         size += heads * in_q * (double)f->d_score;
-    if (!f->scores)
+    if (!f->scores && !layer->projected)
         size += (double)layer->h_kv * in_kv * (double)layer->d_k;
-    if (!f->values && !layer->identity)
+    if (!f->values && !layer->identity && !layer->projected)
         size += (double)layer->h_kv * in_kv * (double)layer->d_v;
     if (layer->w_o == W_O_DENSE)
         size += heads * (double)f->d_z * (double)layer->d_model;
@@ -457,17 +489,64 @@ static double weights_size(const struct plan_isa *p, const struct layer *layer)
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a panel
  * is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer input, queries
  * or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block of its own (values
- * in blocks), has zeros before it (convolution), or has memory behind it that may not be read. */
+ * in blocks), has zeros before it (convolution), or has memory behind it that may not be read. Nor where no matrix is
+ * left: projected, w_o = none. */
 static void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)))
+    if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)) ||
+        (layer->projected && layer->w_o == W_O_NONE))
         return;
     const bool stays = weights_size(p, layer) * sizeof(float) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
-    const int64_t sequences = min(ceil_div(wanted, layer->seq_len), ceil_div(wanted, layer->source_len));
+    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer->source_len);
+    const int64_t sequences = layer->projected ? queries : min(queries, keys); /* of those, only Z is a matrix's operand */
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = sequences * layer->source_len;
+}
+
+/* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
+static void plan_relative(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t rows = max(p->rows, p->rows_single); /* keys of a tile */
+    int64_t left, right;
+    if (!score_has(layer, SCORE_RELATIVE))
+        return;
+    relative_reach(layer, &left, &right);
+    p->relative.low = right + p->block - 1;
+    p->relative.high = left + rows - 1;
+    p->relative.zero = p->relative.low + rows - 1;
+    p->relative.row = round_up(p->relative.high + p->relative.zero + p->block, p->lanes);
+}
+
+/* Queries, keys and values in the scratch, or the input itself. */
+static void plan_projections(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    if (!p->fold->q_is_k) {
+        const struct projection of = of_queries(p, layer);
+        plan_rows(&p->q, &of, request, p, &p->q_row, &p->q_head);
+    }
+    if (p->fold->scores) {
+        p->k_row = layer->d_source;
+        p->k_head = layer->split ? layer->d_in_kv : 0;
+    } else {
+        struct projection of = of_source(p, layer, layer->d_k);
+        of.finish = finish_columns(layer, layer->h_kv);
+        plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
+    }
+    plan_values(p, layer, request);
+}
+
+/* Queries, keys and values as a call brings them. With heads = first their step is known only then. */
+static void take_layout(struct plan_isa *p, const struct layer *layer)
+{
+    const bool first = layer->heads_first;
+    p->q_row = (first ? 1 : layer->h) * layer->d_k;
+    p->k_row = (first ? 1 : layer->h_kv) * layer->d_k;
+    p->v_row = (first ? 1 : layer->h_kv) * layer->d_v;
+    p->q_head = p->k_head = first ? 0 : layer->d_k;
+    p->v_head = first ? 0 : layer->d_v;
+    p->v_feature = 1;
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
@@ -475,14 +554,18 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 {
     p->isa = isa;
     p->lanes = isa->lanes;
-    p->value_blocks = request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
+    if (layer->projected)
+        take_layout(p, layer);
+    p->value_blocks = !layer->projected &&
+                      request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;
     /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
     const int64_t rows = rows_fit(request, isa, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
-    const int64_t apart = p->fold->scores && !request_is_small(request) ? rows_apart(layer->d_source) /* keys are the input's own rows */
-                                                            : rows_single;
+    const int64_t key_row = layer->projected ? p->k_row : layer->d_source; /* keys are the caller's own rows */
+    const bool callers = p->fold->scores || layer->projected;
+    const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);
     p->rows_single = p->vecs == 1 ? p->rows : min(rows_single, apart);
     p->at_once = !request_is_small(request);
@@ -509,20 +592,11 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->part_blocks = min(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
     plan_z(p, layer, request);
-    if (!p->fold->q_is_k) {
-        const struct projection of = of_queries(p, layer);
-        plan_rows(&p->q, &of, request, p, &p->q_row, &p->q_head);
-    }
-    if (p->fold->scores) {
-        p->k_row = layer->d_source;
-        p->k_head = layer->split ? layer->d_in_kv : 0;
-    } else {
-        const struct projection of = of_source(p, layer, layer->d_k);
-        plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
-    }
-    plan_values(p, layer, request);
+    if (!layer->projected)
+        plan_projections(p, layer, request);
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
+    plan_relative(p, layer);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     schedule(p, layer);
@@ -564,7 +638,11 @@ static double size_bound(const struct layer *l)
     const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + in + 1e3)
                          + (double)l->conv_width * e_v + wide * s;
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
-    return scratch + packed;
+    const double turns = l->rope.kind == ROPE_NONE ? 0 : 4 * q * ((double)l->rope.dims + wide); /* packed, and of a call */
+    int64_t left = 0, right = 0;
+    if (score_has(l, SCORE_RELATIVE))
+        relative_reach(l, &left, &right);
+    return scratch + packed + turns + (double)l->h * ((double)left + (double)right + 4096);
 }
 
 void plan_free(struct plan *plan)
@@ -593,6 +671,10 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
     if (score_has(l, SCORE_SOFTCAP) && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
+    if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))
+        diag_error(diag, l->name, "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "
+                   "above %lld, to which each distance has a bucket of its own", (long long)l->rel_buckets,
+                   (long long)l->rel_distance, (long long)(relative_side(l) / 2));
 }
 
 /* What a spec may say and kernels do not do yet. */
@@ -602,11 +684,10 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         const char *key;
         bool is;
     } unbuilt[] = {
-        {"input = projected", l->projected}, {"offset", l->offset != OFFSET_NONE}, {"qk_norm", l->qk_norm != NORM_NONE},
-        {"rope", l->rope.kind != ROPE_NONE},
-        {"relative", score_has(l, SCORE_RELATIVE)}, {"sink", l->sink},
-        {"mask = prefix", (l->mask & MASK_PREFIX) != 0}, {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
-        {"pad_rows = skipped", l->pad_skipped}, {"scores other than the weights", l->scores > SCORES_WEIGHTS},
+        {"input = projected with qk_norm", l->projected && l->qk_norm != NORM_NONE},
+        {"input = projected with rope", l->projected && l->rope.kind != ROPE_NONE},
+        {"sink", l->sink},
+        {"scores other than the weights", l->scores > SCORES_WEIGHTS},
         {"lse", l->lse},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
@@ -626,6 +707,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     }
     refuse_unbuilt(layer, diag);
     refuse_numbers(layer, diag);
+    if (diag->errors > before)
+        return NULL;
     if (size_bound(layer) * sizeof(float) > (double)(PTRDIFF_MAX / 4))
         diag_error(diag, layer->name, "packed weights or scratch would not fit a C array; make the layer smaller");
     if (diag->errors > before)

@@ -61,6 +61,7 @@ struct plan_panels {
     int64_t prefetch;     /* cache lines of the next panel that an iteration prefetches; 0: none */
     int64_t prefetch_tile, prefetch_block; /* floats of it that the tile of an iteration prefetches, and a query block's tiles */
     int64_t prefetch_slab, prefetch_end;   /* where in a slab, and in a panel, a query block's prefetching begins at the latest */
+    int64_t finish;       /* panels after which heads are complete, each time: then they are normed and rotated; 0: nothing is */
     int64_t part_panels;  /* panels in one part */
     int64_t parts;        /* of a row group */
     int64_t w, b;         /* offsets in the packed block, floats */
@@ -132,15 +133,27 @@ struct plan_isa {
     bool joint;          /* projections share the loop over row groups */
     int64_t q_row, q_head;  /* strides of queries between tokens and heads */
     int64_t k_row, k_head;  /* of keys */
+    int64_t z_row; /* of Z between tokens, where it lies in rows */
     int64_t v_row, v_head, v_feature, v_block; /* of values between tokens, heads, features and blocks of tokens */
 
+    int64_t turn_width;  /* floats of the cosines by which a position turns a head, padded to whole vectors; its sines follow */
+    int64_t turn_rows;   /* positions whose rows are packed: 0 ... turn_rows - 1 */
+    int64_t turns, g_q, c_q, g_k, c_k; /* offsets in the packed block, floats: those rows; gains and shifts of norms */
+
     /* scratch, in floats from its start; everything on a 64-byte boundary */
-    int64_t s_t, q_all, keys, values, z, shared_size;
+    int64_t s_t, q_all, keys, values, z, ranges, shared_size; /* ranges: of keys, for each vector of queries */
+    int64_t turned; /* rows for positions that are not packed, one for each token */
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, operands, tile, queries, worker_size;
 
     int64_t tables[LAYER_TABLES]; /* of the spec, in the packed block */
+    /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by side, as
+     * they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no further
+     * than from -low to high, it begins at back + zero. */
+    struct {
+        int64_t at, row, zero, low, high; /* its place; floats of a head */
+    } relative;
     int64_t packed_size; /* floats, header included */
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 

@@ -24,6 +24,24 @@ static int64_t table_size(const struct layer_table *table)
     return size;
 }
 
+/* Gains and shifts of the norms, and a row of cosines and sines for each position that a token may have by its place. */
+static void place_finish(struct plan_isa *p, const struct layer *layer, int64_t *next)
+{
+    const struct { enum layer_tensor tensor; int64_t *at; } of_norms[] = {
+        {TENSOR_G_Q, &p->g_q}, {TENSOR_C_Q, &p->c_q}, {TENSOR_G_K, &p->g_k}, {TENSOR_C_K, &p->c_k}};
+    for (size_t i = 0; i < sizeof of_norms / sizeof *of_norms; i++) {
+        int64_t shape[4];
+        if (layer_weight_shape(layer, of_norms[i].tensor, shape) > 0)
+            *of_norms[i].at = place(next, shape[0]);
+    }
+    if (layer->rope.kind == ROPE_NONE)
+        return;
+    const int64_t cosines = layer->rope.kind == ROPE_HALF ? layer->rope.dims / 2 : layer->rope.dims;
+    p->turn_width = round_up(cosines, p->lanes);
+    p->turn_rows = layer->seq_len;
+    p->turns = place(next, p->turn_rows * 2 * p->turn_width);
+}
+
 void place_packed(struct plan_isa *p, const struct layer *layer)
 {
     int64_t next = HEADER_FLOATS;
@@ -38,6 +56,8 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         g->w = place(&next, g->groups * g->group_size);
         g->b = place(&next, layer->bias ? g->groups * g->columns : 0);
     }
+    p->relative.at = p->relative.row > 0 ? place(&next, layer->h * p->relative.row) : 0;
+    place_finish(p, layer, &next);
     for (size_t i = 0; i < layer->table_count; i++)
         p->tables[i] = place(&next, table_size(&layer->tables[i]));
     p->packed_size = next;
@@ -72,6 +92,11 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->values = alive ? p->s_t
               : p->value_blocks ? place(&next, p->source_blocks * p->block * layer->h_kv * layer->d_v)
               : p->v.exists ? place(&next, rows_size(&p->v, layer->h_kv, layer->source_len, p->batch_sources)) : 0;
+    p->ranges = 0;
+    if ((layer->mask & MASK_SEGMENTS) != 0) /* short sequences of a group have a vector each */
+        p->ranges = place(&next, 2 * max(layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes),
+                                         p->batch_rows));
+    p->turned = layer->rope.given ? place(&next, max(layer->seq_len, p->batch_rows) * 2 * p->turn_width) : 0;
     p->shared_size = next;
 
     const bool hooked = score_hooked(layer);
@@ -92,6 +117,8 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 #define STACK_FRAMES 2560
 #define STACK_FRAMES_SMALL 1536
 #define STACK_ROWS 8   /* of a query block: m, l, start, over and bad of a tile; maximum and alpha; one spare */
+#define STACK_SEGMENTS 2 /* and halves of their segments */
+#define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; with a vector or two and LANES pointers */
 #define STACK_SQUARES 2 /* LANES x LANES: a partial transposition holds two; of masks and weights, in one more copy */
 /* Vectors on the stack for each accumulator of a tile where no variable has a register: clang 14, the dearer one, keeps
  * every operand of every word: 33 for an unrolled tile of scores (2 steps), and 15 more for its exponentials. */
@@ -125,6 +152,8 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const bool hooked = score_hooked(layer);
     const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;
     const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
-    p->stack = round_up(frames + STACK_ROWS * p->block * f + squares * p->lanes * p->lanes * f + tile, 64);
+    const int64_t rows = STACK_ROWS + ((layer->mask & MASK_SEGMENTS) != 0 ? STACK_SEGMENTS : 0);
+    const int64_t finish = !layer_finishes(layer) ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
+    p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

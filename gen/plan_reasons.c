@@ -76,6 +76,31 @@ static void explain_fold(struct plan_isa *p, const struct layer *layer)
                -f->saved_values, f->d_value, layer->d_v);
     if (f->q_is_k)
         reason(p, "queries are the keys times the scale: projected once");
+    else if (layer->tied && !layer->cross && layer_has_tensor(layer, TENSOR_G_Q))
+        reason(p, "queries have gains of their own, so that they are projected apart from the keys, with the same matrix");
+}
+
+/* What norm and rotation ask of products and memory. */
+static void explain_finish(struct plan_isa *p, const struct layer *layer)
+{
+    const struct plan_panels *q = p->q.exists ? &p->q : &p->k;
+    char size[32];
+    if (!layer_finishes(layer))
+        return;
+    reason(p, "queries and keys are %s after the panel that completes a head, row block by row block: W_Q W_K^T is not "
+           "folded%s", layer->qk_norm == NORM_NONE ? "turned" : layer->rope.kind == ROPE_NONE ? "normed"
+           : "normed and turned", request_asks(&p->request, PLAN_FOLD) ? ", as requested or not," : "");
+    if (layer->qk_norm == NORM_RMS_ALL)
+        reason(p, "qk_norm = rms_all: a row is complete after the last panel alone, so a part has all " D64 " panels of the "
+               "queries: " D64 " part%s for " D64 " tokens", q->groups * q->panels,
+               q->parts * ceil_div(layer->seq_len, q->group_rows), plural(q->parts * ceil_div(layer->seq_len, q->group_rows)),
+               layer->seq_len);
+    else if (q->finish > 1)
+        reason(p, "a part has a multiple of " D64 " panels, which hold whole heads", q->finish);
+    if (layer->rope.kind != ROPE_NONE)
+        reason(p, "cosines and sines of " D64 " positions are packed, %s%s", p->turn_rows,
+               bytes_text(size, p->turn_rows * 2 * p->turn_width),
+               layer->rope.given ? "; those of other positions are computed once a call" : "");
 }
 
 /* What is said of a product, but for its name. */
@@ -140,6 +165,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
     explain_fold(p, layer);
+    explain_finish(p, layer);
     reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s", p->block, p->vecs, plural(p->vecs),
            why(&p->request, PLAN_QUERY_VECS, is_small ? "the smallest code" : "the cheapest tiles"), layer->seq_len,
            !request_asks(&p->request, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(isa, layer->seq_len, false)

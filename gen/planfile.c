@@ -30,7 +30,7 @@ static void spec_text(const struct layer *l, char text[PLAN_SPEC])
     int used = snprintf(text, PLAN_SPEC,
                         "d_model=%" PRId64 " h=%" PRId64 " h_kv=%" PRId64 " d_k=%" PRId64 " d_v=%" PRId64 " input=%s"
                         " attention=%s d_source=%" PRId64 " seq_len=%" PRId64 " source_len=%" PRId64 " mask=%s",
-                        l->d_model, l->h, l->h_kv, l->d_k, l->d_v, l->split ? "split" : "shared",
+                        l->d_model, l->h, l->h_kv, l->d_k, l->d_v, l->projected ? l->heads_first ? "projected_first" : "projected" : l->split ? "split" : "shared",
                         l->cross ? "cross" : "self", l->d_source, l->seq_len, l->source_len, mask);
     if ((l->mask & MASK_WINDOW) != 0) {
         const struct { const char *name; int64_t reach; } sides[] = {{"left", l->window_left},

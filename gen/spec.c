@@ -25,7 +25,7 @@
 
 /* ---- keys ------------------------------------------------------------------------------------------------ */
 
-enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_FACTOR, KIND_POSITIVE, KIND_WORD,
+enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_FACTOR, KIND_CAP, KIND_POSITIVE, KIND_WORD,
             KIND_EXPRESSION };
 
 struct key_row {
@@ -246,18 +246,10 @@ struct nearest layer_nearest_key(const char *key)
 
 static void unknown_key(struct spec *spec, const char *place, const char *key)
 {
-    const char *names[KEY_COUNT + 3] = {0};
-    char known[400] = "write one of ", text[NEAREST_TEXT];
-    const size_t used = strlen(known);
-    size_t count = 0;
-    for (size_t i = 0; i < KEY_COUNT; i++)
-        if (spec_key_name(i) != NULL)
-            names[count++] = spec_key_name(i);
+    char text[NEAREST_TEXT];
     const struct nearest nearest = layer_nearest_key(key);
-    names[count++] = "table.*";
-    names[count] = "plan.*";
-    list_words(names, known + used, sizeof known - used);
-    diag_error(spec->diag, place, "unknown key '%s'; %s", show(key).text, nearest_ask(&nearest, text, known));
+    diag_error(spec->diag, place, "unknown key '%s'; %s", show(key).text,
+               nearest_ask(&nearest, text, "write one that attngen --keys lists"));
 }
 
 static struct entry *table_slot(struct spec *spec, const char *place, const char *key)
@@ -526,14 +518,15 @@ static bool read_count(struct spec *spec, enum key key, const char *text)
     return spec->value[key] >= 0;
 }
 
-/* A normal number above 0. */
+/* A number above 0 that is one in f32 too. */
 static bool read_positive(struct spec *spec, enum key key, const char *text)
 {
-    const bool number = number_real(text, &spec->real[key]);
-    const bool good = number && errno != ERANGE && isfinite(spec->real[key]) && spec->real[key] > 0;
+    double *number = &spec->real[key];
+    const bool good = number_real(text, number) && *number >= (double)FLT_MIN && *number <= (double)FLT_MAX;
     if (!good)
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a finite number above 0; write for example 0.5",
-                   spec_key_name(key), show(text).text);
+        diag_error(spec->diag, place_of(spec, key),
+                   "%s = '%s' is not a number above 0 in f32; write one from 1.18e-38 to 3.40e38", spec_key_name(key),
+                   show(text).text);
     return good;
 }
 
@@ -643,19 +636,63 @@ static bool read_factor(struct spec *spec, enum key key, const char *text)
     return true;
 }
 
+/* Such a number above 0, or that there is none. */
+static bool read_cap(struct spec *spec, enum key key, const char *text)
+{
+    if (strcmp(text, "none") == 0)
+        return true;
+    if (!read_factor(spec, key, text))
+        return false;
+    if (spec->real[key] <= 0)
+        diag_error(spec->diag, place_of(spec, key), "%s = %.9g is not above 0; write a number above 0, or none",
+                   spec_key_name(key), spec->real[key]);
+    return spec->real[key] > 0;
+}
+
 static bool read_nothing(struct spec *spec, enum key key, const char *text)
 {
     (void)spec, (void)key, (void)text; /* the name has its own check, since its default can be wrong too; so do expressions */
     return true;
 }
 
-typedef bool (*value_reader)(struct spec *spec, enum key key, const char *text);
-static const value_reader readers[] = {
-    [KIND_NAME] = read_nothing, [KIND_SIZE] = read_size, [KIND_REACH] = read_reach,
-    [KIND_COUNT] = read_count,
-    [KIND_MASK] = read_mask, [KIND_FACTOR] = read_factor, [KIND_POSITIVE] = read_positive, [KIND_WORD] = read_word,
-    [KIND_EXPRESSION] = read_nothing,
+static const struct {
+    bool (*read)(struct spec *spec, enum key key, const char *text);
+    const char *values; /* NULL: words */
+} kinds[] = {
+    [KIND_NAME] = {read_nothing, "a C identifier"},
+    [KIND_SIZE] = {read_size, "a whole number from 1"},
+    [KIND_REACH] = {read_reach, "a whole number from 0, or unbounded"},
+    [KIND_COUNT] = {read_count, "a whole number from 0"},
+    [KIND_MASK] = {read_mask, NULL},
+    [KIND_FACTOR] = {read_factor, "a number"},
+    [KIND_CAP] = {read_cap, "a number above 0, or none"},
+    [KIND_POSITIVE] = {read_positive, "a number above 0"},
+    [KIND_WORD] = {read_word, NULL},
+    [KIND_EXPRESSION] = {read_nothing, "an expression"},
 };
+
+static enum kind kind_of(enum key key)
+{
+    return key == KEY_TERMS + SCORE_SCALE ? KIND_FACTOR : is_number(key) ? KIND_CAP : keys[key].kind;
+}
+
+void layer_print_keys(FILE *out)
+{
+    for (enum key key = 0; key < KEY_COUNT; key++) {
+        const char *masks[SCORE_TERMS + 1];
+        char words[200] = "";
+        if (spec_key_name(key) == NULL)
+            continue;
+        mask_words(masks);
+        if (kinds[kind_of(key)].values == NULL)
+            list_words(kind_of(key) == KIND_MASK ? masks : keys[key].words, words, sizeof words);
+        fprintf(out, "%-22s %s%s%s\n", spec_key_name(key), kind_of(key) == KIND_MASK ? "none, or any of " : "",
+                kinds[kind_of(key)].values != NULL ? kinds[kind_of(key)].values : words,
+                kind_of(key) == KIND_MASK ? " joined by +" : "");
+    }
+    fprintf(out, "%-22s %s\n", "table.NAME", "the extents of a table that expressions read, as in 2, 8");
+    fprintf(out, "%-22s %s\n", "plan.*", "how the kernel is built; the most common is plan.size = small");
+}
 
 /* A size that is not written takes another's value, and is bad where that one is. */
 static void size_default(struct spec *spec, enum key key, enum key from)
@@ -685,13 +722,13 @@ void spec_values(struct spec *spec)
         const char *text = spec->given[key].value;
         if (text == NULL)
             continue;
-        const enum kind kind = is_number(key) ? KIND_FACTOR : keys[key].kind;
-        if (text[0] == '\0' || !readers[kind](spec, key, text)) /* empty: reported with its line */
+        if (text[0] == '\0' || !kinds[kind_of(key)].read(spec, key, text)) /* empty: reported with its line */
             spec->bad[key] = true;
     }
     const bool has_width = !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE;
+    const bool unknown = spec->bad[KEY_INPUT] || (is_projected(spec) && spec->bad[KEY_W_O]);
     const struct { enum key key; const char *example; bool required; } required[] = {
-        {KEY_D_MODEL, "d_model = 768", has_width}, {KEY_H, "h = 12", true},
+        {KEY_D_MODEL, "d_model = 768", has_width && !unknown}, {KEY_H, "h = 12", true},
         {KEY_D_K, "d_k = 64", is_projected(spec)}, {KEY_SEQ_LEN, "seq_len = 512", true}};
     for (size_t i = 0; i < COUNT_OF(required); i++)
         if (required[i].required && !is_given(spec, required[i].key)) {
@@ -699,6 +736,8 @@ void spec_values(struct spec *spec)
                        required[i].example);
             spec->bad[required[i].key] = true;
         }
+    if (unknown && !is_given(spec, KEY_D_MODEL))
+        spec->bad[KEY_D_MODEL] = true; /* perhaps there is none, so nothing is said about it */
     size_default(spec, KEY_H_KV, KEY_H);
     size_default(spec, KEY_D_SOURCE, KEY_D_MODEL);
     size_default(spec, KEY_SOURCE_LEN, KEY_SEQ_LEN);

@@ -82,11 +82,12 @@ static inline const char *place_of(const struct spec *spec, enum key key)
 
 static inline bool is_split(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_SPLIT; }
 static inline bool is_projected(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_PROJECTED; }
-static inline bool is_cross(const struct spec *spec) { return spec->value[KEY_ATTENTION] == 1; }
-static inline bool is_tied(const struct spec *spec) { return spec->value[KEY_W_K] == 1; }
-static inline bool is_identity(const struct spec *spec) { return spec->value[KEY_W_V] == 1; }
 static inline bool is_conv(const struct spec *spec) { return spec->value[KEY_W_O] == W_O_CONV; }
-static inline bool is_wide(const struct spec *spec) { return spec->value[KEY_WIDTH] == 1; }
+/* Of a layer with projections; without them these keys are refused. */
+static inline bool is_cross(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_ATTENTION] == 1; }
+static inline bool is_tied(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_W_K] == 1; }
+static inline bool is_identity(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_W_V] == 1; }
+static inline bool is_wide(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_WIDTH] == 1; }
 
 /* spec_rules.c */
 void spec_rules(struct spec *spec);

@@ -2,16 +2,28 @@
 /* What the keys of a spec may not say together. */
 #include "spec.h"
 
+#include <math.h>
 #include <stdio.h>
 
+#include "rope.h"
 #include "score.h"
 
-static bool has_window(const struct spec *spec) { return (spec->value[KEY_MASK] & MASK_WINDOW) != 0; }
+static bool has_mask(const struct spec *spec, enum layer_mask mask)
+{
+    return (spec->value[KEY_MASK] & (int64_t)mask) != 0;
+}
 
 /* Whether d_k or d_v is d_model / h because nothing else says what it is. */
 static bool has_narrow_width(const struct spec *spec)
 {
-    return !is_wide(spec) && (!is_given(spec, KEY_D_K) || (!is_given(spec, KEY_D_V) && !is_identity(spec)));
+    return !is_projected(spec) && !is_wide(spec) && (!is_given(spec, KEY_D_K) || (!is_given(spec, KEY_D_V) && !is_identity(spec)));
+}
+
+/* The width of a head's queries and keys; 0 where another rule says that there is none. */
+static int64_t head_width(const struct spec *spec)
+{
+    const int64_t d_model = spec->value[KEY_D_MODEL], h = spec->value[KEY_H];
+    return is_given(spec, KEY_D_K) ? spec->value[KEY_D_K] : is_wide(spec) ? d_model : d_model % h == 0 ? d_model / h : 0;
 }
 
 /* " 4 or 8": the divisors of `whole` next to `part`. */
@@ -33,9 +45,84 @@ static void near_divisors(int64_t whole, int64_t part, char *text, size_t size)
         snprintf(text, size, "%lld or %lld", (long long)below, (long long)above);
 }
 
+/* ---- keys that say nothing ------------------------------------------------------------------------------- */
+
+static bool has_source(const struct spec *spec) { return is_cross(spec) || is_projected(spec); }
+static bool has_projections(const struct spec *spec) { return !is_projected(spec); }
+static bool has_width(const struct spec *spec) { return !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE; }
+static bool has_window(const struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
+static bool has_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
+static bool has_rope(const struct spec *spec) { return spec->value[KEY_ROPE] != ROPE_NONE; }
+static bool has_buckets(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_T5; }
+static bool has_table(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_TABLE; }
+
+#define BROUGHT "input = projected brings q, k and v as they are; leave it out"
+#define NO_SOURCE "self-attention has no source; leave it out, or write attention = cross"
+#define NO_WINDOW "the mask has no window; leave it out, or add window to the mask"
+#define NO_ROPE "nothing is rotated; leave it out, or write rope = half"
+#define NO_BUCKETS "only relative = t5 has buckets; leave it out, or write relative = t5"
+#define NO_TABLE "only relative = table has sides; leave it out, or write relative = table"
+
+/* A key that has a meaning only where another one says so. */
+static const struct idle {
+    enum key key;
+    bool (*has_meaning)(const struct spec *spec);
+    enum key by[2]; /* what that reads */
+    const char *reason;
+    bool restated; /* its first word is what holds anyway, so it may be written */
+} idle_keys[] = {
+    {KEY_WIDTH, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
+    {KEY_ATTENTION, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
+    {KEY_D_SOURCE, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
+    {KEY_W_K, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
+    {KEY_W_V, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
+    {KEY_D_MODEL, has_width, {KEY_INPUT, KEY_W_O},
+     "input = projected has no x and w_o = none no W_O; leave it out, or write w_o = dense", false},
+    {KEY_HEADS, is_projected, {KEY_INPUT, KEY_INPUT},
+     "only q, k and v of a call have an axis of heads; leave it out, or write input = projected", false},
+    {KEY_D_SOURCE, has_source, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
+    {KEY_SOURCE_LEN, has_source, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
+    {KEY_OFFSET, has_source, {KEY_ATTENTION, KEY_INPUT},
+     "in self-attention a query's position is its row; leave it out, or write attention = cross", true},
+    {KEY_WINDOW_LEFT, has_window, {KEY_MASK, KEY_MASK}, NO_WINDOW, false},
+    {KEY_WINDOW_RIGHT, has_window, {KEY_MASK, KEY_MASK}, NO_WINDOW, false},
+    {KEY_CONV_WIDTH, is_conv, {KEY_W_O, KEY_W_O},
+     "there is no convolution; leave it out, or write w_o = conv", false},
+    {KEY_NORM_EPS, has_norm, {KEY_QK_NORM, KEY_QK_NORM},
+     "nothing is normalized; leave it out, or write qk_norm = rms", false},
+    {KEY_ROPE_DIMS, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_ROPE_THETA, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_ROPE_POSITIONS, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, true},
+    {KEY_ROPE_SCALING, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, true},
+    {KEY_ROPE_FACTOR, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_ROPE_ORIGINAL_LEN, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_ROPE_LOW, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_ROPE_HIGH, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_ROPE_BETA_FAST, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_ROPE_BETA_SLOW, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_ROPE_ATTENTION_FACTOR, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_REL_BUCKETS, has_buckets, {KEY_RELATIVE, KEY_RELATIVE}, NO_BUCKETS, false},
+    {KEY_REL_DISTANCE, has_buckets, {KEY_RELATIVE, KEY_RELATIVE}, NO_BUCKETS, false},
+    {KEY_REL_LEFT, has_table, {KEY_RELATIVE, KEY_RELATIVE}, NO_TABLE, false},
+    {KEY_REL_RIGHT, has_table, {KEY_RELATIVE, KEY_RELATIVE}, NO_TABLE, false},
+};
+
+static void check_idle_keys(struct spec *spec)
+{
+    for (const struct idle *idle = idle_keys; idle < idle_keys + COUNT_OF(idle_keys); idle++) {
+        const enum key key = idle->key;
+        const bool default_word = idle->restated && (spec->bad[key] || spec->value[key] == 0);
+        if (is_given(spec, key) && !spec->bad[idle->by[0]] && !spec->bad[idle->by[1]] && !default_word &&
+            !idle->has_meaning(spec))
+            diag_error(spec->diag, place_of(spec, key), "%s is given, but %s", spec_key_name(key), idle->reason);
+    }
+}
+
+/* ---- widths ---------------------------------------------------------------------------------------------- */
+
 static void rule_width(struct spec *spec)
 {
-    if (is_given(spec, KEY_WIDTH) && is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) && !is_identity(spec))
+    if (!is_projected(spec) && is_given(spec, KEY_WIDTH) && is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) && !is_identity(spec))
         diag_error(spec->diag, place_of(spec, KEY_WIDTH),
                    "width says nothing where d_k and d_v are both given; leave out width, or one of them");
 }
@@ -45,41 +132,6 @@ static void rule_identity(struct spec *spec)
     if (is_identity(spec) && is_given(spec, KEY_D_V))
         diag_error(spec->diag, place_of(spec, KEY_D_V),
                    "d_v is given, but w_v = identity makes it the width of the head's input; leave out d_v");
-}
-
-static void rule_self(struct spec *spec)
-{
-    static const enum key cross_keys[] = {KEY_D_SOURCE, KEY_SOURCE_LEN};
-    for (size_t i = 0; i < COUNT_OF(cross_keys) && !is_cross(spec); i++)
-        if (is_given(spec, cross_keys[i]) && !is_projected(spec))
-            diag_error(spec->diag, place_of(spec, cross_keys[i]),
-                       "%s is given, but self-attention has no source; leave it out, or write attention = cross",
-                       spec_key_name(cross_keys[i]));
-}
-
-static void rule_window_side(struct spec *spec)
-{
-    static const enum key sides[] = {KEY_WINDOW_LEFT, KEY_WINDOW_RIGHT};
-    for (size_t i = 0; i < COUNT_OF(sides) && !has_window(spec); i++)
-        if (is_given(spec, sides[i]))
-            diag_error(spec->diag, place_of(spec, sides[i]),
-                       "%s is given, but the mask has no window; leave it out, or add window to the mask",
-                       spec_key_name(sides[i]));
-}
-
-static void rule_window(struct spec *spec)
-{
-    if (has_window(spec) && spec->value[KEY_WINDOW_LEFT] == LAYER_UNBOUNDED &&
-        spec->value[KEY_WINDOW_RIGHT] == LAYER_UNBOUNDED)
-        diag_error(spec->diag, place_of(spec, KEY_MASK),
-                   "the mask has a window that is bounded on neither side; give window_left, window_right or both");
-}
-
-static void rule_conv_width(struct spec *spec)
-{
-    if (is_given(spec, KEY_CONV_WIDTH) && !is_conv(spec))
-        diag_error(spec->diag, place_of(spec, KEY_CONV_WIDTH),
-                   "conv_width is given, but there is no convolution; leave it out, or write w_o = conv");
 }
 
 static void rule_h_kv_divides(struct spec *spec)
@@ -142,6 +194,191 @@ static void rule_h_divides_d_source(struct spec *spec)
                "of h, or h = %s", (long long)h, (long long)d_source, near);
 }
 
+/* ---- masks ----------------------------------------------------------------------------------------------- */
+
+static void rule_window(struct spec *spec)
+{
+    if (has_window(spec) && spec->value[KEY_WINDOW_LEFT] == LAYER_UNBOUNDED &&
+        spec->value[KEY_WINDOW_RIGHT] == LAYER_UNBOUNDED)
+        diag_error(spec->diag, place_of(spec, KEY_MASK),
+                   "the mask has a window that is bounded on neither side; give window_left, window_right or both");
+}
+
+static void rule_prefix(struct spec *spec)
+{
+    if (has_mask(spec, MASK_PREFIX) && !has_mask(spec, MASK_CAUSAL))
+        diag_error(spec->diag, place_of(spec, KEY_MASK),
+                   "mask has prefix, which lifts causal, but no causal; write causal+prefix, or leave out prefix");
+}
+
+static void rule_pad_rows(struct spec *spec)
+{
+    if (spec->value[KEY_PAD_ROWS] == 0)
+        return;
+    if (is_projected(spec) || is_cross(spec))
+        diag_error(spec->diag, place_of(spec, KEY_PAD_ROWS),
+                   "pad_rows = skipped, but lengths are those of keys, which are those of queries in self-attention "
+                   "alone; write pad_rows = computed");
+    else if (!has_mask(spec, MASK_PADDING))
+        diag_error(spec->diag, place_of(spec, KEY_PAD_ROWS),
+                   "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the mask, "
+                   "or write pad_rows = computed");
+}
+
+/* ---- rotation -------------------------------------------------------------------------------------------- */
+
+static void rule_rope_cross(struct spec *spec)
+{
+    if (has_rope(spec) && is_cross(spec))
+        diag_error(spec->diag, place_of(spec, KEY_ROPE),
+                   "rope rotates by distances within one sequence, but attention = cross has two; leave out rope, or "
+                   "write attention = self");
+}
+
+static void rule_rope_dims(struct spec *spec)
+{
+    const int64_t width = head_width(spec), dims = spec->value[KEY_ROPE_DIMS];
+    if (!has_rope(spec) || width == 0)
+        return;
+    if (!is_given(spec, KEY_ROPE_DIMS)) {
+        if (width % 2 != 0)
+            diag_error(spec->diag, place_of(spec, KEY_ROPE),
+                       "rope turns pairs of columns, but d_k = %lld is odd; write an even d_k, or rope_dims for an even "
+                       "number of them", (long long)width);
+    } else if (dims > width) {
+        diag_error(spec->diag, place_of(spec, KEY_ROPE_DIMS),
+                   "rope_dims = %lld is more than d_k = %lld columns; write an even number up to d_k", (long long)dims,
+                   (long long)width);
+    } else if (dims % 2 != 0) {
+        diag_error(spec->diag, place_of(spec, KEY_ROPE_DIMS),
+                   "rope_dims = %lld is odd, but rope turns pairs of columns; write for example rope_dims = %lld",
+                   (long long)dims, (long long)(dims < width ? dims + 1 : dims > 1 ? dims - 1 : 2));
+    }
+}
+
+#define OF_LINEAR (1u << SCALING_LINEAR)
+#define OF_LLAMA3 (1u << SCALING_LLAMA3)
+#define OF_YARN (1u << SCALING_YARN)
+
+/* Which scalings have the number, and whether they have no default for it. */
+static const struct scaling_number {
+    enum key key;
+    unsigned of;
+    bool required;
+    const char *example;
+} scaling_numbers[] = {
+    {KEY_ROPE_FACTOR, OF_LINEAR | OF_LLAMA3 | OF_YARN, true, "rope_scaling = linear, llama3 or yarn"},
+    {KEY_ROPE_ORIGINAL_LEN, OF_LLAMA3 | OF_YARN, true, "rope_scaling = llama3 or yarn"},
+    {KEY_ROPE_LOW, OF_LLAMA3, false, "rope_scaling = llama3"},
+    {KEY_ROPE_HIGH, OF_LLAMA3, false, "rope_scaling = llama3"},
+    {KEY_ROPE_BETA_FAST, OF_YARN, false, "rope_scaling = yarn"},
+    {KEY_ROPE_BETA_SLOW, OF_YARN, false, "rope_scaling = yarn"},
+    {KEY_ROPE_ATTENTION_FACTOR, OF_YARN, false, "rope_scaling = yarn"},
+};
+
+static void rule_rope_scaling(struct spec *spec)
+{
+    static const char *const words[] = {"none", "linear", "llama3", "yarn"};
+    const unsigned scaling = 1u << spec->value[KEY_ROPE_SCALING];
+    const char *word = words[spec->value[KEY_ROPE_SCALING]];
+    if (!has_rope(spec))
+        return;
+    for (const struct scaling_number *n = scaling_numbers; n < scaling_numbers + COUNT_OF(scaling_numbers); n++) {
+        const char *key = spec_key_name(n->key);
+        if (is_given(spec, n->key) && (n->of & scaling) == 0)
+            diag_error(spec->diag, place_of(spec, n->key),
+                       "%s is given, but rope_scaling = %s has no use for it; leave it out, or write %s", key, word,
+                       n->example);
+        else if (!is_given(spec, n->key) && n->required && (n->of & scaling) != 0)
+            diag_error(spec->diag, place_of(spec, KEY_ROPE_SCALING),
+                       "rope_scaling = %s needs %s, which is missing; write for example %s = %d", word, key, key,
+                       n->key == KEY_ROPE_FACTOR ? 8 : 8192);
+    }
+}
+
+static bool has_scaling(const struct spec *spec, enum layer_rope_scaling scaling)
+{
+    return has_rope(spec) && spec->value[KEY_ROPE_SCALING] == (int64_t)scaling;
+}
+
+static void rule_rope_bands(struct spec *spec)
+{
+    const double low = spec->real[KEY_ROPE_LOW], high = spec->real[KEY_ROPE_HIGH];
+    const enum key key = is_given(spec, KEY_ROPE_LOW) ? KEY_ROPE_LOW : KEY_ROPE_HIGH;
+    if (has_scaling(spec, SCALING_LLAMA3) && !(low < high))
+        diag_error(spec->diag, place_of(spec, key),
+                   "rope_low = %.9g is not below rope_high = %.9g, so no frequency lies between them; write for example "
+                   "rope_low = 1 and rope_high = 4", low, high);
+}
+
+static void rule_rope_yarn_factor(struct spec *spec)
+{
+    if (has_scaling(spec, SCALING_YARN) && is_given(spec, KEY_ROPE_FACTOR) && spec->real[KEY_ROPE_FACTOR] < 1)
+        diag_error(spec->diag, place_of(spec, KEY_ROPE_FACTOR),
+                   "rope_factor = %.9g is below 1, but yarn only lengthens; write a number from 1 on",
+                   spec->real[KEY_ROPE_FACTOR]);
+}
+
+static void rule_rope_yarn_theta(struct spec *spec)
+{
+    if (has_scaling(spec, SCALING_YARN) && spec->real[KEY_ROPE_THETA] == 1)
+        diag_error(spec->diag, place_of(spec, KEY_ROPE_THETA),
+                   "rope_theta = 1 makes all frequencies equal, and yarn divides by its logarithm, 0; write for example "
+                   "rope_theta = 10000");
+}
+
+/* Frequencies so large that nothing is known of the fraction of a turn at the last position. */
+static void rule_rope_fast(struct spec *spec)
+{
+    const double theta = spec->real[KEY_ROPE_THETA], factor = spec->real[KEY_ROPE_FACTOR];
+    const double dims = (double)(is_given(spec, KEY_ROPE_DIMS) ? spec->value[KEY_ROPE_DIMS] : head_width(spec));
+    const double last = theta < 1 && dims >= 2 ? pow(theta, -(dims - 2) / dims) : 1;
+    const double radians = factor < 1 ? last / factor : last;
+    if (has_rope(spec) && radians > ROPE_MOST)
+        diag_error(spec->diag, place_of(spec, factor < 1 && 1 / factor > last ? KEY_ROPE_FACTOR : KEY_ROPE_THETA),
+                   "a pair is turned by %.3g radians a position, and at most %.0f have an exact fraction of a turn; choose a "
+                   "larger rope_theta%s", radians, ROPE_MOST, factor < 1 ? " or rope_factor" : "");
+}
+
+/* ---- score terms ----------------------------------------------------------------------------------------- */
+
+static void rule_buckets(struct spec *spec)
+{
+    const int64_t buckets = spec->value[KEY_REL_BUCKETS];
+    if (has_buckets(spec) && buckets % 4 != 0)
+        diag_error(spec->diag, place_of(spec, KEY_REL_BUCKETS),
+                   "rel_buckets = %lld is no multiple of 4, but buckets are halved for both directions, and for near and "
+                   "far; write for example rel_buckets = %lld", (long long)buckets, (long long)(buckets / 4 * 4 + 4));
+}
+
+/* Of N buckets of a direction the first N/2 hold one distance each. */
+static void rule_distance(struct spec *spec)
+{
+    const int64_t buckets = spec->value[KEY_REL_BUCKETS], distance = spec->value[KEY_REL_DISTANCE];
+    const int64_t near = buckets / (has_mask(spec, MASK_CAUSAL) ? 2 : 4);
+    const enum key key = is_given(spec, KEY_REL_DISTANCE) ? KEY_REL_DISTANCE : KEY_REL_BUCKETS;
+    if (has_buckets(spec) && buckets % 4 == 0 && distance <= near)
+        diag_error(spec->diag, place_of(spec, key),
+                   "rel_distance = %lld, but %lld buckets with a distance each go as far; write a rel_distance above %lld, "
+                   "or fewer rel_buckets", (long long)distance, (long long)near, (long long)near);
+}
+
+static void rule_table(struct spec *spec)
+{
+    const int64_t left = spec->value[KEY_REL_LEFT], right = spec->value[KEY_REL_RIGHT];
+    if (!has_table(spec))
+        return;
+    if (!is_given(spec, KEY_REL_LEFT) && !is_given(spec, KEY_REL_RIGHT))
+        diag_error(spec->diag, place_of(spec, KEY_RELATIVE),
+                   "relative = table has no sides; give rel_left, rel_right or both, for example rel_left = 16");
+    else if (left + right + 1 > INT32_MAX)
+        diag_error(spec->diag, place_of(spec, is_given(spec, KEY_REL_RIGHT) ? KEY_REL_RIGHT : KEY_REL_LEFT),
+                   "rel_left + rel_right + 1 = %lld numbers a head are more than 2147483647; write smaller sides",
+                   (long long)(left + right + 1));
+}
+
+/* ---- all of them ----------------------------------------------------------------------------------------- */
+
 struct rule {
     enum key needs[10]; /* keys that must not be bad; KEY_COUNT ends them */
     void (*check)(struct spec *spec);
@@ -151,21 +388,33 @@ struct rule {
 static const struct rule rules[] = {
     {NEEDS(KEY_WIDTH, KEY_D_K, KEY_D_V, KEY_W_V), rule_width},
     {NEEDS(KEY_W_V), rule_identity},
-    {NEEDS(KEY_ATTENTION, KEY_INPUT), rule_self},
-    {NEEDS(KEY_MASK), rule_window_side},
     {NEEDS(KEY_MASK, KEY_WINDOW_LEFT, KEY_WINDOW_RIGHT), rule_window},
-    {NEEDS(KEY_W_O), rule_conv_width},
     {NEEDS(KEY_H, KEY_H_KV), rule_h_kv_divides},
     {NEEDS(KEY_H, KEY_H_KV, KEY_INPUT, KEY_W_K, KEY_W_V), rule_h_kv_grouped},
-    {NEEDS(KEY_D_MODEL, KEY_D_SOURCE, KEY_W_K, KEY_ATTENTION), rule_tied},
+    {NEEDS(KEY_D_MODEL, KEY_D_SOURCE, KEY_W_K, KEY_ATTENTION, KEY_INPUT), rule_tied},
     {NEEDS(KEY_D_MODEL, KEY_H, KEY_INPUT, KEY_WIDTH, KEY_D_K, KEY_D_V, KEY_W_V, KEY_W_O), rule_h_divides_d_model},
     {NEEDS(KEY_D_SOURCE, KEY_H, KEY_INPUT, KEY_ATTENTION), rule_h_divides_d_source},
+    {NEEDS(KEY_MASK), rule_prefix},
+    {NEEDS(KEY_PAD_ROWS, KEY_MASK, KEY_ATTENTION, KEY_INPUT), rule_pad_rows},
+    {NEEDS(KEY_ROPE, KEY_ATTENTION, KEY_INPUT), rule_rope_cross},
+    {NEEDS(KEY_ROPE, KEY_ROPE_DIMS, KEY_D_K, KEY_D_MODEL, KEY_H, KEY_WIDTH, KEY_INPUT), rule_rope_dims},
+    {NEEDS(KEY_ROPE, KEY_ROPE_SCALING), rule_rope_scaling},
+    {NEEDS(KEY_ROPE, KEY_ROPE_SCALING, KEY_ROPE_LOW, KEY_ROPE_HIGH), rule_rope_bands},
+    {NEEDS(KEY_ROPE, KEY_ROPE_SCALING, KEY_ROPE_FACTOR), rule_rope_yarn_factor},
+    {NEEDS(KEY_ROPE, KEY_ROPE_SCALING, KEY_ROPE_THETA), rule_rope_yarn_theta},
+    {NEEDS(KEY_ROPE, KEY_ROPE_THETA, KEY_ROPE_FACTOR, KEY_ROPE_DIMS, KEY_D_K, KEY_D_MODEL, KEY_H, KEY_WIDTH,
+           KEY_INPUT),
+     rule_rope_fast},
+    {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS), rule_buckets},
+    {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
+    {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},
 };
 
 /* Each rule runs only if the keys that it needs are good, so that one mistake is reported once and independent mistakes
  * are all reported. */
 void spec_rules(struct spec *spec)
 {
+    check_idle_keys(spec);
     for (size_t i = 0; i < COUNT_OF(rules); i++) {
         bool bad = false;
         for (const enum key *key = rules[i].needs; *key != KEY_COUNT; key++)

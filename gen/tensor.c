@@ -27,7 +27,7 @@ static bool is_last_y(const struct layer *layer)
 static bool has_past(const struct layer *layer) { return layer->offset == OFFSET_PAST; }
 static bool has_positions(const struct layer *layer) { return layer->rope.given; }
 static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
-static bool is_self(const struct layer *layer) { return !layer->cross && !layer->projected; }
+static bool is_self(const struct layer *layer) { return layer->self; }
 static bool has_segment(const struct layer *layer) { return has_segments(layer) && is_self(layer); }
 static bool has_two_segments(const struct layer *layer) { return has_segments(layer) && !is_self(layer); }
 static bool has_gains(const struct layer *layer)
@@ -122,7 +122,8 @@ static const struct row {
     [TENSOR_G_K] = {.shown = {"g_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_gains,
                     .variant = {{is_rms_all, "[h_kv*d_k]"}}},
     [TENSOR_C_K] = {.shown = {"c_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_shifts},
-    [TENSOR_REL_BIAS] = {.shown = {"rel_bias", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[rel_buckets][h]",
+    [TENSOR_REL_BIAS] = {.shown = {"rel_bias", TENSOR_LEARNED, TENSOR_F32, NULL,
+                                    ", added to scaled scores by j - p"}, .extents = "[rel_buckets][h]",
                          .has = has_relative, .variant = {{is_table, "[h][rel_width]"}}},
     [TENSOR_SINK] = {.shown = {"sink", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[h]", .has = has_sink},
     TABLE(0), TABLE(1), TABLE(2), TABLE(3), TABLE(4), TABLE(5), TABLE(6), TABLE(7),

@@ -15,10 +15,10 @@ int visible_rules(const struct layer *l, struct visible_rule rules[VISIBLE_RULES
         bool bounded;
         struct visible_rule rule;
     } all[VISIBLE_RULES] = {
-        {MASK_CAUSAL, true, {VISIBLE_TO, 0, 0}},
-        {MASK_NO_SELF, true, {VISIBLE_NOT, 0, 0}},
-        {MASK_WINDOW, left != LAYER_UNBOUNDED, {VISIBLE_FROM, -left, 0}},
-        {MASK_WINDOW, right != LAYER_UNBOUNDED, {VISIBLE_TO, right, right + 1}},
+        {MASK_CAUSAL, true, {.kind = VISIBLE_TO, .lifted = (l->mask & MASK_PREFIX) != 0}},
+        {MASK_NO_SELF, true, {.kind = VISIBLE_NOT}},
+        {MASK_WINDOW, left != LAYER_UNBOUNDED, {.kind = VISIBLE_FROM, .offset = -left}},
+        {MASK_WINDOW, right != LAYER_UNBOUNDED, {.kind = VISIBLE_TO, .offset = right, .cut = right + 1}},
     };
     int count = 0;
     for (int i = 0; i < VISIBLE_RULES; i++)
@@ -27,14 +27,24 @@ int visible_rules(const struct layer *l, struct visible_rule rules[VISIBLE_RULES
     return count;
 }
 
-bool visible_pair(const struct layer *layer, int64_t t, int64_t j)
+int64_t visible_offset(const struct layer *layer, int64_t n, int64_t m)
+{
+    return layer->offset == OFFSET_NONE ? 0 : layer->offset == OFFSET_END ? m - n : max(0, m - n);
+}
+
+bool visible_pair(const struct layer *layer, int64_t p, int64_t j)
+{
+    return visible_pair_behind(layer, 0, p, j);
+}
+
+bool visible_pair_behind(const struct layer *layer, int64_t prefix, int64_t p, int64_t j)
 {
     struct visible_rule rules[VISIBLE_RULES];
     const int count = visible_rules(layer, rules);
     bool sees = true;
     for (const struct visible_rule *r = rules; r < rules + count; r++) {
-        const int64_t edge = t + r->offset;
-        sees = sees && (r->kind == VISIBLE_TO ? j <= edge : r->kind == VISIBLE_FROM ? j >= edge : j != edge);
+        const int64_t edge = p + r->offset;
+        sees = sees && (r->kind == VISIBLE_TO ? j <= edge || (r->lifted && j < prefix) : r->kind == VISIBLE_FROM ? j >= edge : j != edge);
     }
     return sees;
 }
@@ -58,10 +68,16 @@ static int64_t triangle(int64_t k)
     return k > 0 ? (k % 2 == 0 ? k / 2 * (k + 1) : (k + 1) / 2 * k) : 0;
 }
 
-/* Query t sees keys max(0, t - left) … min(m - 1, t + right); that is an empty range only from t = m + left on. Of the
- * keys below the upper end the sum is Σ min(m, t + 1 + right), of those below the lower end Σ max(0, t - left), and
- * no_self takes one from each t < m. */
-int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
+/* The sum of min(k, m) over k = 1 … end. */
+static int64_t clamped(int64_t end, int64_t m)
+{
+    return triangle(min(end, m)) + max(0, end - m) * m;
+}
+
+/* What a layer lets queries at positions 0 … n-1 see. The one at p sees keys max(0, p - left) … min(m - 1, p + right);
+ * that is an empty range only from p = m + left on. Of the keys below the upper end the sum is Σ min(m, p + 1 + right), of
+ * those below the lower end Σ max(0, p - left), and no_self takes one from each p < m. */
+static int64_t pairs_from_0(const struct layer *layer, int64_t n, int64_t m)
 {
     int64_t left, right;
     if (n <= 0 || m <= 0)
@@ -95,9 +111,24 @@ bool visible_by_blocks(const struct layer *layer)
     return e != NULL && (e->nodes[e->root].reads & READS_TABLE) == 0;
 }
 
+/* Queries before position 0 see the keys up to p + right, which no other rule cuts. */
+int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
+{
+    const int64_t first = visible_offset(layer, n, m), end = first + n;
+    int64_t left, right, before = 0;
+    if (n <= 0 || m <= 0)
+        return 0;
+    visible_reach(layer, &left, &right);
+    if (first < 0 && right == LAYER_UNBOUNDED)
+        before = (min(end, 0) - first) * m;
+    else if (first < 0)
+        before = clamped(min(end, 0) + right, m) - clamped(first + right, m);
+    return before + pairs_from_0(layer, end, m) - pairs_from_0(layer, first, m);
+}
+
 /* ---- blocks of keys -------------------------------------------------------------------------------------- */
 
-struct visible_range visible_keys(const struct layer *layer, int64_t t, int64_t last)
+struct visible_range visible_keys(const struct layer *layer, int64_t p, int64_t last)
 {
     struct visible_rule rules[VISIBLE_RULES];
     const int count = visible_rules(layer, rules);
@@ -106,7 +137,7 @@ struct visible_range visible_keys(const struct layer *layer, int64_t t, int64_t 
         if (r->kind == VISIBLE_TO)
             keys.end = min(keys.end, last + r->offset + 1);
         if (r->kind == VISIBLE_FROM)
-            keys.first = max(keys.first, t + r->offset);
+            keys.first = max(keys.first, p + r->offset);
     }
     keys.end = max(keys.end, 0);
     keys.first = min(keys.first, keys.end);
@@ -125,7 +156,7 @@ static void cut_at(int64_t *end, bool *hidden, int64_t key, int64_t from, int64_
     }
 }
 
-int64_t visible_cut(const struct layer *layer, int64_t lanes, int64_t t, int64_t key, int64_t end, bool *hidden)
+int64_t visible_cut(const struct layer *layer, int64_t lanes, int64_t p, int64_t key, int64_t end, bool *hidden)
 {
     struct visible_rule rules[VISIBLE_RULES];
     const int count = visible_rules(layer, rules);
@@ -134,29 +165,29 @@ int64_t visible_cut(const struct layer *layer, int64_t lanes, int64_t t, int64_t
         return end;
     for (const struct visible_rule *r = rules; r < rules + count; r++)
         switch (r->kind) {
-        case VISIBLE_TO: cut_at(&end, hidden, key, t + r->cut, INT64_MAX); break;
-        case VISIBLE_FROM: cut_at(&end, hidden, key, 0, max(0, t + lanes - 1 + r->offset)); break;
-        case VISIBLE_NOT: cut_at(&end, hidden, key, t + r->offset, t + r->offset + lanes); break;
+        case VISIBLE_TO: cut_at(&end, hidden, key, max(0, p + r->cut), INT64_MAX); break;
+        case VISIBLE_FROM: cut_at(&end, hidden, key, 0, max(0, p + lanes - 1 + r->offset)); break;
+        case VISIBLE_NOT: cut_at(&end, hidden, key, max(0, p + r->offset), max(0, p + r->offset + lanes)); break;
         }
     return end;
 }
 
-void visible_runs(const struct layer *layer, int64_t block, int64_t t, struct visible_range run[2])
+void visible_runs(const struct layer *layer, int64_t block, int64_t p, struct visible_range run[2])
 {
     struct visible_rule rules[VISIBLE_RULES];
     const int count = visible_rules(layer, rules);
     const bool everywhere = score_everywhere(layer);
-    const int64_t last = t + block - 1;
-    run[0] = everywhere ? visible_keys(layer, t, last) : visible_keys(layer, last, t);
+    const int64_t last = p + block - 1;
+    run[0] = everywhere ? visible_keys(layer, p, last) : visible_keys(layer, last, p);
     run[1] = (struct visible_range){0, 0};
     for (const struct visible_rule *r = rules; r < rules + count && !everywhere; r++)
         if (r->kind == VISIBLE_TO)
-            run[0].end = min(run[0].end, t + r->cut);
+            run[0].end = min(run[0].end, max(0, p + r->cut));
     for (const struct visible_rule *r = rules; r < rules + count && !everywhere; r++)
         if (r->kind == VISIBLE_NOT) {
             run[1].end = run[0].end;
-            run[1].first = min(run[1].end, max(run[0].first, t + r->offset + block));
-            run[0].end = min(run[0].end, t + r->offset);
+            run[1].first = min(run[1].end, max(run[0].first, p + r->offset + block));
+            run[0].end = min(run[0].end, max(0, p + r->offset));
         }
     run[0].first = min(run[0].first, run[0].end);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Which keys a query may see by its position: the masks of position as rules, and all that follows from the rules.
  *
+ * p is the position of a query: its row t, and what the layer's offset adds to that.
+ *
  * The templates test and cut by the same rules (context.c), the reference and the model of time by the functions here.
  * Left out on purpose: what only a call knows, which is lengths (the keys that exist) and mask tensors (score.h).
  */
@@ -15,25 +17,29 @@
 struct layer;
 
 enum visible_kind {
-    VISIBLE_TO,   /* j <= t + offset */
-    VISIBLE_FROM, /* j >= t + offset */
-    VISIBLE_NOT   /* j != t + offset */
+    VISIBLE_TO,   /* j <= p + offset */
+    VISIBLE_FROM, /* j >= p + offset */
+    VISIBLE_NOT   /* j != p + offset */
 };
 
 struct visible_rule {
     enum visible_kind kind;
     int64_t offset;
-    int64_t cut; /* VISIBLE_TO: blocks that queries from t on see whole end at t + cut: offset + 1, or before */
+    bool lifted; /* VISIBLE_TO: keys before the sequence's prefix are seen all the same */
+    int64_t cut; /* VISIBLE_TO: blocks that queries from p on see whole end at p + cut: offset + 1, or before */
 };
 
 #define VISIBLE_RULES 4
 /* Those of the layer, which all hold at once, in the order in which kernels test them; returns their number. */
 int visible_rules(const struct layer *layer, struct visible_rule rules[VISIBLE_RULES]);
-/* Whether all of them let query t see key j. */
-bool visible_pair(const struct layer *layer, int64_t t, int64_t j);
-/* Query t sees only keys t - left ... t + right; LAYER_UNBOUNDED: all on that side. */
+/* Position of query 0, of n queries and m keys that all exist; with offset = past where the last query is the last key. */
+int64_t visible_offset(const struct layer *layer, int64_t n, int64_t m);
+/* Whether all of them let the query at p see key j; of a sequence with a prefix of so many keys. */
+bool visible_pair(const struct layer *layer, int64_t p, int64_t j);
+bool visible_pair_behind(const struct layer *layer, int64_t prefix, int64_t p, int64_t j);
+/* The query at p sees only keys p - left ... p + right; LAYER_UNBOUNDED: all on that side. */
 void visible_reach(const struct layer *layer, int64_t *left, int64_t *right);
-/* Query-key pairs of n queries and m keys. */
+/* Query-key pairs of n queries and m keys, with that offset, and no prefix. */
 int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m);
 
 /* Every head, position and key that a call may bring. */
@@ -46,12 +52,12 @@ bool visible_by_blocks(const struct layer *layer);
 struct visible_range {
     int64_t first, end;
 };
-/* The keys that some of the queries t ... last may see; with the two exchanged, those that all of them see. */
-struct visible_range visible_keys(const struct layer *layer, int64_t t, int64_t last);
-/* Where the block of keys that begins at `key` ends at the latest, for `lanes` queries from t on; whether one of them
+/* The keys that some of the queries at p ... last may see; with the two exchanged, those that all of them see. */
+struct visible_range visible_keys(const struct layer *layer, int64_t p, int64_t last);
+/* Where the block of keys that begins at `key` ends at the latest, for `lanes` queries from p on; whether one of them
  * may not see one of its keys. */
-int64_t visible_cut(const struct layer *layer, int64_t lanes, int64_t t, int64_t key, int64_t end, bool *hidden);
-/* The keys that `block` queries from t on go through together: up to two runs. */
-void visible_runs(const struct layer *layer, int64_t block, int64_t t, struct visible_range run[2]);
+int64_t visible_cut(const struct layer *layer, int64_t lanes, int64_t p, int64_t key, int64_t end, bool *hidden);
+/* The keys that `block` queries from p on go through together: up to two runs. */
+void visible_runs(const struct layer *layer, int64_t block, int64_t p, struct visible_range run[2]);
 
 #endif

@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Counting checks, for the scripts of this folder: . tests/checks.sh
+# What every script of tests/ begins with, from the repository's root: . tests/checks.sh
+#
+# It sets, and exports but for the last two:
+#   root, build        the repository, and $BUILD, as paths from /
+#   ATTNGEN, ATTNRUN   the programs, from / as well; the same in small letters. They must be there, unless unbuilt=yes
+#   JOBS               at once: all cores if it is not given
+#   work               a folder that goes when the script ends, after leave() if there is one
+#   compilers          $CC (gcc), and $CLANG (clang) where it is installed and not empty
+#   strict             flags for a compiler that is to find nothing
 #
 #   check TEXT COMMAND…    the command must succeed; in this shell, so that what it sets and where it goes stays
 #   ends STATUS COMMAND…   the command must end with that status; its output goes to the files out and err
 #   result STATUS TEXT     the same of a command that has run: its status must be 0
 #   skip TEXT [COUNT]      one check, or COUNT, that this machine cannot make
+#   leave_out TEXT [COUNT] the same of all that follows: the script ends
+#   says, prints TEXT      the file err has that text, or the file out
 #   tally                  the last line, and 0 where nothing failed
 #
 # Many that need not wait for each other, in the folder $work:
@@ -13,12 +23,33 @@
 #   run_jobs               runs all, $JOBS at a time, each as "SCRIPT --one NUMBER WORD…", and counts their lines
 #                          "passed: …", "FAILED: …" and "skipped: …"; shows what they say, but for what passed. One
 #                          without such a line has failed.
+#   fail TEXT              ends a job: what went wrong, and the file $log
 #
 # What a script may set, to have more shown of a check that fails than its TEXT:
 #   log=FILE               takes what the command of a check writes, and is shown; the command's input is empty then
 #   shown=(FILE…)          are shown in place of that; one that is not there is passed over
 #   excerpt=(COMMAND…)     the filter that shortens them, as in (head -n 20)
 # or, where that is not enough, a show() of its own.
+root=$PWD build=$(realpath "${BUILD:-build}")
+ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") ATTNRUN=$(realpath "${ATTNRUN:-$build/attnrun}")
+# shellcheck disable=SC2034 # the scripts use them
+attngen=$ATTNGEN attnrun=$ATTNRUN compilers=${CC:-gcc} strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+export root build ATTNGEN ATTNRUN JOBS
+command -v "${CLANG-clang}" >/dev/null && [ "$compilers" != "${CLANG-clang}" ] && compilers="$compilers ${CLANG-clang}"
+leave() { :; }
+if [ "${1-}" != --one ]; then
+    for program in "$ATTNGEN" "$ATTNRUN"; do
+        [ "${unbuilt-}" ] || [ -x "$program" ] ||
+            { echo "$program: error: not there; build it with make, or name it in ATTNGEN, ATTNRUN" >&2; exit 3; }
+    done
+    work=$(mktemp -d) || exit 3
+    export work
+    # what may not be written may lie there, and a compiler whose parent was killed may still write
+    trap 'leave; rm -rf "$work" 2>/dev/null || { chmod -R u+w "$work"; sleep 2; rm -rf "$work"; }' EXIT
+    trap 'exit 3' HUP INT TERM
+fi
+
 passed=0 failed=0 skipped=0
 log='' shown=() excerpt=(cat)
 
@@ -59,6 +90,21 @@ skip() {
     skipped=$((skipped + ${2:-1}))
 }
 
+leave_out() {
+    skip "$@"
+    tally
+    exit
+}
+
+says() { check "says '$1'" grep -qF -- "$1" err; }
+prints() { check "prints '$1'" grep -qF -- "$1" out; }
+
+fail() {
+    echo "FAILED: $*"
+    head -n 30 "$log" | sed 's/^/    /'
+    exit 0
+}
+
 job_count=0
 job() {
     job_count=$((job_count + 1))
@@ -70,9 +116,8 @@ run_jobs() {
     [ -x "$self" ] || self=$OLDPWD/$0
     [ $job_count -gt 0 ] || return 0
     mkdir -p "$work/said"
-    export work
     # shellcheck disable=SC2016 # the inner shell's words
-    xargs -P "${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}" -L 1 \
+    xargs -P "$JOBS" -L 1 \
         bash -c '"$0" --one "$@" >"$work/said/$1" 2>&1' "$self" <"$work/jobs" || exit 3
     for ((number = 1; number <= job_count; number++)); do
         grep -qsE '^(passed|FAILED|skipped): ' "$work/said/$number" ||

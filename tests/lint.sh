@@ -17,10 +17,6 @@ if [ "${1-}" = --one ]; then
     exit 0
 fi
 
-attngen=${ATTNGEN:-${BUILD:-build}/attngen}
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
 . tests/checks.sh
 cp .clang-tidy "$work"
 for spec in "$@"; do

@@ -6,10 +6,6 @@
 #   tests/test_licence.sh      ATTNGEN, ATTNRUN
 set -u
 cd "$(dirname "$0")/.." || exit 3
-build=${BUILD:-build}
-export ATTNGEN=${ATTNGEN:-$build/attngen}
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
 . tests/checks.sh
 
 tag=SPDX-License-Identifier
@@ -33,7 +29,7 @@ done < <(sources)
 
 "$ATTNGEN" -o "$work" examples/tiny.layer
 "$ATTNGEN" --split -o "$work/split" examples/tiny.layer
-"${ATTNRUN:-$build/attnrun}" selftest examples/tiny.layer -o "$work/tiny_test.c"
+"$ATTNRUN" selftest examples/tiny.layer -o "$work/tiny_test.c"
 for file in "$work"/tiny.c "$work"/tiny.h "$work"/tiny_test.c "$work"/split/* examples/vendor/tiny.[ch] tests/golden/golden.[ch]; do
     check "${file##*/} says whose it is, in one line of its first comment" test "$(sed '/\*\//q' "$file" |
         grep -cx " \* $tag: 0BSD. This file belongs to whoever generated it, without conditions.")" -eq 1

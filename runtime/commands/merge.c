@@ -14,7 +14,7 @@
 #include "../../gen/file.h"
 #include "system/process.h"
 #include "reports/report.h"
-#include "vary.h"
+#include "sweep/vary.h"
 
 struct merge {
     struct records records;    /* one a point */

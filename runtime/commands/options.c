@@ -89,9 +89,9 @@ static const struct option_row rows[] = {
     {.name = "symbol", .argument = "NAME", .kind = OPTION_TEXT, .field = FIELD(symbol), .commands = COMMAND_PACK,
      .help = "the name of the block; default: NAME_packed"},
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
-     .commands = COMMAND_PACK, .needed = COMMAND_PACK,
+     .commands = COMMAND_PACK,
      .help = "the weights, as safetensors of the layer or of a model, under attngen's, torch's or Hugging Face's "
-             "names"},
+             "names; needed, unless the layer has none"},
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
      .commands = COMMAND_RUN | COMMAND_HEATMAP,
      .help = "the weights, overriding those of --in: as safetensors of the layer or of a model, under attngen's, "
@@ -100,6 +100,8 @@ static const struct option_row rows[] = {
      .help = "the prefix of the layer's names in the file of weights, such as h.0.attn."},
     {.name = "zero-bias", .kind = OPTION_FLAG, .field = FIELD(weights.zero_bias), .commands = OF_WEIGHTS,
      .help = "take a bias that the file of weights lacks as zero"},
+    {.name = "norm-plus-one", .kind = OPTION_FLAG, .field = FIELD(weights.norm_plus_one), .commands = OF_WEIGHTS,
+     .help = "the file's weights of norms are 1 less than what is multiplied by, as Gemma stores them"},
     {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_RUN,
      .help = "compute by the double-precision reference instead of a kernel"},
     {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_BENCH,

@@ -220,6 +220,7 @@ static void write_banner(const struct job *job, FILE *out, const char *ending, c
             base_name(job->stem), ending, job->layer->name, job->isa_names, ATTNGEN_VERSION, what, LICENCE);
 }
 
+/* 0: a block is its header alone */
 static size_t numbers_of(const struct job *job)
 {
     return (job->bytes - KERNEL_HEADERS * sizeof(struct kernel_header)) / sizeof(float);
@@ -246,9 +247,10 @@ static void write_header(const struct job *job, FILE *out)
     fprintf(out, "struct %s_block {\n    struct {\n        uint32_t magic, isa;\n"
             "        uint64_t layer; /* tells it from the blocks of other layers, plans and versions */\n"
             "        uint64_t next;  /* bytes to the next block; 0: this is the last */\n"
-            "        uint64_t zero;\n    } header[%d];\n    float numbers[%zu];\n};\n"
-            "%s_ALIGNED extern const struct %s_block %s[%zu];\n\n", symbol, KERNEL_HEADERS, numbers_of(job),
-            job->capitals, symbol, symbol, job->blocks);
+            "        uint64_t zero;\n    } header[%d];\n", symbol, KERNEL_HEADERS);
+    if (numbers_of(job) > 0)
+        fprintf(out, "    float numbers[%zu];\n", numbers_of(job));
+    fprintf(out, "};\n%s_ALIGNED extern const struct %s_block %s[%zu];\n\n", job->capitals, symbol, symbol, job->blocks);
     fprintf(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
@@ -263,11 +265,12 @@ static void write_block(const struct job *job, const unsigned char *block, FILE 
     for (int i = 0; i < KERNEL_HEADERS; i++)
         fprintf(out, "%s{0x%08" PRIx32 "u, %" PRIu32 "u, 0x%016" PRIx64 "u, %" PRIu64 "u, 0}", i > 0 ? ",\n      " : "",
                 header[i].magic, header[i].isa, header[i].layer, header[i].next);
-    fprintf(out, "}, {\n");
+    fprintf(out, count > 0 ? "}, {\n" : "}},\n");
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s%af,%s", i % ROW == 0 ? "        " : " ", (double)numbers[i],
                 i % ROW == ROW - 1 || i == count - 1 ? "\n" : "");
-    fprintf(out, "    }},\n");
+    if (count > 0)
+        fprintf(out, "    }},\n");
 }
 
 static void write_c(const struct job *job, FILE *out)

@@ -18,15 +18,25 @@ struct job {
     bool violated;
 };
 
+/* Where number i of the reference's y stands in a tensor; of its attn, in the same place. */
+static size_t place_of(const struct job *job, enum layer_tensor tensor, size_t i)
+{
+    const struct inputs *in = &job->call.inputs;
+    const size_t d_out = (size_t)job->call.layer->d_out;
+    return tensor != TENSOR_Y ? i : inputs_y_at(job->call.layer, in, i / d_out / in->n, i / d_out % in->n, i % d_out);
+}
+
 /* expected = what the file says, itself rounded to f32. */
-static void expect_given(double *expected, double *worst, double *drawn, double *open, const struct tensor *given)
+static void expect_given(const struct job *job, enum layer_tensor tensor, double *expected, double *worst,
+                         double *drawn, double *open, const struct tensor *given)
 {
     const float *values = given != NULL ? given->data : NULL;
     for (size_t i = 0; values != NULL && i < given->bytes / sizeof *values; i++) {
-        const double rounding = 0x1p-24 * fabs((double)values[i]) + 0x1p-149;
-        if (!isfinite(expected[i]) && isfinite(values[i])) /* the file is wrong, whatever a kernel gives */
+        const double value = values[place_of(job, tensor, i)];
+        const double rounding = 0x1p-24 * fabs(value) + 0x1p-149;
+        if (!isfinite(expected[i]) && isfinite(value)) /* the file is wrong, whatever a kernel gives */
             worst[i] = drawn[i] = open[i] = 0;
-        expected[i] = values[i];
+        expected[i] = value;
         worst[i] += rounding;
         drawn[i] += rounding;
     }
@@ -41,14 +51,15 @@ static bool compute_reference(struct job *job)
     const size_t y = inputs_count(job->call.layer, &job->call.inputs, TENSOR_Y);
     const size_t attn = inputs_count(job->call.layer, &job->call.inputs, TENSOR_ATTN);
     for (size_t i = 0; job->options->reference && i < y; i++)
-        job->call.y[i] = (float)job->reference.y[i];
+        job->call.y[place_of(job, TENSOR_Y, i)] = (float)job->reference.y[i];
     for (size_t i = 0; job->options->reference && i < attn; i++)
         job->call.attn[i] = (float)job->reference.attn[i];
     if (y > 0) /* the bounds are NULL where there is nothing to bound */
-        expect_given(job->reference.y, job->bounds.y_worst, job->bounds.y_drawn, job->bounds.y_open, job->y_given);
+        expect_given(job, TENSOR_Y, job->reference.y, job->bounds.y_worst, job->bounds.y_drawn, job->bounds.y_open,
+                     job->y_given);
     if (attn > 0)
-        expect_given(job->reference.attn, job->bounds.attn_worst, job->bounds.attn_drawn, job->bounds.attn_open,
-                     job->attn_given);
+        expect_given(job, TENSOR_ATTN, job->reference.attn, job->bounds.attn_worst, job->bounds.attn_drawn,
+                     job->bounds.attn_open, job->attn_given);
     return true;
 }
 
@@ -102,6 +113,7 @@ static void report_no_result(struct job *job, const char *name)
     printf("%s", o->weights.prefix != NULL ? " --prefix " : "");
     compile_print_word(o->weights.prefix, stdout);
     printf("%s", o->weights.zero_bias ? " --zero-bias" : "");
+    printf("%s", o->weights.norm_plus_one ? " --norm-plus-one" : "");
     if (name != NULL)
         printf(" --isa %s", name);
     compile_print_options(&o->compile, stdout);

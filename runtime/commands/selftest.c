@@ -56,7 +56,7 @@ struct output {
 static size_t keys_for(const struct selftest *s, size_t n)
 {
     const size_t given = s->options->m;
-    return !s->layer->cross ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
+    return s->layer->self ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
 }
 
 static double work_of(const struct selftest *s, size_t n)
@@ -119,6 +119,11 @@ static void plan_draw(struct selftest *s, enum layer_tensor t)
     };
 }
 
+static bool is_of_integers(enum layer_tensor t)
+{
+    return layer_tensor_row(t)->type == TENSOR_I32;
+}
+
 /* The first sequence has all its keys. */
 static void draw_lengths(struct selftest *s)
 {
@@ -134,9 +139,11 @@ static bool draw_inputs(struct selftest *s)
     if (!inputs_allocate(&s->inputs, s->layer, &s->diag))
         return false;
     for (int t = 0; t < TENSOR_COUNT; t++)
-        if (t != TENSOR_LENGTHS && s->inputs.tensor[t] != NULL) {
+        if (s->inputs.tensor[t] != NULL && !is_of_integers(t)) {
             plan_draw(s, t);
             draw_fill(&s->draws[t]);
+        } else if (s->inputs.tensor[t] != NULL && t != TENSOR_LENGTHS) {
+            inputs_draw_tensor(&s->inputs, s->layer, t, s->options->seed);
         }
     if (s->inputs.tensor[TENSOR_LENGTHS] != NULL)
         draw_lengths(s);
@@ -231,15 +238,13 @@ static void print_draw(struct selftest *s)
     fwrite(begin, 1, (size_t)(end - begin), s->out);
 }
 
-/* "{37, 20}" */
-static void print_lengths(struct selftest *s, const char *name, bool past)
+/* "{37, 20}"; NULL: `count` times `bad` */
+static void print_integers(struct selftest *s, const char *name, const int32_t *numbers, size_t count, long long bad)
 {
-    const int32_t *lengths = s->inputs.tensor[TENSOR_LENGTHS];
-    const size_t batch = s->inputs.batch;
-    fprintf(s->out, "static const int32_t %s[%zu] = {", name, batch > 0 ? batch : 1);
-    for (size_t b = 0; b < (batch > 0 ? batch : 1); b++)
-        fprintf(s->out, "%s%lld", b == 0 ? "" : b % 16 == 0 ? ",\n    " : ", ",
-                batch == 0 ? 0 : past ? (long long)s->inputs.m + 1 : (long long)lengths[b]);
+    fprintf(s->out, "static const int32_t %s[%zu] = {", name, count > 0 ? count : 1);
+    for (size_t i = 0; i < (count > 0 ? count : 1); i++)
+        fprintf(s->out, "%s%lld", i == 0 ? "" : i % 16 == 0 ? ",\n    " : ", ",
+                count == 0 ? 0 : numbers == NULL ? bad : (long long)numbers[i]);
     fputs("};\n", s->out);
 }
 
@@ -248,7 +253,7 @@ static void print_tensors(struct selftest *s)
     for (int t = 0; t < TENSOR_COUNT; t++) {
         const char *name = layer_tensor_name(t);
         const size_t count = inputs_count(s->layer, &s->inputs, t);
-        if (!has(s, t) || t == TENSOR_LENGTHS)
+        if (!has(s, t) || is_of_integers(t))
             continue;
         if (layer_tensor_row(t)->kind == TENSOR_OUTPUT)
             fprintf(s->out, "static float %s[%zu + 2 * GUARD], %s_again[%zu + 2 * GUARD];\n", name, count, name, count);
@@ -259,10 +264,11 @@ static void print_tensors(struct selftest *s)
     for (size_t i = 0; i < s->layer->table_count; i++)
         fprintf(s->out, "%s%s", i == 0 ? "static const float *const tables[] = {" : ", ", layer_tensor_name(TENSOR_TABLE + i));
     fputs(s->layer->table_count > 0 ? "};\n" : "", s->out);
-    if (has(s, TENSOR_LENGTHS)) {
-        print_lengths(s, "lengths", false);
-        print_lengths(s, "lengths_past", true);
-    }
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (has(s, t) && is_of_integers(t))
+            print_integers(s, layer_tensor_name(t), s->inputs.tensor[t], inputs_count(s->layer, &s->inputs, t), 0);
+    if (has(s, TENSOR_LENGTHS))
+        print_integers(s, "lengths_past", NULL, s->inputs.batch, (long long)s->inputs.m + 1);
 }
 
 static void print_draws(struct selftest *s)
@@ -288,16 +294,19 @@ static void print_weights(struct selftest *s)
         }
     if (s->layer->table_count > 0)
         fprintf(s->out, "%s.tables = tables", separator);
+    else if (*separator == '\0')
+        putc('0', s->out);
 }
 
 static void print_args(struct selftest *s)
 {
     const struct inputs *in = &s->inputs;
-    fputs("\n    .x = x,", s->out);
-    if (has(s, TENSOR_SOURCE))
-        fputs(" .source = source,", s->out);
-    if (has(s, TENSOR_LENGTHS))
-        fputs(" .lengths = lengths,", s->out);
+    const char *separator = "\n    ";
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (has(s, t) && layer_tensor_row(t)->kind == TENSOR_OF_CALL) {
+            fprintf(s->out, "%s.%s = %s,", separator, layer_tensor_name(t), layer_tensor_name(t));
+            separator = " ";
+        }
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (has(s, t) && is_of_pairs(t)) {
             const char *name = layer_tensor_name(t);
@@ -308,7 +317,7 @@ static void print_args(struct selftest *s)
     if (has(s, TENSOR_ATTN))
         fputs(" .attn = attn + GUARD,", s->out);
     fprintf(s->out, " .batch = %zu, .n = %zu", in->batch, in->n);
-    if (s->layer->cross)
+    if (!s->layer->self)
         fprintf(s->out, ", .m = %zu", in->m);
     fputs("\n", s->out);
 }
@@ -349,9 +358,21 @@ static void print_again(struct selftest *s)
         fputs("    again.attn = outputs[1].again + GUARD;\n", s->out);
 }
 
+/* The first tensor of this kind that the layer has; TENSOR_COUNT: none. */
+static enum layer_tensor first_of(const struct selftest *s, enum tensor_kind kind)
+{
+    enum layer_tensor t = 0;
+    while (t < TENSOR_COUNT && !(has(s, t) && layer_tensor_row(t)->kind == kind))
+        t++;
+    return t;
+}
+
 /* The wrong calls that only some layers have. */
 static void print_bad(struct selftest *s)
 {
+    const char *weight = layer_tensor_name(first_of(s, TENSOR_WEIGHT));
+    if (weight != NULL)
+        fprintf(s->out, "    %s_weights no_%s = weights;\n    no_%s.%s = NULL;\n", s->layer->name, weight, weight, weight);
     if (!has(s, TENSOR_LENGTHS))
         return;
     fprintf(s->out, "    %s_args past = args;\n    past.lengths = lengths_past;\n", s->layer->name);
@@ -359,6 +380,15 @@ static void print_bad(struct selftest *s)
 
 static void print_errors(struct selftest *s)
 {
+    const char *weight = layer_tensor_name(first_of(s, TENSOR_WEIGHT));
+    if (weight != NULL) {
+        fprintf(s->out, "          returns(\"the code of packing without %s\", %s_pack(scratch, &no_%s, ", weight,
+                s->layer->name, weight);
+        print_upper(s);
+        fputs("_ISA_AUTO), ", s->out);
+        print_upper(s);
+        fputs("_ERROR_NULL) &&\n", s->out);
+    }
     if (!has(s, TENSOR_LENGTHS))
         return;
     fprintf(s->out, "          returns(\"the code for a length past the keys\", %s_forward(packed, &past, scratch),\n"
@@ -384,7 +414,7 @@ static const struct filler {
 static void print_sizes(struct selftest *s)
 {
     fprintf(s->out, "batch %zu, %zu queries", s->inputs.batch, s->inputs.n);
-    if (s->layer->cross)
+    if (!s->layer->self)
         fprintf(s->out, " on %zu keys", s->inputs.m);
 }
 
@@ -426,7 +456,7 @@ static void print_command(struct selftest *s)
     const char *slash = strrchr(s->spec, '/');
     fprintf(s->out, "attnrun selftest --seed %llu --batch %zu --n %zu", (unsigned long long)o->seed, s->inputs.batch,
             s->inputs.n);
-    if (s->layer->cross)
+    if (!s->layer->self)
         fprintf(s->out, " --m %zu", s->inputs.m);
     if (o->lengths != NULL)
         fprintf(s->out, " --lengths %s", o->lengths);
@@ -459,6 +489,9 @@ static void print_letter(struct selftest *s, char letter)
         break;
     case 'E':
         print_sampling(s);
+        break;
+    case 'X':
+        fputs(layer_tensor_name(first_of(s, TENSOR_OF_CALL)), s->out);
         break;
     case 'M':
         print_memory(s);
@@ -496,6 +529,18 @@ static void print_program(struct selftest *s)
 
 /* ---- the command ---- */
 
+/* What is expected of y, in y's own order. */
+static bool order_y(struct selftest *s)
+{
+    double *const numbers[] = {s->reference.y, s->bounds.y_worst, s->bounds.y_drawn, s->bounds.y_open};
+    bool good = true;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        good = good && (numbers[i] == NULL || inputs_order_y(s->layer, &s->inputs, numbers[i]));
+    if (!good)
+        diag_environment(&s->diag, NULL, "out of memory");
+    return good;
+}
+
 static void write_program(struct selftest *s)
 {
     struct piece text = {NULL, 0};
@@ -526,7 +571,7 @@ int command_selftest(const struct options *options)
     s.layer = layer_read(s.spec, compile->set, compile->set_count, &s.diag);
     if (s.layer != NULL && choose_sizes(&s) && draw_inputs(&s) &&
         compile_folds(&s.folds, s.spec, s.layer->name, compile, &s.diag) &&
-        bounds_compute(&s.reference, &s.bounds, s.layer, &s.inputs, s.folds, false, &s.diag))
+        bounds_compute(&s.reference, &s.bounds, s.layer, &s.inputs, s.folds, false, &s.diag) && order_y(&s))
         write_program(&s);
     const int code = diag_report(&s.diag, stderr);
     diag_free(&s.diag);

@@ -50,6 +50,43 @@ double inputs_pair(const struct inputs *in, enum layer_tensor tensor, size_t b, 
                                                          : (double)inputs_floats(in, tensor)[at];
 }
 
+size_t inputs_head_row(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t b,
+                       size_t row, size_t head)
+{
+    const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv);
+    const size_t rows = tensor == TENSOR_Q ? in->n : in->m, width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
+    return (layer->heads_first ? (b * heads + head) * rows + row : (b * rows + row) * heads + head) * width;
+}
+
+size_t inputs_y_at(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t column)
+{
+    const size_t d_v = (size_t)layer->d_v, h = (size_t)layer->h;
+    if (layer->heads_first && layer->w_o == W_O_NONE)
+        return ((b * h + column / d_v) * in->n + t) * d_v + column % d_v;
+    return (b * in->n + t) * (size_t)layer->d_out + column;
+}
+
+bool inputs_order_y(const struct layer *layer, const struct inputs *in, double *numbers)
+{
+    const size_t count = inputs_count(layer, in, TENSOR_Y), d_out = (size_t)layer->d_out;
+    double *ordered = malloc(count * sizeof *ordered + 1);
+    for (size_t i = 0; ordered != NULL && i < count; i++)
+        ordered[inputs_y_at(layer, in, i / d_out / in->n, i / d_out % in->n, i % d_out)] = numbers[i];
+    if (ordered != NULL && count > 0)
+        memcpy(numbers, ordered, count * sizeof *ordered);
+    const bool good = ordered != NULL;
+    free(ordered);
+    return good;
+}
+
+int64_t inputs_position(const struct layer *layer, const struct inputs *in, size_t b, size_t t)
+{
+    const int32_t *past = in->tensor[TENSOR_PAST];
+    const int64_t offset = layer->offset == OFFSET_NONE ? 0 : layer->offset == OFFSET_PAST ? past[b]
+                         : (int64_t)inputs_keys(in, b) - (int64_t)in->n;
+    return offset + (int64_t)t;
+}
+
 size_t inputs_count(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
 {
     int64_t shape[4];
@@ -191,7 +228,9 @@ static void draw_weight(struct random *random, const struct layer *layer, struct
 double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor)
 {
     const double scale = fabs(layer->scale), factor = scale > LARGE_SCALE ? LARGE_SCALE / scale : 1;
-    if (tensor != TENSOR_W_Q && tensor != TENSOR_B_Q)
+    if (layer->qk_norm != NORM_NONE) /* the scale is the gains'; without gains what it multiplies is 1 at most */
+        return tensor == TENSOR_G_Q || tensor == TENSOR_C_Q ? factor : 1;
+    if (tensor != TENSOR_W_Q && tensor != TENSOR_B_Q && tensor != TENSOR_Q)
         return 1;
     return layer->tied ? sqrt(factor) : factor; /* tied: they make the keys as well */
 }
@@ -225,6 +264,84 @@ static void draw_lengths(struct random *random, const struct layer *layer, struc
         else if (chance(random, 0.15))
             length = 0;
         lengths[b] = (int32_t)length;
+    }
+}
+
+/* Mostly near those that tokens have by their places; negative ones, and as large as an int32 can be. */
+static void draw_positions(struct random *random, const struct layer *layer, struct inputs *in,
+                           enum layer_tensor tensor, const struct inputs_draw *draw)
+{
+    int32_t *positions = in->tensor[tensor];
+    (void)draw;
+    for (size_t at = 0; at < in->batch * in->n; at++) {
+        const double range = chance(random, 0.9) ? 2 * (double)layer->seq_len : chance(random, 0.7) ? 1e6 : 2147483647;
+        const double size = range * random_uniform(random);
+        positions[at] = (int32_t)(chance(random, 0.1) ? -size : size);
+    }
+}
+
+/* Gains of a norm: about 1, of either sign now and then. */
+static void draw_gains(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                       const struct inputs_draw *draw)
+{
+    float *out = in->tensor[tensor];
+    (void)draw;
+    for (size_t i = 0; i < inputs_count(layer, in, tensor); i++)
+        out[i] = (float)((1 + 0.3 * random_normal(random)) * (chance(random, 0.1) ? -1 : 1));
+}
+
+/* Mostly so that queries end among the keys or just past them, or at the last one; now and then 0, far past all keys, and
+ * the largest number. For timing at the last key. */
+static void draw_past(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                      const struct inputs_draw *draw)
+{
+    const size_t last = in->m > in->n ? in->m - in->n : 0;
+    int32_t *past = in->tensor[tensor];
+    (void)layer;
+    for (size_t b = 0; b < in->batch; b++) {
+        past[b] = (int32_t)(random_uniform(random) * (double)(in->m + 2));
+        if (draw->full_lengths || chance(random, 0.3))
+            past[b] = (int32_t)last;
+        else if (chance(random, 0.2))
+            past[b] = chance(random, 0.5) ? 0 : chance(random, 0.5) ? (int32_t)(in->m + in->n) : INT32_MAX;
+    }
+}
+
+/* Some of the keys, none, all, and past all. For timing none: causal hides what it can. */
+static void draw_prefix(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                        const struct inputs_draw *draw)
+{
+    int32_t *prefix = in->tensor[tensor];
+    (void)layer;
+    for (size_t b = 0; b < in->batch; b++) {
+        prefix[b] = (int32_t)(random_uniform(random) * (double)(in->m + 1));
+        if (draw->full_lengths || chance(random, 0.15))
+            prefix[b] = 0;
+        else if (chance(random, 0.1))
+            prefix[b] = chance(random, 0.5) ? (int32_t)in->m : INT32_MAX;
+    }
+}
+
+/* Packed documents, most of them; some with numbers in no order, some strewn. All that tells two segments apart may be the
+ * upper half of their numbers, or the lower one. For timing a single one. Queries and keys draw from the same few. */
+static void draw_segment(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                         const struct inputs_draw *draw)
+{
+    static const int32_t steps[] = {1, 65536, 65537, -1, INT32_MAX / 4};
+    const size_t count = inputs_count(layer, in, tensor) / (in->batch > 0 ? in->batch : 1);
+    int32_t *segment = in->tensor[tensor];
+    for (size_t b = 0; b < in->batch; b++) {
+        const int32_t step = steps[b % (sizeof steps / sizeof *steps)];
+        const size_t longest = chance(random, 0.5) ? 80 : 1 + count / 2;
+        const bool strewn = chance(random, 0.25), jumps = chance(random, 0.3), one = draw->full_lengths || chance(random, 0.1);
+        int32_t number = 0;
+        for (size_t at = 0, end = 0; at < count; at++) {
+            if (at == end && !one) {
+                end += strewn ? 1 : 1 + (size_t)(random_uniform(random) * (double)longest);
+                number = at == 0 ? 0 : jumps || strewn ? (int32_t)(random_bits(random) % 4) : (number + 1) % 8;
+            }
+            segment[b * count + at] = number * step;
+        }
     }
 }
 
@@ -268,11 +385,23 @@ static void draw_mask_add(struct random *random, const struct layer *layer, stru
     }
 }
 
+/* Learned numbers that are added to scores. */
+static void draw_scores(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                        const struct inputs_draw *draw)
+{
+    (void)draw;
+    draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
+}
+
 /* Of those not named here, which are weights, by draw_weight. */
 static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct layer *layer, struct inputs *in,
                                            enum layer_tensor tensor, const struct inputs_draw *draw) = {
-    [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths,
-    [TENSOR_MASK_BOOL] = draw_mask_bool, [TENSOR_MASK_ADD] = draw_mask_add,
+    [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_Q] = draw_tokens, [TENSOR_K] = draw_tokens,
+    [TENSOR_V] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths, [TENSOR_PAST] = draw_past,
+    [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_SEGMENT] = draw_segment,
+    [TENSOR_SEGMENT_Q] = draw_segment, [TENSOR_SEGMENT_K] = draw_segment, [TENSOR_MASK_BOOL] = draw_mask_bool,
+    [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_G_Q] = draw_gains, [TENSOR_G_K] = draw_gains,
+    [TENSOR_REL_BIAS] = draw_scores,
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
@@ -283,15 +412,29 @@ static void draw_tensor(struct random *random, const struct layer *layer, struct
     shrink_queries(layer, in, tensor);
 }
 
+/* Each tensor a stream of its own */
+static struct random stream_of(uint64_t seed, enum layer_tensor tensor)
+{
+    struct random random = {seed * TENSOR_COUNT + (uint64_t)tensor};
+    random_bits(&random);
+    return random;
+}
+
+void inputs_draw_tensor(struct inputs *in, const struct layer *layer, enum layer_tensor tensor, uint64_t seed)
+{
+    const struct inputs_draw draw = {.seed = seed, .batch = in->batch, .n = in->n, .m = in->m};
+    struct random random = stream_of(seed, tensor);
+    draw_tensor(&random, layer, in, tensor, &draw);
+}
+
 /* NULL: the weights are drawn too. */
 static bool draw_tensors(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
                          const struct inputs *weights, struct diag *diag)
 {
-    *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = layer->cross ? draw->m : draw->n,
+    *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer->self ? draw->m : draw->n,
                           .borrows_weights = weights != NULL};
     for (int t = 0; t < TENSOR_COUNT; t++) {
-        struct random random = {draw->seed * TENSOR_COUNT + (uint64_t)t}; /* each tensor a stream of its own */
-        random_bits(&random);
+        struct random random = stream_of(draw->seed, t);
         if (is_mask(t)) {
             const bool one = chance(&random, 0.5), alike = chance(&random, 0.5), drawn = draw->mask_form == 0;
             in->mask_batch[t] = (drawn ? one && !draw->whole_masks : draw->mask_form & 1) ? 1 : in->batch;
@@ -356,18 +499,22 @@ static bool names_are_known(const struct layer *layer, const struct tensors *ten
     return diag->errors == errors;
 }
 
-/* batch, n and m from x and source; a mask's extents from the mask. */
+/* batch, n and m from x and source, or from q and k; a mask's extents from the mask. */
 static bool sizes_from_tensors(struct inputs *in, const struct layer *layer, const struct tensors *tensors,
                                const char *place, struct diag *diag)
 {
-    const struct tensor *x = tensors_find(tensors, "x"), *source = tensors_find(tensors, "source");
-    if (x->rank != 3 || (source != NULL && source->rank != 3)) {
-        diag_error(diag, place, "x and source need 3 axes: [batch][positions][width]");
+    const char *queries = layer->projected ? "q" : "x", *keys = layer->projected ? "k" : "source";
+    const struct tensor *x = tensors_find(tensors, queries), *source = tensors_find(tensors, keys);
+    const int rank = layer->projected ? 4 : 3, positions = layer->heads_first ? 2 : 1;
+    if (x->rank != rank || (source != NULL && source->rank != rank)) {
+        diag_error(diag, place, "%s and %s need %d axes: %s", queries, keys, rank,
+                   !layer->projected ? "[batch][positions][width]" : layer->heads_first
+                   ? "[batch][heads][positions][width]" : "[batch][positions][heads][width]");
         return false;
     }
     in->batch = (size_t)x->shape[0];
-    in->n = (size_t)x->shape[1];
-    in->m = source != NULL ? (size_t)source->shape[1] : in->n;
+    in->n = (size_t)x->shape[positions];
+    in->m = source != NULL ? (size_t)source->shape[positions] : in->n;
     if (in->n > (size_t)layer->seq_len || in->m > (size_t)layer->source_len) {
         diag_error(diag, place, "%zu queries on %zu keys; the layer is made for at most %lld on %lld", in->n, in->m,
                    (long long)layer->seq_len, (long long)layer->source_len);
@@ -419,6 +566,19 @@ static bool check_lengths(const struct inputs *in, const char *place, struct dia
     return true;
 }
 
+/* past, prefix: numbers that are 0 or more */
+static bool check_from_0(const struct inputs *in, enum layer_tensor tensor, const char *place, struct diag *diag)
+{
+    const int32_t *numbers = in->tensor[tensor];
+    for (size_t b = 0; numbers != NULL && b < in->batch; b++)
+        if (numbers[b] < 0) {
+            diag_error(diag, place, "%s[%zu] = %d; 0 or more is possible", layer_tensor_name(tensor), b,
+                       (int)numbers[b]);
+            return false;
+        }
+    return true;
+}
+
 bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const struct tensors *tensors,
                          const char *place, struct diag *diag)
 {
@@ -435,7 +595,8 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
         if (good && in->tensor[t] != NULL)
             memcpy(in->tensor[t], tensor->data, tensor->bytes);
     }
-    good = good && check_lengths(in, place, diag);
+    good = good && check_lengths(in, place, diag) && check_from_0(in, TENSOR_PAST, place, diag) &&
+           check_from_0(in, TENSOR_PREFIX, place, diag);
     if (!good)
         inputs_free(in);
     return good;

@@ -43,6 +43,8 @@ double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor);
 /* The same call on weights that stand elsewhere: they are borrowed. */
 bool inputs_draw_call(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
                       const struct inputs *weights, struct diag *diag);
+/* Draws one tensor again. */
+void inputs_draw_tensor(struct inputs *inputs, const struct layer *layer, enum layer_tensor tensor, uint64_t seed);
 /* Copies and checks; y and attn may stand in the file. */
 bool inputs_from_tensors(struct inputs *inputs, const struct layer *layer, const struct tensors *tensors,
                          const char *place, struct diag *diag);
@@ -61,7 +63,14 @@ static inline const float *inputs_floats(const struct inputs *inputs, enum layer
 }
 /* The number of a tensor [batch|1][h|1][n][m] for one pair. */
 double inputs_pair(const struct inputs *inputs, enum layer_tensor tensor, size_t b, size_t i, size_t t, size_t j);
-/* Where keys and values come from. */
+/* Of q, k or v: floats before row `row` of a head; its width is d_k or d_v. */
+size_t inputs_head_row(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, size_t b,
+                       size_t row, size_t head);
+/* Of y: floats before column `column` of row t, heads one after the other whatever their layout is. */
+size_t inputs_y_at(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t column);
+/* Numbers of y for all queries, [batch][n][d_out] with heads one after the other, in the order of y itself. */
+bool inputs_order_y(const struct layer *layer, const struct inputs *inputs, double *numbers);
+/* Where projected keys and values come from. */
 static inline enum layer_tensor inputs_source(const struct layer *layer)
 {
     return layer->cross ? TENSOR_SOURCE : TENSOR_X;
@@ -72,6 +81,8 @@ static inline size_t inputs_keys(const struct inputs *inputs, size_t b)
     const int32_t *lengths = inputs->tensor[TENSOR_LENGTHS];
     return lengths != NULL ? (size_t)lengths[b] : inputs->m;
 }
+/* Position of query t of sequence b. */
+int64_t inputs_position(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t);
 
 /* The random numbers: splitmix64. */
 struct random {

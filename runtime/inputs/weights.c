@@ -3,7 +3,8 @@
  * each number lies.
  *
  * A layer in a file is a module's name ("h.0.attn.", empty in a file of one layer) and a row of the table, and it is
- * there where the tensor of the row's query weights is.
+ * there where the tensor of the row's query weights is; without projections, where that of the output's or the first
+ * other learned tensor of the layer is.
  */
 #include "weights.h"
 
@@ -13,7 +14,9 @@
 #include <string.h>
 
 enum role { Q, K, V, O, ROLES };
-enum stored { AS_SPEC, OUT_IN, IN_OUT }; /* of matrices: as weight_layout says, [out][in], [in][out] */
+/* Of matrices: as weight_layout says, [out][in], [in][out]; [out][in] with the outputs of q, k, v of one group after the
+ * other, which is a head of keys and values with its queries. */
+enum stored { AS_SPEC, OUT_IN, IN_OUT, OUT_IN_GROUPS };
 
 /* Names behind the module's. Where one name stands for several roles, one tensor holds their outputs side by side in
  * the order q, k, v. '|' parts alternatives. */
@@ -41,9 +44,9 @@ static const struct convention {
     {"DistilBERT", OUT_IN,
      {"q_lin.weight", "k_lin.weight", "v_lin.weight", "out_lin.weight"},
      {"q_lin.bias", "k_lin.bias", "v_lin.bias", "out_lin.bias"}},
-    {"Llama, Mistral, Qwen2, Whisper, BART, CLIP, OPT", OUT_IN,
-     {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight|out_proj.weight"},
-     {"q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias|out_proj.bias"}},
+    {"Llama, Mistral, Qwen, Gemma, OLMo 2, gpt-oss, Phi, GPT-J, Whisper, BART, CLIP, OPT", OUT_IN,
+     {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight|out_proj.weight|dense.weight"},
+     {"q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias|out_proj.bias|dense.bias"}},
     {"T5", OUT_IN,
      {"q.weight", "k.weight", "v.weight", "o.weight"},
      {"q.bias", "k.bias", "v.bias", "o.bias"}},
@@ -53,16 +56,37 @@ static const struct convention {
     {"Phi-3", OUT_IN,
      {"qkv_proj.weight", "qkv_proj.weight", "qkv_proj.weight", "o_proj.weight"},
      {"qkv_proj.bias", "qkv_proj.bias", "qkv_proj.bias", "o_proj.bias"}},
+    {"BLOOM, GPT-NeoX, Falcon", OUT_IN_GROUPS,
+     {"query_key_value.weight", "query_key_value.weight", "query_key_value.weight", "dense.weight"},
+     {"query_key_value.bias", "query_key_value.bias", "query_key_value.bias", "dense.bias"}},
+    {"InternLM2", OUT_IN_GROUPS,
+     {"wqkv.weight", "wqkv.weight", "wqkv.weight", "wo.weight"},
+     {"wqkv.bias", "wqkv.bias", "wqkv.bias", "wo.bias"}},
 };
 #define CONVENTIONS (sizeof conventions / sizeof *conventions)
+
+/* What else a layer may learn, under the names of all of them but attngen, whose names are the spec's. */
+static const struct learned {
+    enum layer_tensor tensor;
+    const char *names;
+    const char *needs; /* of the spec */
+} learned[] = {
+    {TENSOR_G_Q, "q_norm.weight|q_layernorm.weight", "a qk_norm that has weights"},
+    {TENSOR_C_Q, "q_norm.bias|q_layernorm.bias", "qk_norm = layer"},
+    {TENSOR_G_K, "k_norm.weight|k_layernorm.weight", "a qk_norm that has weights"},
+    {TENSOR_C_K, "k_norm.bias|k_layernorm.bias", "qk_norm = layer"},
+    {TENSOR_SINK, "sinks", "sink = true"},
+    {TENSOR_REL_BIAS, "relative_attention_bias.weight", "relative = t5"},
+};
+#define LEARNED (sizeof learned / sizeof *learned)
 
 /* What a module may hold besides that changes what it computes. */
 static const struct { const char *name, *what; } refused[] = {
     {"bias_k", "a key of its own behind the others (add_bias_kv)"},
     {"bias_v", "a value of its own behind the others (add_bias_kv)"},
-    {"q_norm.weight", "a normalization of queries"},
-    {"k_norm.weight", "a normalization of keys"},
-    {"relative_attention_bias.weight", "a bias of the scores; a layer with mask = additive takes it as mask_add"},
+    {"q_layernorm.norms.0.weight", "a normalization with weights of each head"},
+    {"k_layernorm.norms.0.weight", "a normalization with weights of each head"},
+    {"distance_embedding.weight", "a product of queries and learned distances"},
 };
 
 static const struct { enum layer_tensor weight, bias; } tensor_of[ROLES] = {
@@ -73,7 +97,7 @@ static const struct { enum layer_tensor weight, bias; } tensor_of[ROLES] = {
 /* Where one tensor of the layer comes from. */
 struct part {
     enum layer_tensor tensor;
-    enum role role;
+    enum role role;       /* ROLES: another learned tensor, as it lies */
     const char *name;     /* in the file; NULL: zeros */
     int64_t inputs;       /* 1 for a bias */
     int64_t outputs, first, total; /* its own, and where they begin among all that the tensor in the file holds */
@@ -87,7 +111,7 @@ struct search {
     struct tensors names; /* of the file, without data */
     const struct convention *convention;
     char *module;
-    struct part parts[2 * ROLES];
+    struct part parts[2 * ROLES + LEARNED];
     size_t count;
 };
 
@@ -163,6 +187,22 @@ static void list(char *text, size_t room, const char *format, const char *a, con
         strcpy(text + used, ", …");
 }
 
+static const char *learned_names(const struct convention *convention, const struct learned *of)
+{
+    return convention->stored == AS_SPEC ? layer_tensor_name(of->tensor) : of->names;
+}
+
+/* The names by which a layer is found. */
+static const char *names_of_layer(const struct layer *layer, const struct convention *convention)
+{
+    if (layer_has_tensor(layer, TENSOR_W_Q))
+        return convention->weight[Q];
+    for (size_t i = 0; i < LEARNED && !layer_has_tensor(layer, TENSOR_W_O); i++)
+        if (layer_has_tensor(layer, learned[i].tensor))
+            return learned_names(convention, &learned[i]);
+    return convention->weight[O];
+}
+
 static void say_none(struct search *s)
 {
     char found[500] = "", known[700] = "";
@@ -176,14 +216,26 @@ static void say_none(struct search *s)
     for (size_t i = 0; count == 0 && i < s->names.count; i++)
         list(found, sizeof found, "%s%s%s", s->names.items[i].name, "");
     for (size_t c = 0; c < CONVENTIONS; c++)
-        list(known, sizeof known, "%s%s (%s)", conventions[c].weight[Q], conventions[c].authors);
+        list(known, sizeof known, "%s%s (%s)", names_of_layer(s->layer, &conventions[c]), conventions[c].authors);
     if (prefix != NULL && count == 0)
         diag_error(s->diag, s->place, "no tensor's name begins with \"%s\"; the file has %s", prefix,
                    found[0] != '\0' ? found : "none at all");
     else
-        diag_error(s->diag, s->place, "no weights of queries among %zu tensors%s%s: %s; known are names that end in %s",
-                   count, prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
+        diag_error(s->diag, s->place, "no weights of %s among %zu tensors%s%s: %s; known are names that end in %s",
+                   layer_has_tensor(s->layer, TENSOR_W_Q) ? "queries" : "the layer", count, prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
                    found[0] != '\0' ? found : "none at all", known);
+}
+
+/* Length of the module's name if any of the alternatives follows it, else -1. */
+static long module_of(const char *name, const char *alternatives)
+{
+    long length = -1;
+    for (const char *at = alternatives; at != NULL && length < 0; at = strchr(at, '|') != NULL ? strchr(at, '|') + 1 : NULL) {
+        char suffix[100];
+        snprintf(suffix, sizeof suffix, "%.*s", (int)strcspn(at, "|"), at);
+        length = module_length(name, suffix);
+    }
+    return length;
 }
 
 static bool find_layer(struct search *s)
@@ -193,8 +245,10 @@ static bool find_layer(struct search *s)
     for (size_t i = 0; i < s->names.count; i++) {
         const char *name = s->names.items[i].name;
         for (size_t c = 0; c < CONVENTIONS && has_prefix(name, s->choice->prefix); c++) {
-            const long length = module_length(name, conventions[c].weight[Q]);
-            if (length < 0)
+            const long length = module_of(name, names_of_layer(s->layer, &conventions[c]));
+            const bool again = s->module != NULL && length == (long)strlen(s->module) &&
+                               strncmp(s->module, name, (size_t)length) == 0; /* one output's name in two rows */
+            if (length < 0 || (again && !layer_has_tensor(s->layer, TENSOR_W_Q)))
                 continue;
             list(found, sizeof found, "%s\"%s\" (%s)", name, conventions[c].authors);
             if (count++ == 0) {
@@ -250,17 +304,18 @@ static int64_t inputs_of(const struct layer *layer, enum role role)
 /* The shape that the file's tensor has to have; the rank. */
 static int wanted_shape(const struct search *s, const struct part *part, int64_t shape[4])
 {
-    const bool bias = part->tensor == tensor_of[part->role].bias;
-    if (s->convention->stored == AS_SPEC)
+    if (s->convention->stored == AS_SPEC || part->role == ROLES)
         return layer_weight_shape(s->layer, part->tensor, shape);
-    shape[0] = s->convention->stored == OUT_IN || bias ? part->total : part->inputs;
-    shape[1] = s->convention->stored == OUT_IN ? part->inputs : part->total;
+    const bool bias = part->tensor == tensor_of[part->role].bias;
+    shape[0] = s->convention->stored != IN_OUT || bias ? part->total : part->inputs;
+    shape[1] = s->convention->stored != IN_OUT ? part->inputs : part->total;
     return bias ? 1 : 2;
 }
 
 static bool check_tensor(const struct search *s, const struct part *part, const struct tensor *tensor)
 {
-    static const char *const layouts[] = {"", ", which stores [out][in]", ", which stores [in][out]"};
+    static const char *const layouts[] = {"", ", which stores [out][in]", ", which stores [in][out]",
+                                          ", which stores [out][in]"};
     int64_t shape[4];
     char is[200], should[200];
     const int rank = wanted_shape(s, part, shape);
@@ -271,7 +326,7 @@ static bool check_tensor(const struct search *s, const struct part *part, const 
         diag_error(s->diag, s->place, "tensor \"%s\" is %s; %s is needed (%s, by the names of %s%s)", tensor->name,
                    tensor_shape_text(is, tensor->rank, tensor->shape), tensor_shape_text(should, rank, shape),
                    part->total > part->outputs ? "q, k and v side by side" : layer_tensor_name(part->tensor),
-                   s->convention->authors, rank == 2 ? layouts[s->convention->stored] : "");
+                   s->convention->authors, rank == 2 && part->role < ROLES ? layouts[s->convention->stored] : "");
     else
         return true;
     return false;
@@ -309,6 +364,52 @@ static void add_part(struct search *s, enum role role, bool bias)
     }
 }
 
+/* T5 learns rel_bias in its first block, for all: the tensor of the module with 0 for its first number. */
+static const struct tensor *find_shared(const struct search *s, const char *names)
+{
+    struct search first = *s;
+    const size_t before = strcspn(s->module, "0123456789"), digits = strspn(s->module + before, "0123456789");
+    const size_t size = strlen(s->module) + 2;
+    int count = 0;
+    const struct tensor *tensor = NULL;
+    first.module = malloc(size);
+    if (first.module != NULL && digits > 0) {
+        snprintf(first.module, size, "%.*s0%s", (int)before, s->module, s->module + before + digits);
+        tensor = find(&first, names, &count);
+    }
+    free(first.module);
+    return tensor;
+}
+
+/* Whether a file may hold it and the layer not have it. */
+static bool is_elsewhere(const struct search *s, enum layer_tensor tensor)
+{
+    return tensor == TENSOR_REL_BIAS && (s->layer->mask & MASK_ADDITIVE) != 0; /* the caller's, as mask_add */
+}
+
+static void add_learned(struct search *s, const struct learned *of)
+{
+    const char *names = learned_names(s->convention, of), *name = layer_tensor_name(of->tensor);
+    struct part part = {.tensor = of->tensor, .role = ROLES, .inputs = 1};
+    int count;
+    const struct tensor *tensor = find(s, names, &count);
+    const bool has = layer_has_tensor(s->layer, of->tensor);
+    if (has && tensor == NULL && of->tensor == TENSOR_REL_BIAS && s->layer->relative == RELATIVE_T5)
+        tensor = find_shared(s, names);
+    if (count > 1)
+        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed", name, count, s->module,
+                   names);
+    else if (!has && tensor != NULL && !is_elsewhere(s, of->tensor))
+        diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
+                   name, of->needs);
+    else if (has && tensor == NULL)
+        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing (%s)", s->module, names, name);
+    else if (has && check_tensor(s, &part, tensor)) {
+        part.name = tensor->name;
+        s->parts[s->count++] = part;
+    }
+}
+
 static bool choose_tensors(struct search *s)
 {
     const struct layer *layer = s->layer;
@@ -322,15 +423,16 @@ static bool choose_tensors(struct search *s)
     }
     for (size_t i = 0; s->convention->stored != AS_SPEC && i < sizeof refused / sizeof *refused; i++) {
         const struct tensor *tensor = find(s, refused[i].name, &count);
-        const bool as_mask = (layer->mask & MASK_ADDITIVE) && strncmp(refused[i].name, "relative", 8) == 0;
-        if (tensor != NULL && !as_mask)
+        if (tensor != NULL)
             diag_error(s->diag, s->place, "tensor \"%s\" is %s, which the layer cannot have", tensor->name,
                        refused[i].what);
     }
-    for (enum role role = Q; role < ROLES; role++) {
+    for (enum role role = layer->projected ? O : Q; role < ROLES; role++) {
         add_part(s, role, false);
         add_part(s, role, true);
     }
+    for (size_t i = 0; i < LEARNED; i++)
+        add_learned(s, &learned[i]);
     return s->diag->errors == errors;
 }
 
@@ -345,18 +447,31 @@ static bool is_chosen(const char *name, const void *context)
     return false;
 }
 
+/* Where an output of q, k or v stands among those of the file's tensor. */
+static int64_t stored_output(const struct search *s, const struct part *part, int64_t output)
+{
+    const struct layer *l = s->layer;
+    if (s->convention->stored != OUT_IN_GROUPS || part->total == part->outputs)
+        return part->first + output;
+    const int64_t queries = l->h / l->h_kv, width = part->role == V ? l->d_v : l->d_k;
+    const int64_t first[] = {[Q] = 0, [K] = queries * l->d_k, [V] = (queries + 1) * l->d_k};
+    const int64_t heads = part->role == Q ? queries : 1, head = output / width;
+    return head / heads * (part->total / l->h_kv) + first[part->role] + head % heads * width + output % width;
+}
+
 /* from the file's order to the spec's */
 static bool convert(const struct search *s, const struct part *part, const struct tensor *from, struct tensor *to)
 {
-    const bool as_it_is = s->convention->stored == AS_SPEC || part->inputs == 1;
+    const bool as_it_is = s->convention->stored == AS_SPEC || part->role == ROLES;
     const bool in_out = s->convention->stored == IN_OUT;
+    const float more = s->choice->norm_plus_one && (part->tensor == TENSOR_G_Q || part->tensor == TENSOR_G_K) ? 1 : 0;
     float *out = to->data;
     for (int64_t at = 0; as_it_is && at < (int64_t)(to->bytes / sizeof *out); at++)
-        out[at] = element(from, part->first + at);
+        out[at] = element(from, at) + more;
     for (int64_t o = 0; !as_it_is && o < part->outputs; o++)
         for (int64_t i = 0; i < part->inputs; i++)
-            out[s->layer->out_in ? o * part->inputs + i : i * part->outputs + o] =
-                element(from, in_out ? i * part->total + part->first + o : (part->first + o) * part->inputs + i);
+            out[s->layer->out_in ? o * part->inputs + i : i * part->outputs + o] = element(
+                from, in_out ? i * part->total + stored_output(s, part, o) : stored_output(s, part, o) * part->inputs + i);
     for (size_t at = 0; at < to->bytes / sizeof *out; at++)
         if (!isfinite(out[at])) {
             diag_error(s->diag, s->place, "tensor \"%s\": %s holds %g as an f32, element %zu of %zu; weights have to "
@@ -398,13 +513,31 @@ static bool nothing(const char *name, const void *context)
     return false;
 }
 
+static bool has_weights(const struct layer *layer)
+{
+    bool any = false;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        any = any || (tensor_is_packed(layer_tensor_row(t)->kind) && layer_has_tensor(layer, t));
+    return any;
+}
+
 bool weights_read(struct tensors *weights, const struct layer *layer, const struct weights_choice *choice,
                   struct diag *diag)
 {
     const char *path = choice->path;
     struct search s = {.layer = layer, .choice = choice, .place = path, .diag = diag};
     struct tensors file = {0};
-    *weights = (struct tensors){.items = calloc(ROLES, 2 * sizeof *weights->items)};
+    if (!has_weights(layer)) {
+        *weights = (struct tensors){0};
+        if (path != NULL)
+            diag_error(diag, path, "the layer has no weights; leave out --weights");
+        return path == NULL;
+    }
+    if (path == NULL) {
+        diag_error(diag, "attnrun pack", "pack needs --weights FILE; see attnrun help pack");
+        return false;
+    }
+    *weights = (struct tensors){.items = calloc(2 * ROLES + LEARNED, sizeof *weights->items)};
     if (weights->items == NULL)
         diag_environment(diag, path, "out of memory");
     bool good = weights->items != NULL && tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&

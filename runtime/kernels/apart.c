@@ -40,6 +40,8 @@ static double work_of(const struct layer *layer, const struct inputs *in)
 /* Products of weights, which a folded kernel takes each time that it packs. */
 static double folding_of(const struct layer *l)
 {
+    if (l->projected)
+        return 0;
     const double of_scores = (double)l->d_in_q * (double)l->d_k, of_values = (double)l->d_v * (double)l->d_model;
     return (double)l->h * (double)l->d_in_kv * (of_scores + (l->w_o != W_O_NONE ? of_values : 0));
 }

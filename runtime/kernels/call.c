@@ -15,8 +15,9 @@ static bool add_weights(struct call *call, const struct weights_choice *choice, 
     struct tensors weights;
     const size_t errors = diag->errors;
     if (choice->path == NULL) {
-        if (choice->prefix != NULL || choice->zero_bias)
-            diag_error(diag, "command line", "--prefix and --zero-bias are about --weights FILE, which is not given");
+        if (choice->prefix != NULL || choice->zero_bias || choice->norm_plus_one)
+            diag_error(diag, "command line", "--prefix, --zero-bias and --norm-plus-one are about --weights FILE, which is "
+                       "not given");
         return diag->errors == errors;
     }
     if (!weights_read(&weights, call->layer, choice, diag))

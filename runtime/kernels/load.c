@@ -201,3 +201,24 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
     args.attn = layer->scores ? attn : NULL;
     return args;
 }
+
+struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *in, struct kernel_args args,
+                                           size_t b)
+{
+    args.batch = 1;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const bool pairs = layer_tensor_row(t)->kind == TENSOR_OF_PAIRS;
+        const size_t extent = pairs ? in->mask_batch[t] : in->batch;
+        const char *first;
+        if (tensor_is_packed(layer_tensor_row(t)->kind))
+            continue;
+        memcpy(&first, (const char *)&args + fields[t].at, sizeof first);
+        if (first == NULL || extent <= 1)
+            continue;
+        first += b * (inputs_count(layer, in, t) / extent) * layer_tensor_size(t);
+        memcpy((char *)&args + fields[t].at, &first, sizeof first);
+        if (pairs)
+            memcpy((char *)&args + fields[t].batch, &args.batch, sizeof args.batch);
+    }
+    return args;
+}

@@ -95,5 +95,8 @@ struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
 /* y and attn are the caller's. */
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs, float *y, float *attn);
+/* Those of sequence b alone. */
+struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
+                                           struct kernel_args args, size_t b);
 
 #endif

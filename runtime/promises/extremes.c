@@ -13,6 +13,8 @@
 #define MAX_CHANNELS 2
 #define SPREAD 64.0f      /* between the values' features */
 #define LARGEST_POWER 100 /* of 2: larger scales, and smaller ones, are made up for by W_K */
+#define LARGEST_OF_NORM 0x1p50 /* of factors that are squared */
+#define LARGEST_NORMED 2000    /* the exponents of 2 that norms leave are about so large at most */
 
 /* Which columns of its input a head's queries, keys and values are made of. */
 struct columns {
@@ -23,10 +25,12 @@ struct columns {
 static struct columns columns_of(const struct layer *layer)
 {
     const size_t q = (size_t)layer->d_in_q, kv = (size_t)layer->d_in_kv;
-    const bool self = !layer->cross, apart = self && !layer->tied && kv >= 3;
+    const bool self = layer->self, apart = self && !layer->tied && kv >= 3;
     struct columns c = {.channels = 1, .symmetric = self && !apart};
-    if (layer->d_k >= 2 && q >= 2 && kv >= (apart ? 5 : 3))
+    if (layer->d_k >= 2 && (layer->projected || (q >= 2 && kv >= (apart ? 5 : 3))))
         c.channels = 2;
+    if (layer->projected)
+        return c;
     c.key = apart ? c.channels : 0;
     c.value = c.key + c.channels < kv ? c.key + c.channels : kv - 1;
     return c;
@@ -43,9 +47,11 @@ static int clamped(int power)
     return power > LARGEST_POWER ? LARGEST_POWER : power < -LARGEST_POWER ? -LARGEST_POWER : power;
 }
 
-/* The largest factor of a query: products with it and the scale stay in range. */
+/* The largest factor of a query: products with it and the scale stay in range; and its square does, for a norm. */
 static double largest_factor(const struct layer *layer)
 {
+    if (layer->qk_norm != NORM_NONE)
+        return LARGEST_OF_NORM;
     const int power = power_of_scale(layer), rest = power - clamped(power);
     return ldexp(1, LARGEST_POWER - 2 * abs(rest));
 }
@@ -99,6 +105,28 @@ static void clear_output_rows(const struct layer *layer, float *w, size_t rows)
                 w[layer->out_in ? column * height + row : row * width + column] = 0;
 }
 
+/* A norm takes the sizes of the factors away: what the scores come to is up to its gains. */
+static void make_gains(const struct layer *layer, struct inputs *weights, enum layer_tensor tensor, double most)
+{
+    float *gains = weights->tensor[tensor];
+    for (size_t i = 0; gains != NULL && i < inputs_count(layer, weights, tensor); i++)
+        gains[i] = (float)most;
+}
+
+/* What a query's factors are multiplied by, and a key's, so that the scale is made up for. Tied, one matrix is for both:
+ * half of the scale's power on each side, and the root of the rest. */
+struct units {
+    double query, key;
+};
+
+static struct units units_of(const struct layer *layer)
+{
+    const int power = power_of_scale(layer), of_queries = layer->tied ? (power + (power > 0)) / 2 : clamped(power);
+    const double rest = layer->scale != 0 ? ldexp(1, power) / fabs(layer->scale * LOG2_E) : 1;
+    const double unit = layer->tied ? sqrt(rest) : layer->scale < 0 ? -rest : rest;
+    return (struct units){unit * ldexp(1, -of_queries), ldexp(1, of_queries - power)};
+}
+
 bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,
                       struct diag *diag)
 {
@@ -108,20 +136,21 @@ bool extremes_weights(struct inputs *weights, const struct layer *layer, const s
     from.batch = from.n = from.m = 0;
     if (!inputs_copy(weights, layer, &from, diag))
         return false;
-    /* one matrix for both: half of the scale's power on each side, and the root of the rest */
-    const int power = power_of_scale(layer), of_queries = layer->tied ? (power + (power > 0)) / 2 : clamped(power);
-    const double rest = layer->scale != 0 ? ldexp(1, power) / fabs(layer->scale * LOG2_E) : 1;
-    const double unit = layer->tied ? sqrt(rest) : layer->scale < 0 ? -rest : rest;
+    const struct units units = units_of(layer);
+    const bool norms = layer->qk_norm != NORM_NONE;
     void *const *w = weights->tensor;
-    make_projection(layer, w[TENSOR_W_Q], (size_t)layer->d_in_q, h, c.query, unit * ldexp(1, -of_queries));
+    if (w[TENSOR_W_Q] != NULL)
+        make_projection(layer, w[TENSOR_W_Q], (size_t)layer->d_in_q, h, c.query, norms ? 1 : units.query);
     if (w[TENSOR_W_K] != NULL)
-        make_projection(layer, w[TENSOR_W_K], kv, h_kv, c.key, ldexp(1, of_queries - power));
+        make_projection(layer, w[TENSOR_W_K], kv, h_kv, c.key, norms ? 1 : units.key);
+    make_gains(layer, weights, TENSOR_G_Q, layer->scale != 0 ? LARGEST_NORMED / fabs(layer->scale * LOG2_E) : 1);
+    make_gains(layer, weights, TENSOR_G_K, 1 / (double)layer->d_k);
     for (int bias = TENSOR_B_Q; bias <= TENSOR_B_O; bias += TENSOR_B_K - TENSOR_B_Q) /* small values drown in none */
         if (w[bias] != NULL)
             memset(w[bias], 0, inputs_count(layer, weights, bias) * sizeof(float));
     if (w[TENSOR_W_V] != NULL)
         make_values(layer, w[TENSOR_W_V], kv, h_kv, c.value);
-    else if (w[TENSOR_W_O] != NULL)
+    else if (w[TENSOR_W_O] != NULL && !layer->projected)
         clear_output_rows(layer, w[TENSOR_W_O], c.value);
     return true;
 }
@@ -185,9 +214,30 @@ static float *row_of(const struct drawing *d, enum layer_tensor tensor, size_t r
     return (float *)d->in->tensor[tensor] + (d->b * rows + row) * width;
 }
 
+/* Into each head of given queries or keys: zeros but for the channels, as make_projection has them. */
+static void put_given(const struct drawing *d, enum layer_tensor tensor, size_t row, struct factors factors)
+{
+    const struct layer *layer = d->layer;
+    const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv), d_k = (size_t)layer->d_k;
+    const struct units units = units_of(layer);
+    for (size_t i = 0; i < heads; i++) {
+        float *to = (float *)d->in->tensor[tensor] + inputs_head_row(layer, d->in, tensor, d->b, row, i);
+        memset(to, 0, d_k * sizeof *to);
+        for (size_t c = 0; c < d->columns.channels; c++) {
+            const size_t group = tensor == TENSOR_Q ? i * (size_t)layer->h_kv / heads : i;
+            to[(group * 3 + c) % d_k] = (float)(fmax(-d->largest, fmin(d->largest, factors.of[c])) *
+                                                (tensor == TENSOR_Q ? units.query : units.key));
+        }
+    }
+}
+
 /* Into each head's columns. */
 static void put(const struct drawing *d, enum layer_tensor tensor, size_t row, size_t first, struct factors factors)
 {
+    if (d->layer->projected) {
+        put_given(d, tensor == TENSOR_X ? TENSOR_Q : TENSOR_K, row, factors);
+        return;
+    }
     const size_t in = (size_t)(tensor == TENSOR_X ? d->layer->d_in_q : d->layer->d_in_kv);
     float *to = row_of(d, tensor, row);
     for (size_t head = 0; head < (d->layer->split ? (size_t)d->layer->h : 1); head++)
@@ -202,11 +252,28 @@ static void put_query(const struct drawing *d, size_t t, struct factors factors)
 
 static void put_key(const struct drawing *d, size_t j, struct factors factors)
 {
-    put(d, inputs_source(d->layer), j, d->columns.key, factors);
+    const bool source = d->layer->cross || d->layer->projected;
+    put(d, source ? TENSOR_SOURCE : TENSOR_X, j, d->columns.key, factors);
+}
+
+/* Given values: features first … end-1 of key j times `factor`; of `from`, those of another key. */
+static void change_given(const struct drawing *d, size_t j, size_t from, size_t first, size_t end, double factor)
+{
+    for (size_t i = 0; i < (size_t)d->layer->h_kv; i++) {
+        float *v = d->in->tensor[TENSOR_V];
+        float *to = v + inputs_head_row(d->layer, d->in, TENSOR_V, d->b, j, i);
+        const float *other = v + inputs_head_row(d->layer, d->in, TENSOR_V, d->b, from, i);
+        for (size_t c = first; c < end; c++)
+            to[c] = (float)(other[c] * factor);
+    }
 }
 
 static void scale_values(const struct drawing *d, size_t j, double factor)
 {
+    if (d->layer->projected) {
+        change_given(d, j, j, 0, (size_t)d->layer->d_v, factor);
+        return;
+    }
     const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
     float *to = row_of(d, inputs_source(d->layer), j);
     if (d->columns.key + d->columns.channels <= d->columns.value)
@@ -218,7 +285,13 @@ static void scale_values(const struct drawing *d, size_t j, double factor)
 /* Of features that are columns, the last overflows first, and the first last; of others W_V sees to it. */
 static void spread_values(const struct drawing *d)
 {
-    const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
+    const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source, d_v = (size_t)d->layer->d_v;
+    for (size_t j = 0; d->layer->projected && j < d->in->m; j++) {
+        change_given(d, j, j, 0, 1, 1 / SPREAD);
+        change_given(d, j, j, d_v - 1, d_v, SPREAD);
+    }
+    if (d->layer->projected)
+        return;
     for (size_t j = 0; j < d->in->m; j++)
         for (size_t c = 0; c < width; c++)
             if (c % in > d->columns.value && (c % in == d->columns.value + 1 || c % in == in - 1))
@@ -229,7 +302,9 @@ static void spread_values(const struct drawing *d)
 static void equal_values(const struct drawing *d)
 {
     const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
-    for (size_t j = 1; j < d->in->m; j++)
+    for (size_t j = 1; d->layer->projected && j < d->in->m; j++)
+        change_given(d, j, 0, 0, (size_t)d->layer->d_v, 1);
+    for (size_t j = 1; !d->layer->projected && j < d->in->m; j++)
         for (size_t c = 0; c < width; c++)
             if (c % in >= d->columns.value && d->columns.key + d->columns.channels <= d->columns.value)
                 row_of(d, inputs_source(d->layer), j)[c] = row_of(d, inputs_source(d->layer), 0)[c];

@@ -111,15 +111,27 @@ static const float *off(const void *tensor)
     return (const float *)((uintptr_t)tensor + (tensor != NULL ? 2 : 0));
 }
 
-#define WEIGHTS 8
+#define WEIGHTS 14
 
 static const enum layer_tensor tensors[WEIGHTS] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K,
-                                                   TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O};
+                                                   TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
+                                                   TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K,
+                                                   TENSOR_REL_BIAS, TENSOR_SINK};
 
 static const float **member_of(struct kernel_weights *w, size_t i)
 {
-    const float **const members[WEIGHTS] = {&w->w_q, &w->b_q, &w->w_k, &w->b_k, &w->w_v, &w->b_v, &w->w_o, &w->b_o};
+    const float **const members[WEIGHTS] = {&w->w_q, &w->b_q, &w->w_k, &w->b_k, &w->w_v, &w->b_v, &w->w_o, &w->b_o,
+                                            &w->g_q, &w->c_q, &w->g_k, &w->c_k, &w->rel_bias, &w->sink};
     return members[i];
+}
+
+/* The first weight that the layer has; NULL: none. */
+static float *first_weight(const struct packing *p)
+{
+    float *first = NULL;
+    for (size_t i = WEIGHTS; i-- > 0;)
+        first = p->in->tensor[tensors[i]] != NULL ? p->in->tensor[tensors[i]] : first;
+    return first;
 }
 
 /* A weight that is not finite: what was a good block is none any more. */
@@ -159,7 +171,7 @@ static bool wrong_weights(struct packing *p)
         const size_t count = inputs_count(p->layer, p->in, tensors[i]);
         char what[40];
         snprintf(what, sizeof what, "%s %s", values != NULL ? "no" : "an unused", layer_tensor_name(tensors[i]));
-        *member = values != NULL ? NULL : weights.w_q;
+        *member = values != NULL ? NULL : p->good;
         if (!pack_refuses(p, &weights, 0, p->isa, values != NULL ? KERNEL_NULL : KERNEL_UNUSED, what))
             return false;
         if (values == NULL)
@@ -194,7 +206,9 @@ static bool overflowing_products(struct packing *p)
     static const double products[] = {0x1.1p104, -0x1.1p104, 1e60, -1e60}; /* past 2^104, and past f32 */
     const struct layer *layer = p->layer;
     const double scale = fabs(layer->scale) * 1.4426950408889634;
-    const bool scales_keys = layer->tied && !layer->cross; /* in each call: the queries are the keys */
+    const bool gains = layer_has_tensor(layer, TENSOR_G_Q), norms = layer->qk_norm != NORM_NONE;
+    const bool scales_keys = layer->tied && !layer->cross && !gains; /* in each call: the queries are the keys */
+    const enum layer_tensor scaled = gains ? TENSOR_G_Q : TENSOR_W_Q;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const float sign = products[i] < 0 ? -1.0f : 1.0f;
         const double of_scores = sqrt(fabs(products[i]) / scale), of_values = sqrt(fabs(products[i]));
@@ -205,8 +219,8 @@ static bool overflowing_products(struct packing *p)
         if (p->call->folds_values &&
             !refuses_product(p, TENSOR_W_V, TENSOR_W_O, (float)of_values, sign * (float)of_values))
             return false;
-        if (!p->call->folds_scores && !scales_keys && scale > 1.001 &&
-            !refuses_product(p, TENSOR_W_Q, TENSOR_W_Q, 0, sign * FLT_MAX))
+        if (p->in->tensor[scaled] != NULL && !p->call->folds_scores && !scales_keys && gains == norms &&
+            scale > 1.001 && !refuses_product(p, scaled, scaled, 0, sign * FLT_MAX))
             return false;
     }
     return true;
@@ -281,6 +295,8 @@ static bool weights_read_within(struct packing *p, enum fence fence)
 static bool packing_cut_off(struct packing *p)
 {
     size_t max = 1;
+    if (first_weight(p) == NULL)
+        return true;
     for (size_t i = 0; i < WEIGHTS; i += 2) {
         const size_t bytes = inputs_count(p->layer, p->in, tensors[i]) * sizeof(float);
         max = bytes > max ? bytes : max;
@@ -322,11 +338,13 @@ static bool packs_again(struct packing *p)
 
 /* ---- the instruction set of its own choice ---------------------------------------------------------------------- */
 
-/* Whether the machine has it: pack gets as far as the weights, the first of which is not finite. */
+/* Whether the machine has it: pack gets as far as the weights, the first of which, if there is one, is not finite. */
 static bool available(struct packing *p, int isa)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
-    float *first = p->in->tensor[TENSOR_W_Q];
+    float *first = first_weight(p);
+    if (first == NULL)
+        return p->call->pack(p->packed.data, &weights, isa) == KERNEL_OK;
     const float kept = *first;
     *first = NAN;
     const int error = p->call->pack(p->packed.data, &weights, isa);
@@ -527,7 +545,7 @@ static bool opening(struct packing *p)
         return violated(p, "open without a place for the result does not say so");
     if (!opens(p, block, bytes, KERNEL_OK, block, "a block") || !opens(p, NULL, bytes, KERNEL_NULL, NULL, "NULL") ||
         !opens(p, block + 32, bytes - 32, KERNEL_ALIGN, NULL, "a block off its boundary") ||
-        !opens(p, block, 64, KERNEL_PACKED, NULL, "a block of which the header is left"))
+        (first_weight(p) != NULL && !opens(p, block, 64, KERNEL_PACKED, NULL, "a block of which the header is left")))
         return false;
     ((struct kernel_header *)p->packed.data)->layer ^= 1;
     if (!opens(p, block, bytes, KERNEL_PACKED, NULL, "a block of another layer"))

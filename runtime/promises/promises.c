@@ -155,7 +155,7 @@ static bool second_run(struct trial *t)
     const void *packed = t->packed;
     struct guarded moved[TENSOR_W_Q + 1] = {{0}};
     struct inputs in = *t->in;
-    in.m = t->layer->cross ? in.m : 0;
+    in.m = !t->layer->self ? in.m : 0;
     bool good = move(&moved[TENSOR_W_Q], packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
     for (int tensor = 0; good && tensor < TENSOR_W_Q; tensor++)
         if (in.tensor[tensor] != NULL) {
@@ -355,7 +355,7 @@ static struct kernel_args args_of_query(const struct trial *t, const int32_t *ze
 {
     struct kernel_args args = args_of(t, t->in);
     args.n = args.n > 0;
-    args.m = t->layer->cross ? args.m : args.n;
+    args.m = !t->layer->self ? args.m : args.n;
     args.lengths = args.lengths != NULL ? zeros : NULL;
     return args;
 }
@@ -395,39 +395,35 @@ static bool nothing_remembered(struct trial *t)
                                                 "in scratch (counters of --coverage are such variables)"));
 }
 
-/* Bytes of an input that may be read: in cross-attention with padding not those past the last sequence's length. */
+/* What keys and values are made of, other than x. */
+static const enum layer_tensor of_keys[] = {TENSOR_SOURCE, TENSOR_K, TENSOR_V};
+#define OF_KEYS (sizeof of_keys / sizeof *of_keys)
+
+/* Floats at the end of such a tensor's sequence b that lie past its length; 0 of another tensor. */
+static size_t past_length(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t b)
+{
+    const size_t rows = in->m - inputs_keys(in, b), heads = layer->heads_first ? 1 : (size_t)layer->h_kv;
+    switch (tensor) {
+    case TENSOR_SOURCE: return rows * (size_t)layer->d_source;
+    case TENSOR_K: return rows * heads * (size_t)layer->d_k;
+    case TENSOR_V: return rows * heads * (size_t)layer->d_v;
+    default: return 0;
+    }
+}
+
+/* Bytes of an input that may be read: not those of keys past the last sequence's length, unless they are queries too. */
 static size_t readable(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
 {
     size_t count = inputs_count(layer, in, tensor);
-    if (tensor == TENSOR_SOURCE && in->batch > 0)
-        count -= (in->m - inputs_keys(in, in->batch - 1)) * (size_t)layer->d_source;
+    if (in->batch > 0)
+        count -= past_length(layer, in, tensor, in->batch - 1);
     return count * layer_tensor_size(tensor);
 }
 
 /* The arguments of sequence b alone */
 static struct kernel_args args_of_sequence(const struct trial *t, size_t b)
 {
-    const struct inputs *in = t->in;
-    struct kernel_args args = args_of(t, in);
-    const size_t x = in->n * (size_t)t->layer->d_model, source = in->m * (size_t)t->layer->d_source;
-    args.batch = 1;
-    args.x += b * x;
-    args.y += b * (y_count(t) / in->batch);
-    if (args.source != NULL)
-        args.source += b * source;
-    if (args.attn != NULL)
-        args.attn += b * (attn_count(t) / in->batch);
-    if (args.lengths != NULL)
-        args.lengths += b;
-    if (args.mask_bool != NULL && args.mask_bool_batch > 1) {
-        args.mask_bool += b * args.mask_bool_h * in->n * in->m;
-        args.mask_bool_batch = 1;
-    }
-    if (args.mask_add != NULL && args.mask_add_batch > 1) {
-        args.mask_add += b * args.mask_add_h * in->n * in->m;
-        args.mask_add_batch = 1;
-    }
-    return args;
+    return kernel_args_of_sequence(t->layer, t->in, args_of(t, t->in), b);
 }
 
 /* In a process of its own, which does not free: what a call may touch; of NULL, to write to. */
@@ -444,7 +440,8 @@ static void forward_between(const struct trial *t, struct kernel_args args, enum
         t->call->forward(t->packed, own, t->scratch.data);
 }
 
-/* One call between fences; of cross-attention with padding each sequence alone, too, whose source ends with its keys. */
+/* One call between fences; with padding, unless keys are queries, each sequence alone too, whose source, or k and v, end
+ * with its keys. */
 static void forward_fenced(struct trial *t, const struct inputs *from, enum fence fence)
 {
     struct inputs in = *from;
@@ -455,11 +452,17 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
     t->y.data = fenced_copy(NULL, y_count(t) * sizeof(float), fence);
     t->attn.data = fenced_copy(NULL, attn_count(t) * sizeof(float), fence);
     forward_between(t, args_of(t, &in), fence);
-    in.tensor[TENSOR_SOURCE] = from->tensor[TENSOR_SOURCE];
-    for (size_t b = 0; t->layer->cross && layer_has_tensor(t->layer, TENSOR_LENGTHS) && b < in.batch; b++) {
+    for (size_t i = 0; i < OF_KEYS; i++)
+        in.tensor[of_keys[i]] = from->tensor[of_keys[i]];
+    for (size_t b = 0; !t->layer->self && layer_has_tensor(t->layer, TENSOR_LENGTHS) && b < in.batch; b++) {
         struct kernel_args args = args_of_sequence(t, b);
-        const size_t bytes = inputs_keys(from, b) * (size_t)t->layer->d_source * sizeof(float);
-        args.source = fenced_copy(args.source, bytes, fence);
+        const float **const keys[OF_KEYS] = {&args.source, &args.k, &args.v};
+        for (size_t i = 0; i < OF_KEYS; i++)
+            if (*keys[i] != NULL) {
+                const size_t count = inputs_count(t->layer, from, of_keys[i]) / from->batch;
+                const size_t bytes = (count - past_length(t->layer, from, of_keys[i], b)) * sizeof(float);
+                *keys[i] = fenced_copy(*keys[i], bytes, fence);
+            }
         forward_between(t, args, fence);
     }
 }
@@ -555,7 +558,7 @@ static void choose_poison(struct poison *p, const struct trial *t)
             p->key[b * in->m + j] = random_uniform(&random) < chance;
         }
         for (size_t q = 0; q < in->n; q++)
-            p->query[b * in->n + q] = t->layer->cross ? random_uniform(&random) < 0.1 : p->key[b * in->m + q];
+            p->query[b * in->n + q] = !t->layer->self ? random_uniform(&random) < 0.1 : p->key[b * in->m + q];
     }
 }
 
@@ -585,6 +588,23 @@ static void write_poison(struct poison *p, const struct trial *t, enum layer_ten
                 data[r * width + c] = values[(r + c) % 3];
 }
 
+/* Into each head's row of q, k or v, or one column of it. */
+static void poison_given(struct poison *p, const struct trial *t, enum layer_tensor tensor, const unsigned char *rows,
+                         const float values[3])
+{
+    const struct layer *layer = t->layer;
+    const size_t count = tensor == TENSOR_Q ? t->in->n : t->in->m;
+    const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv);
+    const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
+    for (size_t r = 0; r < t->in->batch * count; r++)
+        for (size_t i = 0; rows[r] && i < heads; i++) {
+            float *row = (float *)p->in.tensor[tensor] + inputs_head_row(layer, t->in, tensor, r / count, r % count, i);
+            for (size_t c = 0; c < width; c++)
+                if (!p->one_column || c == r % width)
+                    row[c] = values[(r + c) % 3];
+        }
+}
+
 static bool make_poison(struct poison *p, struct trial *t, const float values[3], bool one_column)
 {
     const struct inputs *in = t->in;
@@ -601,6 +621,12 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     }
     choose_poison(p, t);
     spread_taint(p, t);
+    if (layer->projected) {
+        poison_given(p, t, TENSOR_Q, p->query, values);
+        poison_given(p, t, TENSOR_K, p->key, values);
+        poison_given(p, t, TENSOR_V, p->key, values);
+        return true;
+    }
     write_poison(p, t, TENSOR_X, p->query, in->n, (size_t)layer->d_model, (size_t)layer->d_in_q, values);
     if (layer->cross)
         write_poison(p, t, TENSOR_SOURCE, p->key, in->m, (size_t)layer->d_source, (size_t)layer->d_in_kv,
@@ -614,6 +640,8 @@ static bool y_is_tainted(const struct poison *p, const struct trial *t, size_t b
     const struct layer *layer = t->layer;
     const size_t h = (size_t)layer->h, block = (size_t)layer->d_out / h;
     size_t first, end;
+    if (layer->pad_skipped && row >= inputs_keys(t->in, b))
+        return false;
     reference_taps(layer, t->in, b, row, &first, &end);
     for (size_t i = 0; i < h; i++)
         for (size_t z = first; z < end; z++)
@@ -646,7 +674,7 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
         for (size_t first = 0; first < d_out; first += step) {
             const bool tainted = y_is_tainted(p, t, row / n, row % n, first);
             for (size_t c = first; c < first + step; c++) {
-                const size_t at = row * d_out + c;
+                const size_t at = inputs_y_at(t->layer, t->in, row / n, row % n, c);
                 if (!tainted && !(y[at] == t->base_y[at] || overflowed(t, t->base_y[at])))
                     return violated(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
                                     what, row / n, row % n, c, t->base_y[at], y[at]);
@@ -768,6 +796,8 @@ struct attempt {
     const void *packed;
     char *scratch;
     int32_t *lengths; /* SEVERAL numbers that may be changed, those of the call first; NULL without padding */
+    int32_t *past;    /* likewise; NULL without offset = past */
+    int32_t *prefix;  /* likewise; NULL without that mask */
     const void *zeroed;
     size_t off; /* 1 to 3: of what lies off its boundary */
 };
@@ -778,20 +808,29 @@ static bool has(const struct attempt *a, enum layer_tensor tensor)
 }
 
 /* Each returns false where it does not apply. */
-static bool null_x(struct attempt *a) { a->args.x = NULL; return true; }
+static bool null_x(struct attempt *a) { a->args.x = NULL; return has(a, TENSOR_X); }
+static bool null_q(struct attempt *a) { a->args.q = NULL; return has(a, TENSOR_Q); }
+static bool null_k(struct attempt *a) { a->args.k = NULL; return has(a, TENSOR_K); }
+static bool null_v(struct attempt *a) { a->args.v = NULL; return has(a, TENSOR_V); }
 static bool null_y(struct attempt *a) { a->args.y = NULL; return true; }
 static bool null_packed(struct attempt *a) { a->packed = NULL; return true; }
 static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial->call->scratch_bytes > 0; }
 static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
 static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
+static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
+static bool null_positions(struct attempt *a) { a->args.positions = NULL; return has(a, TENSOR_POSITIONS); }
+static bool null_prefix(struct attempt *a) { a->args.prefix = NULL; return has(a, TENSOR_PREFIX); }
+static bool null_segment(struct attempt *a) { a->args.segment = NULL; return has(a, TENSOR_SEGMENT); }
+static bool null_segment_q(struct attempt *a) { a->args.segment_q = NULL; return has(a, TENSOR_SEGMENT_Q); }
+static bool null_segment_k(struct attempt *a) { a->args.segment_k = NULL; return has(a, TENSOR_SEGMENT_K); }
 static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
 static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
 static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
 static void single_query(struct attempt *a)
 {
     a->args.n = 1;
-    a->args.m = a->trial->layer->cross ? a->args.m : 1;
-    if (a->lengths != NULL && !a->trial->layer->cross)
+    a->args.m = !a->trial->layer->self ? a->args.m : 1;
+    if (a->lengths != NULL && a->trial->layer->self)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
 }
 static bool null_y_no_keys(struct attempt *a)
@@ -799,10 +838,20 @@ static bool null_y_no_keys(struct attempt *a)
     a->args.m = 0;
     if (a->lengths != NULL)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
-    return a->trial->layer->cross && null_y(a);
+    return !a->trial->layer->self && null_y(a);
 }
-static bool unused_source(struct attempt *a) { a->args.source = a->args.x; return !has(a, TENSOR_SOURCE); }
+static bool unused_x(struct attempt *a) { a->args.x = a->args.q; return !has(a, TENSOR_X); }
+static bool unused_q(struct attempt *a) { a->args.q = a->args.x; return !has(a, TENSOR_Q); }
+static bool unused_k(struct attempt *a) { a->args.k = a->args.x; return !has(a, TENSOR_K); }
+static bool unused_v(struct attempt *a) { a->args.v = a->args.x; return !has(a, TENSOR_V); }
+static bool unused_source(struct attempt *a) { a->args.source = a->args.y; return !has(a, TENSOR_SOURCE); }
 static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
+static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
+static bool unused_positions(struct attempt *a) { a->args.positions = a->zeroed; return !has(a, TENSOR_POSITIONS); }
+static bool unused_prefix(struct attempt *a) { a->args.prefix = a->zeroed; return !has(a, TENSOR_PREFIX); }
+static bool unused_segment(struct attempt *a) { a->args.segment = a->zeroed; return !has(a, TENSOR_SEGMENT); }
+static bool unused_segment_q(struct attempt *a) { a->args.segment_q = a->zeroed; return !has(a, TENSOR_SEGMENT_Q); }
+static bool unused_segment_k(struct attempt *a) { a->args.segment_k = a->zeroed; return !has(a, TENSOR_SEGMENT_K); }
 static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
 static bool unused_mask_bool(struct attempt *a)
 {
@@ -819,23 +868,23 @@ static bool unused_mask_add(struct attempt *a)
 static bool too_many_queries(struct attempt *a)
 {
     a->args.n = (size_t)a->trial->layer->seq_len + 1;
-    a->args.m = a->trial->layer->cross ? a->args.m : a->args.n;
+    a->args.m = !a->trial->layer->self ? a->args.m : a->args.n;
     return true;
 }
 static bool too_many_keys(struct attempt *a)
 {
     a->args.m = (size_t)a->trial->layer->source_len + 1;
-    return a->trial->layer->cross;
+    return !a->trial->layer->self;
 }
 static bool other_m(struct attempt *a)
 {
     a->args.m = a->args.n + 1;
-    return !a->trial->layer->cross;
+    return a->trial->layer->self;
 }
 static bool smaller_m(struct attempt *a)
 {
     a->args.m = a->args.n - 1;
-    return !a->trial->layer->cross && a->args.n > 1;
+    return a->trial->layer->self && a->args.n > 1;
 }
 static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return true; }
 /* Cut to fewer bits, or taken for a signed number, these are in order. */
@@ -843,14 +892,14 @@ static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return
 static bool wrapping_n(struct attempt *a)
 {
     a->args.n += TOP_BIT;
-    a->args.m += a->trial->layer->cross ? 0 : TOP_BIT;
+    a->args.m += !a->trial->layer->self ? 0 : TOP_BIT;
     return true;
 }
 static bool n_past_32_bits(struct attempt *a)
 {
     const size_t more = SIZE_MAX > UINT32_MAX ? (size_t)UINT32_MAX + 1 : TOP_BIT;
     a->args.n += more;
-    a->args.m += a->trial->layer->cross ? 0 : more;
+    a->args.m += !a->trial->layer->self ? 0 : more;
     return true;
 }
 static bool wrapping_m(struct attempt *a) { a->args.m += TOP_BIT; return true; }
@@ -862,10 +911,12 @@ static void set_batch(struct attempt *a, size_t batch)
 }
 static bool huge_batch(struct attempt *a) { set_batch(a, SIZE_MAX); return true; }
 static bool top_batch(struct attempt *a) { set_batch(a, a->args.batch + TOP_BIT); return true; }
-/* The bytes of x, modulo 2^64, are few. */
+/* The bytes of x, or of q, modulo 2^64, are few. */
 static bool wrapping_batch(struct attempt *a)
 {
-    set_batch(a, SIZE_MAX / sizeof(float) / a->args.n / (size_t)a->trial->layer->d_model + 1);
+    const struct layer *layer = a->trial->layer;
+    const size_t width = (size_t)(layer->projected ? layer->h * layer->d_k : layer->d_model);
+    set_batch(a, SIZE_MAX / sizeof(float) / a->args.n / width + 1);
     return true;
 }
 /* That tensor is a little too large; the others need not be. */
@@ -887,6 +938,9 @@ static bool large_batch(struct attempt *a, enum layer_tensor tensor)
     return true;
 }
 static bool large_x(struct attempt *a) { return large_batch(a, TENSOR_X); }
+static bool large_q(struct attempt *a) { return large_batch(a, TENSOR_Q); }
+static bool large_k(struct attempt *a) { return large_batch(a, TENSOR_K); }
+static bool large_v(struct attempt *a) { return large_batch(a, TENSOR_V); }
 static bool large_source(struct attempt *a) { return large_batch(a, TENSOR_SOURCE); }
 static bool large_mask_add(struct attempt *a) { return large_batch(a, TENSOR_MASK_ADD); }
 static bool large_y(struct attempt *a) { return large_batch(a, TENSOR_Y); }
@@ -909,7 +963,7 @@ static bool shortest_length(struct attempt *a) { return set_length(a, 0, INT32_M
 static bool length_of_no_queries(struct attempt *a)
 {
     a->args.n = 0;
-    a->args.m = a->trial->layer->cross ? a->args.m : 0;
+    a->args.m = !a->trial->layer->self ? a->args.m : 0;
     return set_length(a, 0, (int32_t)a->args.m + 1);
 }
 static bool length_of_no_keys(struct attempt *a)
@@ -917,7 +971,7 @@ static bool length_of_no_keys(struct attempt *a)
     a->args.m = 0;
     if (a->lengths != NULL)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
-    return a->trial->layer->cross && set_length(a, 0, 1);
+    return !a->trial->layer->self && set_length(a, 0, 1);
 }
 static bool null_lengths_no_queries(struct attempt *a)
 {
@@ -936,6 +990,25 @@ static bool length_above_shorter_m(struct attempt *a)
     return true;
 }
 static bool length_below_zero(struct attempt *a) { return set_length(a, a->args.batch - 1, -1); }
+static bool set_past(struct attempt *a, size_t b, int32_t past)
+{
+    if (a->past != NULL)
+        a->past[b] = past;
+    return a->past != NULL;
+}
+static bool past_below_zero(struct attempt *a) { return set_past(a, a->args.batch - 1, -1); }
+static bool prefix_below_zero(struct attempt *a)
+{
+    if (a->prefix != NULL)
+        a->prefix[a->args.batch - 1] = -1;
+    return a->prefix != NULL;
+}
+static bool least_past(struct attempt *a) { return set_past(a, 0, INT32_MIN); }
+static bool inner_past_below_zero(struct attempt *a)
+{
+    set_batch(a, SEVERAL);
+    return set_past(a, SEVERAL / 2, -1);
+}
 /* Extents of a mask that are neither 1 nor the full one; the others are good. */
 static bool bool_extents(struct attempt *a, size_t batch, size_t heads)
 {
@@ -1011,7 +1084,10 @@ static void *off(const struct attempt *a, const void *tensor)
 {
     return (char *)(uintptr_t)tensor + (tensor != NULL ? a->off : 0);
 }
-static bool x_off(struct attempt *a) { a->args.x = off(a, a->args.x); return true; }
+static bool x_off(struct attempt *a) { a->args.x = off(a, a->args.x); return has(a, TENSOR_X); }
+static bool q_off(struct attempt *a) { a->args.q = off(a, a->args.q); return has(a, TENSOR_Q); }
+static bool k_off(struct attempt *a) { a->args.k = off(a, a->args.k); return has(a, TENSOR_K); }
+static bool v_off(struct attempt *a) { a->args.v = off(a, a->args.v); return has(a, TENSOR_V); }
 static bool y_off(struct attempt *a) { a->args.y = off(a, a->args.y); return true; }
 static bool source_off(struct attempt *a) { a->args.source = off(a, a->args.source); return has(a, TENSOR_SOURCE); }
 static bool mask_add_off(struct attempt *a)
@@ -1021,6 +1097,28 @@ static bool mask_add_off(struct attempt *a)
 }
 static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
+static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
+static bool positions_off(struct attempt *a)
+{
+    a->args.positions = off(a, a->args.positions);
+    return has(a, TENSOR_POSITIONS);
+}
+static bool prefix_off(struct attempt *a) { a->args.prefix = off(a, a->args.prefix); return has(a, TENSOR_PREFIX); }
+static bool segment_off(struct attempt *a)
+{
+    a->args.segment = off(a, a->args.segment);
+    return has(a, TENSOR_SEGMENT);
+}
+static bool segment_q_off(struct attempt *a)
+{
+    a->args.segment_q = off(a, a->args.segment_q);
+    return has(a, TENSOR_SEGMENT_Q);
+}
+static bool segment_k_off(struct attempt *a)
+{
+    a->args.segment_k = off(a, a->args.segment_k);
+    return has(a, TENSOR_SEGMENT_K);
+}
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
@@ -1029,17 +1127,36 @@ static const struct wrong {
     bool (*spoil)(struct attempt *attempt);
 } wrongs[] = {
     {"x = NULL", KERNEL_NULL, null_x},
+    {"q = NULL", KERNEL_NULL, null_q},
+    {"k = NULL", KERNEL_NULL, null_k},
+    {"v = NULL", KERNEL_NULL, null_v},
     {"y = NULL", KERNEL_NULL, null_y},
     {"packed = NULL", KERNEL_NULL, null_packed},
     {"scratch = NULL", KERNEL_NULL, null_scratch},
     {"source = NULL", KERNEL_NULL, null_source},
     {"lengths = NULL", KERNEL_NULL, null_lengths},
+    {"past = NULL", KERNEL_NULL, null_past},
+    {"positions = NULL", KERNEL_NULL, null_positions},
+    {"prefix = NULL", KERNEL_NULL, null_prefix},
+    {"segment = NULL", KERNEL_NULL, null_segment},
+    {"segment_q = NULL", KERNEL_NULL, null_segment_q},
+    {"segment_k = NULL", KERNEL_NULL, null_segment_k},
     {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
     {"mask_add = NULL", KERNEL_NULL, null_mask_add},
     {"attn = NULL", KERNEL_NULL, null_attn},
     {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
+    {"x where q, k and v are given", KERNEL_UNUSED, unused_x},
+    {"q without input = projected", KERNEL_UNUSED, unused_q},
+    {"k without input = projected", KERNEL_UNUSED, unused_k},
+    {"v without input = projected", KERNEL_UNUSED, unused_v},
     {"source without cross-attention", KERNEL_UNUSED, unused_source},
     {"lengths without padding", KERNEL_UNUSED, unused_lengths},
+    {"past without offset = past", KERNEL_UNUSED, unused_past},
+    {"positions without rope_positions = given", KERNEL_UNUSED, unused_positions},
+    {"prefix without the mask", KERNEL_UNUSED, unused_prefix},
+    {"segment that the layer lacks", KERNEL_UNUSED, unused_segment},
+    {"segment_q that the layer lacks", KERNEL_UNUSED, unused_segment_q},
+    {"segment_k that the layer lacks", KERNEL_UNUSED, unused_segment_k},
     {"attn without scores", KERNEL_UNUSED, unused_attn},
     {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
     {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
@@ -1055,6 +1172,9 @@ static const struct wrong {
     {"batch with its top bit set", KERNEL_SIZE, top_batch},
     {"a batch whose bytes wrap around", KERNEL_SIZE, wrapping_batch},
     {"a batch whose x has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_x},
+    {"a batch whose q has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_q},
+    {"a batch whose k has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_k},
+    {"a batch whose v has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_v},
     {"a batch whose source has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_source},
     {"a batch whose mask_add has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_mask_add},
     {"a batch whose y has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_y},
@@ -1068,6 +1188,10 @@ static const struct wrong {
     {"a length of m + 1, n = 0", KERNEL_LENGTH, length_of_no_queries},
     {"a length of 1, m = 0", KERNEL_LENGTH, length_of_no_keys},
     {"lengths = NULL, n = 0", KERNEL_NULL, null_lengths_no_queries},
+    {"a past of -1", KERNEL_LENGTH, past_below_zero},
+    {"a prefix of -1", KERNEL_LENGTH, prefix_below_zero},
+    {"a first past of INT32_MIN", KERNEL_LENGTH, least_past},
+    {"a past of -1 among good ones", KERNEL_LENGTH, inner_past_below_zero},
     {"mask_bool_batch = batch + 2", KERNEL_BROADCAST, bool_batch},
     {"mask_bool_batch = 0", KERNEL_BROADCAST, bool_no_batch},
     {"mask_bool_batch = 2 of several", KERNEL_BROADCAST, bool_some_batch},
@@ -1085,11 +1209,20 @@ static const struct wrong {
     {"scratch off its boundary", KERNEL_ALIGN, scratch_off},
     {"packed off its boundary", KERNEL_ALIGN, packed_off},
     {"x off its boundary", KERNEL_ALIGN, x_off},
+    {"q off its boundary", KERNEL_ALIGN, q_off},
+    {"k off its boundary", KERNEL_ALIGN, k_off},
+    {"v off its boundary", KERNEL_ALIGN, v_off},
     {"y off its boundary", KERNEL_ALIGN, y_off},
     {"source off its boundary", KERNEL_ALIGN, source_off},
     {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
     {"attn off its boundary", KERNEL_ALIGN, attn_off},
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
+    {"past off its boundary", KERNEL_ALIGN, past_off},
+    {"positions off their boundary", KERNEL_ALIGN, positions_off},
+    {"prefix off its boundary", KERNEL_ALIGN, prefix_off},
+    {"segment off its boundary", KERNEL_ALIGN, segment_off},
+    {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
+    {"segment_k off its boundary", KERNEL_ALIGN, segment_k_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
 };
 
@@ -1126,17 +1259,28 @@ static size_t lengths_bytes(const struct trial *t)
     return (t->in->batch > SEVERAL ? t->in->batch : SEVERAL) * sizeof(int32_t);
 }
 
-/* Of the call's queries, or of one. */
-static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *lengths, const void *zeroed, size_t off,
+/* A tensor of one number for each sequence, copied into `numbers`; NULL: the layer has none. */
+static int32_t *copy_numbers(const struct trial *t, enum layer_tensor tensor, int32_t *numbers)
+{
+    if (t->in->tensor[tensor] == NULL)
+        return NULL;
+    memset(numbers, 0, lengths_bytes(t));
+    memcpy(numbers, t->in->tensor[tensor], t->in->batch * sizeof *numbers);
+    return numbers;
+}
+
+/* Of the call's queries, or of one. `numbers`: room for three tensors of one number for each sequence. */
+static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *numbers, const void *zeroed, size_t off,
                            bool single)
 {
-    struct attempt a = {t, args_of(t, t->in), t->packed, t->scratch.data, NULL, zeroed, off};
-    if (t->in->tensor[TENSOR_LENGTHS] != NULL) {
-        memset(lengths, 0, lengths_bytes(t));
-        memcpy(lengths, t->in->tensor[TENSOR_LENGTHS], t->in->batch * sizeof *lengths);
-        a.lengths = lengths;
-        a.args.lengths = lengths;
-    }
+    struct attempt a = {.trial = t, .args = args_of(t, t->in), .packed = t->packed, .scratch = t->scratch.data,
+                        .lengths = copy_numbers(t, TENSOR_LENGTHS, numbers),
+                        .past = copy_numbers(t, TENSOR_PAST, numbers + lengths_bytes(t) / sizeof *numbers),
+                        .prefix = copy_numbers(t, TENSOR_PREFIX, numbers + 2 * lengths_bytes(t) / sizeof *numbers),
+                        .zeroed = zeroed, .off = off};
+    a.args.lengths = a.lengths;
+    a.args.past = a.past;
+    a.args.prefix = a.prefix;
     if (single)
         single_query(&a);
     return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
@@ -1192,13 +1336,14 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
 {
     struct inputs none = *t->in;
     none.n = 0;
-    none.m = t->layer->cross ? none.m : 0;
+    none.m = !t->layer->self ? none.m : 0;
     struct kernel_args args = args_of(t, &none);
     if (args.lengths != NULL)
         args.lengths = zeros;
     if (!empty_call(t, &args, "n = 0"))
         return false;
-    args.x = args.mask_add = args.y = args.attn = NULL;
+    args.x = args.q = args.mask_add = args.y = args.attn = NULL;
+    args.segment = args.segment_q = NULL;
     args.mask_bool = NULL;
     if (!empty_call(t, &args, "n = 0, and NULL for what has no elements"))
         return false;
@@ -1208,9 +1353,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     args.mask_add_batch = args.mask_add != NULL;
     if (!empty_call(t, &args, "batch = 0"))
         return false;
-    args.x = args.source = args.mask_add = args.y = args.attn = NULL;
-    args.mask_bool = NULL;
-    args.lengths = NULL;
+    args = (struct kernel_args){.n = args.n, .m = args.m};
     return empty_call(t, &args, "batch = 0, and NULL for what has no elements");
 }
 
@@ -1225,11 +1368,11 @@ static bool is_b_o(struct trial *t, const char *what)
     return true;
 }
 
-/* Cross-attention to an empty source: what has no elements may be NULL, and every row is b_O. */
+/* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O. */
 static bool without_keys(struct trial *t)
 {
     static const char what[] = "m = 0, and NULL for what has no elements";
-    if (!t->layer->cross || t->in->n == 0 || t->in->batch == 0)
+    if (t->layer->self || t->in->n == 0 || t->in->batch == 0)
         return true;
     if (!prepare(t, 8, WORKERS))
         return false;
@@ -1240,7 +1383,8 @@ static bool without_keys(struct trial *t)
     }
     struct kernel_args args = args_of(t, t->in);
     args.m = 0;
-    args.source = args.mask_add = args.attn = NULL;
+    args.source = args.k = args.v = args.mask_add = args.attn = NULL;
+    args.segment_k = NULL;
     args.mask_bool = NULL;
     args.lengths = args.lengths != NULL ? zeros : NULL;
     int error = t->call->forward(t->packed, &args, t->scratch.data);
@@ -1281,7 +1425,7 @@ static bool wrong_calls(struct trial *t)
         return true;
     if (!prepare(t, 0, 1))
         return false;
-    int32_t *lengths = malloc(lengths_bytes(t));
+    int32_t *lengths = malloc(3 * lengths_bytes(t));
     size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
     void *zeroed = aligned_alloc(64, zero_bytes); /* as large as anything it stands for: it is never read past that */
     bool good = lengths != NULL && zeroed != NULL;

@@ -2,7 +2,7 @@
 /* A compiled layer against the reference, within the bounds, one instruction set at a time; and the promises of its
  * interface.
  *
- * Left out on purpose: printing, and what becomes of a failure (check.c, sweep.c).
+ * Left out on purpose: printing, and what becomes of a failure (commands/check.c, sweep/).
  */
 #ifndef ATTNRUN_VERIFY_H
 #define ATTNRUN_VERIFY_H

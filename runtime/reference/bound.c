@@ -29,6 +29,10 @@
  *         values where weights are free; then the rounding of numerator, denominator and division, and what underflows)
  *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
  *
+ * Queries, keys and values that the call brings (input = projected) are exact: e_k = e_v = phi, and
+ *
+ *   e_q = |c| gamma_2 (|Q| + phi / u) + omega max(1, |c|)                2: c, and the product
+ *
  * The second gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of drawn data
  * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
@@ -66,6 +70,7 @@
 #include "../../gen/arith.h"
 #include "../../gen/score.h"
 #include "expressions.h"
+#include "finish_error.h"
 #include "fold.h"
 #include "product.h"
 #include "terms.h"
@@ -104,7 +109,8 @@ struct propagation {
     double *absolute_a, *absolute_b; /* |operands|, as large as the largest */
     struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
     double *q_size, *k_size, *v_size;
-    double q_reach;                  /* times q_size: how far the sums that make Q and c Q may come */
+    double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
+    unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     double *z_open;                  /* [rows][d_v]: not 0 where f32 may overflow on the way */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
@@ -115,9 +121,10 @@ static void free_all(struct propagation *p)
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares};
+                        p->t_squares, p->q_common, p->k_common};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
+    free(p->q_open);
     free(p->k_open);
     free(p->v_open);
     folded_free(&p->folded);
@@ -144,9 +151,10 @@ static bool allocate(struct propagation *p, const struct reference *reference)
     const size_t attn = reference->attn != NULL ? p->in->batch * (size_t)layer->h * rows * m : 0;
     const size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
     const size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
+    p->q_open = calloc(rows + 1, 1);
     p->k_open = calloc(m + 1, 1);
     p->v_open = calloc(m + 1, 1);
-    return p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) &&
+    return p->q_open != NULL && p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) &&
            room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
            room(&p->bounds->attn_drawn, attn) && room(&p->bounds->attn_open, attn) && room(&p->y_squares, y) &&
            room(&p->y_size, y) &&
@@ -156,7 +164,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
            room(&p->t_worst, rows * m) &&
-           room(&p->t_squares, rows * m);
+           room(&p->t_squares, rows * m) && room(&p->q_common, rows) && room(&p->k_common, m);
 }
 
 static void fill(double *out, double value, size_t count)
@@ -298,6 +306,7 @@ static struct term_error pair_error(const struct propagation *p, const struct re
                            .reach = (1 + dot) * with_errors};
     e.squares = p->t_squares[at] + square(LAMBDA * U * (size + root * fmin(size, fabs(e.value))));
     e.open = !(e.reach <= FLT_MAX);
+    e.squares += square(e.value) * (square(p->q_common[r]) + square(p->k_common[j]));
     for (enum score_name term = 0; term <= last; term++) {
         terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
         if (term == SCORE_EXPRESSION)
@@ -339,7 +348,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
     row->vanishes = score_lifts(p->layer) && LOG2_E * (maximum - minimum) >= 126 ? RESCALED_AWAY : 0;
-    row->open = !isfinite(maximum) || isnan(sum) || overflows(p->q_size + r * d_k, p->q_reach, d_k);
+    row->open = !isfinite(maximum) || isnan(sum) || p->q_open[r];
     for (size_t j = 0; j < keys; j++) {
         const size_t at = first + j;
         if (!row->visible[j])
@@ -549,22 +558,52 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     reference_merge(reference, layer, p->in, head->b, head->i, p->z_open, w, p->bounds->y_open + offset);
 }
 
+/* Norm and rotation of queries or keys, where there are any. */
+static bool finish_row_errors(const struct propagation *p, const struct finish *of, struct pair error, double factor,
+                              size_t depth, double *common, unsigned char *open)
+{
+    const struct finish_error e = {.layer = p->layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
+                                   .lambda = LAMBDA, .depth = depth, .worst = error.worst, .drawn = error.drawn,
+                                   .common = common, .open = open};
+    return !layer_finishes(p->layer) || finish_errors(&e);
+}
+
+/* c Q of given queries: c is rounded to f32, and so is each product. */
+static void given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+{
+    const size_t d_k = (size_t)p->layer->d_k;
+    sizes(p, p->q_size, head->q, rows * d_k);
+    for (size_t r = 0; r < rows; r++)
+        p->q_open[r] = overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
+    for (size_t at = 0; at < rows * d_k; at++)
+        p->q.worst[at] = p->q.drawn[at] = c * gamma_of(2) * p->q_size[at] + p->omega * fmax(1, c);
+}
+
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
-static void query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+static bool query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const struct folded *folded = &p->folded;
     const bool fold = folded->folds.scores;
+    if (p->layer->projected) {
+        given_query_errors(p, head, rows, c);
+        return true;
+    }
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k};
-    projection_error(p, p->q, p->q_size, head->q, &q, c, fold ? 3 : 5, true);
-    p->q_reach = (1 + gamma_of(q.in + 5)) * fmax(1, c);
+    const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
+    const double factor = packed ? c : 1, reach = (1 + gamma_of(q.in + 5)) * fmax(1, factor);
+    const double *value = layer_finishes(p->layer) ? head->finish_q.from : head->q;
+    projection_error(p, p->q, p->q_size, value, &q, factor, !packed ? 2 : fold ? 3 : 5, packed);
     for (size_t at = 0; at < rows * q.d; at++)
         p->q.drawn[at] = fmin(p->q.drawn[at], p->q.worst[at]);
+    for (size_t r = 0; r < rows; r++)
+        p->q_open[r] = overflows(p->q_size + r * q.d, reach, q.d);
+    return finish_row_errors(p, &head->finish_q, p->q, c, q.in, p->q_common, p->q_open);
 }
 
 /* K and V, unless they are the source's rows. */
-static void key_value_errors(struct propagation *p, const struct reference_head *head)
+static bool key_value_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t in = (size_t)p->layer->d_in_kv;
     const struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = head->keys, .in = in,
@@ -572,14 +611,19 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
     const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = head->keys, .in = in,
                                  .d = (size_t)p->layer->d_v};
     const double reach = 1 + gamma_of(in + 2);
+    if (p->layer->projected) /* as exact as the source's rows */
+        return true;
     if (!p->folded.folds.scores)
-        projection_error(p, p->k, p->k_size, head->k, &k, 1, 2, false);
+        projection_error(p, p->k, p->k_size, layer_finishes(p->layer) ? head->finish_k.from : head->k, &k, 1, 2, false);
     if (!p->layer->identity)
         projection_error(p, p->v, p->v_size, head->v, &v, 1, 2, false);
     for (size_t j = 0; j < head->keys; j++) {
         p->k_open[j] = overflows(p->k_size + j * k.d, reach, k.d);
         p->v_open[j] = overflows(p->v_size + j * v.d, reach, v.d);
     }
+    for (size_t at = 0; layer_finishes(p->layer) && at < head->keys * k.d; at++)
+        p->k.drawn[at] = fmin(p->k.drawn[at], p->k.worst[at]);
+    return finish_row_errors(p, &head->finish_k, p->k, 1, in, p->k_common, p->k_open);
 }
 
 static bool observe(void *context, const struct reference *reference, const struct reference_head *plain)
@@ -594,9 +638,8 @@ static bool observe(void *context, const struct reference *reference, const stru
     }
     folded_see(&p->folded, plain, rows);
     const struct reference_head *head = &p->folded.head;
-    query_errors(p, head, rows, c);
-    if (head->new_kv)
-        key_value_errors(p, head);
+    if (!query_errors(p, head, rows, c) || (head->new_kv && !key_value_errors(p, head)))
+        return false;
     if (!score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
         return false;
     merge_errors(p, reference, head);
@@ -624,6 +667,9 @@ static void finish(struct propagation *p, const struct reference *reference)
         if (p->bounds->y_open[at] != 0)
             *y_drawn = INFINITY;
     }
+    double *const of_y[] = {p->bounds->y_worst, p->bounds->y_drawn, p->bounds->y_open};
+    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++)
+        reference_clear_padding(layer, p->in, &reference->y_rows, of_y[i]);
 }
 
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */

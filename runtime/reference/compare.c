@@ -62,7 +62,7 @@ void compare_y(struct comparison *c, const struct layer *layer, const struct inp
         for (size_t r = 0; r < rows; r++)
             for (size_t column = 0; column < d_out; column++) {
                 const size_t t = reference->y_rows.row[r], at = (b * rows + r) * d_out + column;
-                const double expected = reference->y[at], actual = y[(b * in->n + t) * d_out + column];
+                const double expected = reference->y[at], actual = y[inputs_y_at(layer, in, b, t, column)];
                 const size_t index[4] = {b, t, column};
                 const struct bound bound = {bounds->y_worst[at], bounds->y_drawn[at], bounds->y_open[at] != 0};
                 c->elements++;

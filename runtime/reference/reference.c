@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The contract's equations in double, one head at a time:
  *
- *   Q = x W_Q + b_Q,  K = s W_K + b_K,  V = s W_V + b_V,  S = Q K^T through the terms of terms.c (times the scale, plus
+ *   Q = x W_Q + b_Q,  K = s W_K + b_K, both normed and rotated,  V = s W_V + b_V,  S = Q K^T through the terms of terms.c (times the scale, plus
  *   mask_add, …),  A = softmax(S) over the visible keys,  Z = A V,  y = merge of Z by W_O.
  *
  * A row that sees no key has A = 0 and Z = 0. Hidden keys are never multiplied, not even by zero; visible NaN and
@@ -26,15 +26,25 @@
 struct expression_pair reference_pair(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t,
                                       size_t j)
 {
-    (void)layer;
-    (void)in;
-    (void)b;
-    return (struct expression_pair){i, (int64_t)t, (int64_t)j};
+    return (struct expression_pair){i, inputs_position(layer, in, b, t), (int64_t)j};
+}
+
+/* By its place alone: masks of position, prefix, segments. */
+static bool sees_place(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t j)
+{
+    const int32_t *prefix = in->tensor[TENSOR_PREFIX];
+    if (layer->pad_skipped && t >= inputs_keys(in, b))
+        return false;
+    const int32_t *of_q = in->tensor[layer->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_Q];
+    const int32_t *of_k = in->tensor[layer->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_K];
+    if (of_q != NULL && of_q[b * in->n + t] != of_k[b * in->m + j])
+        return false;
+    return visible_pair_behind(layer, prefix != NULL ? prefix[b] : 0, inputs_position(layer, in, b, t), (int64_t)j);
 }
 
 bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
 {
-    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j) && j < inputs_keys(in, b);
+    bool sees = sees_place(layer, in, b, t, j) && j < inputs_keys(in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
     const struct expression_pair pair = reference_pair(layer, in, b, i, t, j);
@@ -170,6 +180,8 @@ static void head_free(struct reference_head *head)
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         free(head->operand[term]);
     free(head->visible);
+    finish_free(&head->finish_q);
+    finish_free(&head->finish_k);
 }
 
 static bool head_allocate(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
@@ -199,6 +211,10 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
     head->weights = doubles(rows * m, &good);
     head->z = doubles(rows * d_v, &good);
     head->visible = malloc(rows * m + 1);
+    if (layer_finishes(layer)) {
+        good = finish_allocate(&head->finish_q, layer, rows, (size_t)layer->h) && good;
+        good = finish_allocate(&head->finish_k, layer, m, (size_t)layer->h_kv) && good;
+    }
     return good && head->visible != NULL;
 }
 
@@ -212,10 +228,69 @@ static void project(double *out, const double *a, const double *w, const double 
     product_add(out, d, a, in, w, d, rows, in, d);
 }
 
-static void project_queries(struct reference_head *head, const struct layer *layer, const struct inputs *in,
-                            const struct rows *rows)
+/* Where rows and keys of a sequence stand, and how far that turns them; rows NULL: all of them. */
+static void turn_rows(struct finish *of, const struct layer *layer, const struct inputs *in, size_t b,
+                      const struct rows *rows)
+{
+    const int32_t *positions = in->tensor[TENSOR_POSITIONS];
+    const size_t pairs = (size_t)layer->rope.dims / 2;
+    for (size_t r = 0; of->turns != NULL && r < of->rows; r++) {
+        const size_t t = rows != NULL ? rows->row[r] : r;
+        finish_turns(layer, positions != NULL ? positions[b * in->n + t] : (int64_t)t, of->turns + r * pairs);
+    }
+}
+
+/* One head's columns among those of all; and their size, in which each factor is a little larger, for what a machine
+ * that flushes to zero reads as 0 (bound.c). */
+static void keep_columns(struct finish *of, size_t i, const double *value, const double *a, const double *w,
+                         const double *b, size_t in)
+{
+    const size_t d = of->d, row = of->heads * d;
+    for (size_t r = 0; r < of->rows; r++)
+        for (size_t c = 0; c < d; c++) {
+            double size = fabs(b[c]) + 0x1p-102;
+            for (size_t k = 0; k < in; k++)
+                size += (fabs(a[r * in + k]) + 0x1p-102) * (fabs(w[k * d + c]) + 0x1p-102);
+            of->all[r * row + i * d + c] = value[r * d + c];
+            of->all_size[r * row + i * d + c] = size;
+        }
+}
+
+/* Norm and rotation of what was projected. `gain`, `shift`: tensors of a head, or, of rms_all, of all heads. */
+static void finish(struct finish *of, const struct layer *layer, const struct inputs *in, double *value, size_t i,
+                   enum layer_tensor gain, enum layer_tensor shift)
+{
+    const float *gains = inputs_floats(in, gain), *shifts = inputs_floats(in, shift);
+    const size_t first = layer->qk_norm == NORM_RMS_ALL ? i * of->d : 0;
+    for (size_t c = 0; c < of->d && of->gain != NULL; c++)
+        of->gain[c] = gains[first + c];
+    for (size_t c = 0; c < of->d && of->shift != NULL; c++)
+        of->shift[c] = shifts[c];
+    memcpy(of->from, value, of->rows * of->d * sizeof *value);
+    finish_rows(layer, of, value);
+}
+
+/* Head `from` of q, k or v, whose rows are `rows`, or the first `count` if that is NULL. */
+static void gather_given(double *out, const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
+                         size_t b, size_t from, const size_t *rows, size_t count)
+{
+    const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
+    for (size_t r = 0; r < count; r++) {
+        const float *row = inputs_floats(in, tensor) + inputs_head_row(layer, in, tensor, b, rows != NULL ? rows[r] : r,
+                                                                      from);
+        for (size_t c = 0; c < width; c++)
+            out[r * width + c] = row[c];
+    }
+}
+
+static void project_head_queries(struct reference_head *head, const struct layer *layer, const struct inputs *in,
+                                 const struct rows *rows)
 {
     const size_t d_in = (size_t)layer->d_in_q, d_k = (size_t)layer->d_k, d_model = (size_t)layer->d_model;
+    if (layer->projected) {
+        gather_given(head->q, layer, in, TENSOR_Q, head->b, head->i, rows->row, rows->count);
+        return;
+    }
     gather_rows(head->x, inputs_floats(in, TENSOR_X) + head->b * in->n * d_model, d_model,
                 layer->split ? head->i * d_in : 0, d_in, rows->row, rows->count);
     gather_projection(head->w_q, layer, inputs_floats(in, TENSOR_W_Q), d_in, d_k, head->i, (size_t)layer->h);
@@ -223,17 +298,59 @@ static void project_queries(struct reference_head *head, const struct layer *lay
     project(head->q, head->x, head->w_q, head->b_q, rows->count, d_in, d_k);
 }
 
-static void project_keys_values(struct reference_head *head, const struct layer *layer, const struct inputs *in)
+static void project_queries(struct reference_head *head, const struct layer *layer, const struct inputs *in,
+                            const struct rows *rows)
 {
-    const size_t d_in = (size_t)layer->d_in_kv, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
-    const size_t h_kv = (size_t)layer->h_kv, i = head->i * h_kv / (size_t)layer->h;
+    struct finish *of = &head->finish_q;
+    const size_t i = head->i;
+    if (i == 0)
+        turn_rows(of, layer, in, head->b, rows);
+    for (head->i = 0; i == 0 && of->all != NULL && head->i < (size_t)layer->h; head->i++) {
+        project_head_queries(head, layer, in, rows);
+        keep_columns(of, head->i, head->q, head->x, head->w_q, head->b_q, (size_t)layer->d_in_q);
+    }
+    head->i = i;
+    project_head_queries(head, layer, in, rows);
+    if (layer_finishes(layer))
+        finish(of, layer, in, head->q, i, TENSOR_G_Q, TENSOR_C_Q);
+}
+
+/* i: of the heads of keys and values */
+static void project_head_keys(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t i)
+{
+    const size_t d_in = (size_t)layer->d_in_kv, d_k = (size_t)layer->d_k, h_kv = (size_t)layer->h_kv;
     const size_t d_source = (size_t)layer->d_source;
+    if (layer->projected) {
+        gather_given(head->k, layer, in, TENSOR_K, head->b, i, NULL, head->keys);
+        return;
+    }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
     gather_rows(head->s, inputs_floats(in, inputs_source(layer)) + head->b * in->m * d_source, d_source,
-                layer->split ? head->i * d_in : 0, d_in, NULL, head->keys);
+                layer->split ? i * d_in : 0, d_in, NULL, head->keys);
     gather_projection(head->w_k, layer, inputs_floats(in, w_k), d_in, d_k, i, h_kv);
     gather_bias(head->b_k, inputs_floats(in, b_k), d_k, i);
     project(head->k, head->s, head->w_k, head->b_k, head->keys, d_in, d_k);
+}
+
+static void project_keys_values(struct reference_head *head, const struct layer *layer, const struct inputs *in)
+{
+    const size_t d_in = (size_t)layer->d_in_kv, d_v = (size_t)layer->d_v;
+    const size_t h_kv = (size_t)layer->h_kv, i = head->i * h_kv / (size_t)layer->h;
+    struct finish *of = &head->finish_k;
+    of->rows = head->keys;
+    if (head->i == 0)
+        turn_rows(of, layer, in, head->b, NULL);
+    for (size_t g = 0; head->i == 0 && of->all != NULL && g < h_kv; g++) {
+        project_head_keys(head, layer, in, g);
+        keep_columns(of, g, head->k, head->s, head->w_k, head->b_k, d_in);
+    }
+    project_head_keys(head, layer, in, i);
+    if (layer_finishes(layer))
+        finish(of, layer, in, head->k, i, TENSOR_G_K, TENSOR_C_K);
+    if (layer->projected) {
+        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
+        return;
+    }
     if (layer->identity) {
         memcpy(head->v, head->s, head->keys * d_v * sizeof *head->v);
         return;
@@ -248,7 +365,7 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
                        size_t t, size_t j)
 {
     const struct expression_pair pair = reference_pair(layer, in, head->b, head->i, t, j);
-    bool sees = visible_pair(layer, (int64_t)t, (int64_t)j) && expressions_visible(layer, in, pair, NULL);
+    bool sees = sees_place(layer, in, head->b, t, j) && expressions_visible(layer, in, pair, NULL);
     for (enum score_name term = 0; term < SCORE_TERMS; term++) {
         const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
         sees = sees && !terms_hide(layer, term, operand);
@@ -382,6 +499,16 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     return true;
 }
 
+void reference_clear_padding(const struct layer *layer, const struct inputs *in, const struct rows *rows,
+                             double *numbers)
+{
+    const size_t d_out = (size_t)layer->d_out;
+    for (size_t b = 0; layer->pad_skipped && b < in->batch; b++)
+        for (size_t r = 0; r < rows->count; r++)
+            if (rows->row[r] >= inputs_keys(in, b))
+                memset(numbers + (b * rows->count + r) * d_out, 0, d_out * sizeof *numbers);
+}
+
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
                        reference_observer *observer, void *context, struct diag *diag)
 {
@@ -400,6 +527,8 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
         for (head.i = 0; good && head.i < h; head.i++)
             good = compute_head(reference, &head, layer, in, observer, context);
     head_free(&head);
+    if (good)
+        reference_clear_padding(layer, in, &reference->y_rows, reference->y);
     if (!good) {
         reference_free(reference);
         diag_environment(diag, NULL, "out of memory");

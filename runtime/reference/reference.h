@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "expressions.h"
+#include "finish.h"
 #include "inputs/inputs.h"
 
 /* Some query rows, ascending. */
@@ -35,6 +36,7 @@ struct reference_head {
     double *w_q, *w_k, *w_v, *w_o;    /* in_out; w_o [d_v][d_model] or [conv_width][d_v][d_model/h] */
     double *b_q, *b_k, *b_v;          /* zeros without bias */
     double *q, *k, *v;                /* [rows][d_k], [keys][d_k], [keys][d_v] */
+    struct finish finish_q, finish_k; /* what q and k are made of, where they are normed or rotated */
     unsigned char *visible;           /* [rows][keys] */
     double *operand[SCORE_TERMS];     /* [rows][keys] of each term whose hook sees every score; NULL: it has none */
     double *raw;                      /* [rows][keys] scale q k^T, */
@@ -50,6 +52,9 @@ typedef bool reference_observer(void *context, const struct reference *reference
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *inputs,
                        bool sample, reference_observer *observer, void *context, struct diag *diag);
 void reference_free(struct reference *reference);
+/* pad_rows = skipped: rows past lengths[b] of y, or of what belongs to y, become zero. */
+void reference_clear_padding(const struct layer *layer, const struct inputs *inputs, const struct rows *y_rows,
+                             double *numbers);
 
 /* Query t of sequence b and key j by their positions. */
 struct expression_pair reference_pair(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t,

@@ -4,7 +4,9 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "../../gen/relative.h"
 #include "../../gen/score.h"
 #include "bound.h"
 
@@ -39,11 +41,16 @@ static double fallen(double score, double operand, double number)
     return score - operand;
 }
 
+/* How far key j is ahead of the position of query t. */
+static int64_t distance_ahead(const struct layer *layer, const struct inputs *in, struct term_pair pair)
+{
+    return (int64_t)pair.j - inputs_position(layer, in, pair.b, pair.t);
+}
+
 /* alibi: the slope is a constant, rounded; so is a distance of 2^24 and more, twice. The sum is rounded once more. */
 static double distance_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
 {
-    (void)in;
-    return score_slope(layer, (int64_t)pair.i) * fabs((double)pair.t - (double)pair.j);
+    return score_slope(layer, (int64_t)pair.i) * (double)llabs((long long)distance_ahead(layer, in, pair));
 }
 
 static void fallen_error(struct term_error *e, double operand, double number)
@@ -54,6 +61,24 @@ static void fallen_error(struct term_error *e, double operand, double number)
     e->worst += 5 * BOUND_U * size + BOUND_U * fabs(e->value);
     e->rounded += size;
     e->reach += size;
+}
+
+static double bias_of(const struct layer *layer, const struct inputs *in, struct term_pair pair)
+{
+    const int64_t index = relative_index(layer, (int64_t)pair.i, distance_ahead(layer, in, pair));
+    return (double)inputs_floats(in, TENSOR_REL_BIAS)[index];
+}
+
+/* relative: packed as log2(e) times the number, rounded once; the sum once more. */
+static void bias_error(struct term_error *e, double operand, double number)
+{
+    const double size = BOUND_LOG2_E * fabs(operand);
+    (void)number;
+    e->value += BOUND_LOG2_E * operand;
+    e->worst += 2 * BOUND_U * size + BOUND_U * fabs(e->value);
+    e->rounded += size;
+    e->reach += size;
+    e->open = e->open || !(e->reach <= FLT_MAX);
 }
 
 static bool is_zero(double operand) { return operand == 0; }
@@ -98,6 +123,7 @@ static const struct {
     [SCORE_SCALE] = {.value = scaled}, /* packed: its error is the queries' */
     [SCORE_SOFTCAP] = {.value = capped, .error = capped_error},
     [SCORE_ALIBI] = {.operand = distance_of, .value = fallen, .error = fallen_error},
+    [SCORE_RELATIVE] = {.operand = bias_of, .value = added, .error = bias_error},
     [SCORE_MASK_BOOL] = {.hides = is_zero},
     [SCORE_MASK_ADD] = {.value = added, .hides = is_minus_infinity, .error = added_error},
 };

@@ -2,7 +2,7 @@
 /* The file of JSON lines that a sweep appends to: each result is one write of one whole line, so that the file is valid
  * whenever the program ends, however it ends.
  *
- * Left out on purpose: what the results mean (sweep.c), and power failures.
+ * Left out on purpose: what the results mean (sweep/results.c), and power failures.
  */
 #ifndef ATTNRUN_JOURNAL_H
 #define ATTNRUN_JOURNAL_H

@@ -2,7 +2,7 @@
 /* One result as named values in a fixed order: a line of JSON, a row of a table. Numbers stay the text that they were
  * written as.
  *
- * Left out on purpose: nested values; what the names mean (sweep.c).
+ * Left out on purpose: nested values; what the names mean (sweep/results.c).
  */
 #ifndef ATTNRUN_RECORD_H
 #define ATTNRUN_RECORD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Results of a sweep as a table for people, as CSV, and as a page; their columns.
  *
- * Left out on purpose: measuring (sweep.c), joining (merge.c).
+ * Left out on purpose: measuring (sweep/), joining (merge.c).
  */
 #ifndef ATTNRUN_REPORT_H
 #define ATTNRUN_REPORT_H

@@ -5,14 +5,8 @@
 #   root, build, attnrun, work     work is here, and goes with the script; kernels are compiled with -O0
 #   run STATUS ARGUMENT…           attnrun must end with that status; its output goes to out and err
 #   quick                          options with which a point takes next to no time
-root=$PWD
-build=$(realpath "${BUILD:-build}") || exit 3
-attnrun=$(realpath "${ATTNRUN:-$build/attnrun}") || exit 3
-ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") || exit 3
-export ATTNGEN CFLAGS=-O0 XDG_CACHE_HOME="$build/cache"
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
 . tests/checks.sh
+export CFLAGS=-O0 XDG_CACHE_HOME="$build/cache"
 excerpt=(head -n 30)
 cd "$work" || exit 3
 

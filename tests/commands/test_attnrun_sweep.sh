@@ -11,7 +11,6 @@ shown=(err out)
 
 printf 'd_model = 8\nh = 2\nseq_len = 20\n' >small.layer
 
-says() { check "says '$1'" grep -qF -- "$1" err; }
 prints() { check "prints '$1'" grep -Eq -- "$1" out; }
 lines() { check "$1 has $2 lines" test "$(wc -l <"$1")" -eq "$2"; }
 # value LINE KEY: of a line of JSON
@@ -55,6 +54,10 @@ CC=/none/cc run 3 sweep small.layer --vary h=1;               says "/none/cc"
 run 2 sweep small.layer --vary h=3,5 "${quick[@]}" --json none.jsonl
 says "no point is legal"
 lines none.jsonl 2
+# kinds of attention are varied like any key; what has no meaning beside a value makes its point illegal
+run 2 sweep small.layer --vary rope=none,half --set rope_dims=3 "${quick[@]}"
+prints '^illegal: rope=none: rope_dims is given, but nothing is rotated; '
+prints '^illegal: rope=half: rope_dims = 3 is odd'
 
 # ---- a sweep with legal and illegal points: table, CSV, JSON lines ----
 

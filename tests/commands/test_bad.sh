@@ -4,16 +4,12 @@
 # written. A .set beside it holds --set texts, one a line. Cases that cannot lie in a repository (a directory, a file
 # that is not there, …) are made below and must end with exit code 3.
 #
-#     tests/commands/test_bad.sh [ATTNGEN]             default: $ATTNGEN, then build/attngen
-#     UPDATE=1 tests/commands/test_bad.sh [ATTNGEN]    writes the .expected anew, to be read before they are committed
+#     tests/commands/test_bad.sh             ATTNGEN=build/attngen
+#     UPDATE=1 tests/commands/test_bad.sh    writes the .expected anew, to be read before they are committed
 #
 # Left out on purpose: good specs (test_layer.c) and wrong command lines.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-
-attngen=${1:-${ATTNGEN:-build/attngen}}
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
 . tests/checks.sh
 
 # report NAME WHY COMMAND…: one case that failed, with what repeats it

@@ -8,12 +8,9 @@
 # Otherwise it hands out what it compiled before, so that most checks cost no compilation.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-attnrun=$(realpath "${ATTNRUN:-${BUILD:-build}/attnrun}") || exit 3
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
+. tests/checks.sh
 unset ATTNRUN_LIMIT PLANT
 export REAL_CC=${CC:-cc} CC=$work/cc CFLAGS=-O0 TMPDIR=$work/tmp WORK=$work
-. tests/checks.sh
 shown=(out err)
 mkdir "$TMPDIR"
 cd "$work" || exit 3

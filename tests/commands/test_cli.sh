@@ -3,10 +3,6 @@
 # attngen from outside: options, exit codes, what is written where, and that the same command gives the same bytes.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-attngen=$(realpath "${ATTNGEN:-build/attngen}") || exit 3
-work=$(mktemp -d) || exit 3
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-templates=$PWD/templates
 . tests/checks.sh
 shown=(out err)
 
@@ -40,9 +36,11 @@ run 0 -h
 check "-h shows the usage" grep -q '^usage: attngen' out
 run 0 --help
 check "help shows the usage" grep -q '^usage: attngen' out
-for option in -o --isa --split --size --set --explain --batch --deps --templates --version; do
+for option in -o --isa --split --size --set --explain --batch --deps --templates --keys --version; do
     check "help shows $option" grep -q -e " $option" out
 done
+run 0 --keys
+check "keys" grep -Eqx 'rope +none, half or interleaved' out
 run 0 --version
 check "version" grep -Eqx 'attngen [0-9]+\.[0-9]+\.[0-9]+' out
 
@@ -100,7 +98,7 @@ check "the same .h" cmp one/tiny.h three/tiny.h
 check "the same with another locale, umask and environment" \
     eval '(umask 077; env -i LC_ALL=de_DE.UTF-8 HOME=/ "$attngen" -o four "$work/tiny.layer")'
 check "the same .c" cmp one/tiny.c four/tiny.c
-run 0 -o five --templates "$templates" tiny.layer
+run 0 -o five --templates "$root/templates" tiny.layer
 check "templates from disk give the same .c" cmp one/tiny.c five/tiny.c
 check "templates from disk give the same .h" cmp one/tiny.h five/tiny.h
 run 0 -o six --isa avx512,avx2 tiny.layer
@@ -187,7 +185,7 @@ cp out first
 run 0 --explain tiny.layer
 check "the same explanation" cmp out first
 if [ -e /dev/full ]; then
-    for option in --explain --help --version; do
+    for option in --explain --help --keys --version; do
         "$attngen" $option tiny.layer >/dev/full 2>err
         check "$option on a full disk" test $? -eq 3
     done
@@ -215,7 +213,7 @@ for odd in 'a b' 'c:d' 'e#f' 'g$h' 'k\l' 'm\ n' 'o\'; do
 done
 run 0 --deps tiny.d tiny.layer
 check "the rule without -o" grep -qx 'tiny.c tiny.h: tiny.layer' tiny.d
-mkdir own && cp "$templates"/*.in own
+mkdir own && cp "$root/templates"/*.in own
 run 0 -o made --deps made.d --templates own tiny.layer
 check "templates are in the rule" grep -q ' own/kernel.c.in' made.d
 printf 'made/tiny.c:\n\t@echo again\ninclude made.d\ninclude x.d\n' >rules

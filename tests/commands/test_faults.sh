@@ -6,24 +6,18 @@
 #   tests/commands/test_faults.sh      ATTNGEN=build/attngen  ATTNRUN=build/attnrun  CC=gcc
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-attngen=$(realpath "${ATTNGEN:-${BUILD:-build}/attngen}") || exit 3
-attnrun=$(realpath "${ATTNRUN:-${BUILD:-build}/attnrun}") || exit 3
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
+. tests/checks.sh
 unset ATTNRUN_LIMIT
-export ATTNGEN=$attngen REAL_CC=${CC:-cc} CFLAGS=-O0 TMPDIR=$work/tmp XDG_CACHE_HOME=$work/cache WORK=$work
+export REAL_CC=${CC:-cc} CFLAGS=-O0 TMPDIR=$work/tmp XDG_CACHE_HOME=$work/cache WORK=$work
 export CC=$REAL_CC
 sanitized=false # attnrun itself: it takes any amount of addresses, has a sanitizer's library, catches SIGSEGV
 nm "$attnrun" | grep -q __asan_init && sanitized=true
-. tests/checks.sh
 shown=(out err)
 mkdir "$TMPDIR"
 cd "$work" || exit 3
 printf 'd_model = 8\nh = 1\nseq_len = 4\n' >tiny.layer
 cp tiny.layer late.layer
 
-says() { check "says '$1'" grep -qF -- "$1" err; }
-prints() { check "prints '$1'" grep -qF -- "$1" out; }
 script() { cat >"$1" && chmod +x "$1"; }
 quick=(--isa scalar --seconds 0 --rounds 1)
 

@@ -7,14 +7,10 @@
 # Weights and colours are compared by heatmap.py, from the attn of tests/vectors, which came from elsewhere.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-root=$PWD
-attnrun=$(realpath "${ATTNRUN:-${BUILD:-build}/attnrun}") || exit 3
-work=$(mktemp -d) || exit 3
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+. tests/checks.sh
 export XDG_CACHE_HOME=$work/cache TMPDIR=$work/tmp
 export CFLAGS=-O0 # of the kernels, which need not be fast
 vectors=$root/tests/vectors
-. tests/checks.sh
 shown=(out err)
 mkdir "$TMPDIR"
 cd "$work" || exit 3
@@ -33,7 +29,6 @@ run() {
     check "attnrun heatmap $*: nothing stays behind" test -z "$(ls -A "$TMPDIR")"
 }
 
-says() { check "says '$1'" grep -qF -- "$1" err; }
 vector() { printf '%s\n' "$vectors/$1.layer" --in "$vectors/$1.safetensors"; }
 mapfile -t grouped < <(vector grouped_causal)
 mapfile -t padded < <(vector wide_causal_padding)

@@ -6,26 +6,10 @@
 #   tests/commands/test_selftest.sh      ATTNGEN, ATTNRUN  CC=gcc  CLANG=clang
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-root=$PWD
-build=$(realpath "${BUILD:-build}")
-export ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") ATTNRUN=$(realpath "${ATTNRUN:-$build/attnrun}")
-cc=${CC:-gcc}
-strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
-work=$(mktemp -d) || exit 3
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
 . tests/checks.sh
+cc=${CC:-gcc}
 log=log excerpt=(head -n 20)
 cd "$work" || exit 3
-
-compilers=$cc
-if [ "$cc" = "${CLANG-clang}" ]; then
-    :
-elif command -v "${CLANG-clang}" >/dev/null; then
-    compilers="$cc ${CLANG-clang}"
-else
-    skip "clang: it is not here"
-fi
 
 # says_ok PROGRAM WORD…: "ok" and nothing else
 says_ok() { [ "$("$@" 2>&1)" = ok ]; }

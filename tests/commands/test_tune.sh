@@ -7,14 +7,8 @@
 #   tests/commands/test_tune.sh        ATTNGEN=build/attngen  ATTNRUN=build/attnrun
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-attngen=$(realpath "${ATTNGEN:-${BUILD:-build}/attngen}") || exit 3
-attnrun=$(realpath "${ATTNRUN:-${BUILD:-build}/attnrun}") || exit 3
-templates=$PWD/templates
-work=$(mktemp -d) || exit 3
-# a compiler whose parent was killed may still write
-trap 'rm -rf "$work" 2>/dev/null || { sleep 2; rm -rf "$work"; }' EXIT
-export ATTNGEN=$attngen XDG_CACHE_HOME=$work/cache TMPDIR=$work/tmp CFLAGS=-O1
 . tests/checks.sh
+export XDG_CACHE_HOME=$work/cache TMPDIR=$work/tmp CFLAGS=-O1
 shown=(out err)
 mkdir "$work/tmp"
 cd "$work" || exit 3
@@ -27,7 +21,6 @@ mask = causal
 bias = true
 SPEC
 
-says() { check "says '$1'" grep -qF -- "$1" err; }
 silent() { check "$1: silent" test ! -s err; }
 absent() { check "$1 is not there" test ! -e "$1"; }
 swept() { check "$1: nothing stays in TMPDIR" test -z "$(ls -A tmp)"; }
@@ -178,7 +171,7 @@ absent x
 
 # whoever asks something of a plan loses a key, but for the scalar kernel, which candidates do not check
 for what in 'broken keys -= keys > 1;' 'crashing __builtin_trap();'; do
-    cp -r "$templates" "${what%% *}"
+    cp -r "$root/templates" "${what%% *}"
     fault='$ if plan.isa ~= "scalar" and plan.reasons[1].text:find("^from the") then\n    '${what#* }'\n$ end'
     sed -i "/^TARGET static void values_\${vecs}x_\${ISA}(/,/^{/ s/^{/{\n$fault/" "${what%% *}/values.in"
 done

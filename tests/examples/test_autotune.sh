@@ -7,26 +7,18 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 here=$PWD/examples/autotune
-build=${BUILD:-build}
-ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") && ATTNRUN=$(realpath "${ATTNRUN:-$build/attnrun}") || exit 3
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-export ATTNGEN ATTNRUN CC=${CC:-gcc} XDG_CACHE_HOME=$work/cache
+. tests/checks.sh
+export CC=${CC:-gcc} XDG_CACHE_HOME=$work/cache
 export CFLAGS=-O0 # of the programs, which need not be fast
 unset HEADS SWEEP SPEC
 real=$ATTNRUN
-. tests/checks.sh
 shown=(out err)
 cd "$work" || exit 3
 
 # tune STATUS ARGUMENT…: $tuner must end with that status
 tune() {
-    local wanted=$1 got
-    shift
-    "${tuner[@]}" "$@" >out 2>err </dev/null
-    got=$?
-    check "${tuner[*]} $* → $got, not $wanted" test $got -eq "$wanted"
-    [ "$wanted" -eq 0 ] || check "${tuner[*]} $*: says why" grep -q error: err
+    ends "$1" "${tuner[@]}" "${@:2}"
+    [ "$1" -eq 0 ] || check "${tuner[*]} ${*:2}: says why" grep -q error: err
 }
 says() { check "${tuner[*]} says '$1'" grep -qF -- "$1" out err; }
 

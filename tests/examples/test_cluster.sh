@@ -7,15 +7,11 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 here=$PWD/examples/cluster
-build=${BUILD:-build}
-ATTNRUN=$(realpath "${ATTNRUN:-$build/attnrun}") || exit 3
-work=$(mktemp -d) || exit 3
-. tests/examples/one_node.sh
-trap 'one_node_stop; rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
-export ATTNRUN CC=${CC:-gcc} CFLAGS=-O0 XDG_CACHE_HOME=$work/cache
-unset SHARDS MACHINES JOBS
 . tests/checks.sh
+. tests/examples/one_node.sh
+leave() { one_node_stop; }
+export CC=${CC:-gcc} CFLAGS=-O0 XDG_CACHE_HOME=$work/cache
+unset SHARDS MACHINES JOBS
 shown=(out err)
 cd "$work" || exit 3
 

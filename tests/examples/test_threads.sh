@@ -6,10 +6,6 @@
 #   tests/examples/test_threads.sh      ATTNGEN=build/attngen  CC=gcc  CLANG=clang
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-ATTNGEN=$(realpath "${ATTNGEN:-${BUILD:-build}/attngen}") || exit 3
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
 . tests/checks.sh
 log=$work/log excerpt=(head -n 20)
 

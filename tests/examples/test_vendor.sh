@@ -7,9 +7,6 @@
 # Left out on purpose: other layers, and accuracy beyond a few digits; `attnrun check` does both.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-attngen=${ATTNGEN:-${BUILD:-build}/attngen}
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
 . tests/checks.sh
 
 if [ -n "${UPDATE:-}" ]; then

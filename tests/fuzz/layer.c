@@ -40,17 +40,20 @@ static bool maybe(struct bytes *in, unsigned of)
     return take(in) < of;
 }
 
-static void draw_mask(struct bytes *in, FILE *out)
+static void write_mask(FILE *out, unsigned mask)
 {
-    static const char *const names[] = {"causal", "padding", "no_self", "window", "bool", "additive"};
-    const unsigned mask = take(in);
+    static const char *const names[] = {"causal", "padding", "no_self", "window", "bool", "additive", "prefix", "segments"};
     const char *joint = "mask = ";
-    for (unsigned i = 0; i < 6; i++)
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
         if (mask >> i & 1) {
             fprintf(out, "%s%s", joint, names[i]);
             joint = "+";
         }
     fputs(*joint == '+' ? "\n" : "", out);
+}
+
+static void draw_window(struct bytes *in, FILE *out, unsigned mask)
+{
     for (int side = 0; side < 2 && (mask >> 3 & 1) != 0; side++)
         if (maybe(in, 180))
             fprintf(out, "window_%s = %lld\n", side == 0 ? "left" : "right", (long long)draw_size(in) - 1);
@@ -100,59 +103,149 @@ static void draw_plan(struct bytes *in, FILE *out)
     }
 }
 
+/* ---- more kinds; nothing where no bytes are left, so that each input keeps what it said before there were any ------ */
+
+static bool rather(struct bytes *in, unsigned of)
+{
+    return take(in) >= 256 - of;
+}
+
+/* Numbers that are good for nearly all of these keys. */
+static void draw_real(struct bytes *in, FILE *out, const char *key, unsigned of)
+{
+    static const char *const numbers[] = {"1", "2", "8", "0.5", "1e-6", "1.18e-38", "10000", "5e5", "64", "8192", "3.4e38",
+                                          "0x1p-3", "0", "-1"};
+    if (rather(in, of))
+        fprintf(out, "%s = %s\n", key, numbers[take_below(in, sizeof numbers / sizeof *numbers)]);
+}
+
+static void draw_size_of(struct bytes *in, FILE *out, const char *key, unsigned of, int64_t factor)
+{
+    if (rather(in, of))
+        fprintf(out, "%s = %lld\n", key, (long long)(draw_size(in) * factor));
+}
+
+static void draw_rope(struct bytes *in, FILE *out)
+{
+    static const char *const rope[] = {"half", "interleaved"}, *const scaling[] = {"linear", "llama3", "yarn"};
+    static const char *const numbers[] = {"rope_low", "rope_high", "rope_beta_fast", "rope_beta_slow", "rope_attention_factor"};
+    fprintf(out, "rope = %s\n", rope[take_below(in, 2)]);
+    if (rather(in, 100))
+        fputs("rope_positions = given\n", out);
+    draw_size_of(in, out, "rope_dims", 100, 2);
+    draw_real(in, out, "rope_theta", 100);
+    const size_t which = take_below(in, 4);
+    if (which == 3)
+        return;
+    fprintf(out, "rope_scaling = %s\n", scaling[which]);
+    draw_real(in, out, "rope_factor", 250);
+    draw_real(in, out, "rope_original_len", which == 0 ? 5 : 250);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        draw_real(in, out, numbers[i], (which == 1) == (i < 2) && which != 0 ? 100 : 2);
+}
+
+/* The bits of masks that it adds; perhaps another word for scores. */
+static unsigned draw_more_kinds(struct bytes *in, FILE *out, bool other_source, const char **shown)
+{
+    static const char *const norm[] = {"rms", "layer", "l2", "rms_all"}, *const offset[] = {"none", "past", "end"};
+    static const char *const scores[] = {"raw", "capped", "biased", "weights"};
+    if (rather(in, other_source ? 100 : 5))
+        fprintf(out, "offset = %s\n", offset[take_below(in, 3)]);
+    if (rather(in, 60))
+        fprintf(out, "qk_norm = %s\n", norm[take_below(in, 4)]);
+    draw_real(in, out, "norm_eps", 30);
+    if (rather(in, 90))
+        draw_rope(in, out);
+    draw_real(in, out, "softcap", 50);
+    fputs(rather(in, 40) ? "alibi = true\n" : "", out);
+    fputs(rather(in, 40) ? "sink = true\n" : "", out);
+    fputs(rather(in, 40) ? "lse = true\n" : "", out);
+    fputs(rather(in, 30) ? "pad_rows = skipped\n" : "", out);
+    if (rather(in, 60)) {
+        fputs("relative = t5\n", out);
+        draw_size_of(in, out, "rel_buckets", 100, 4);
+        draw_size_of(in, out, "rel_distance", 100, 1);
+    } else if (rather(in, 60)) {
+        fputs("relative = table\n", out);
+        draw_size_of(in, out, "rel_left", 200, 1);
+        draw_size_of(in, out, "rel_right", 200, 1);
+    }
+    if (rather(in, 60))
+        *shown = scores[take_below(in, 4)];
+    return rather(in, 40) ? 1u << 6 | 1u : rather(in, 40) ? 1u << 7 : 0;
+}
+
 static char *draw_spec(struct bytes *in, size_t *length)
 {
     static const char *const width[] = {"narrow", "wide"}, *const input[] = {"shared", "split"};
     static const char *const w_k[] = {"dense", "tied"}, *const w_v[] = {"dense", "identity"};
     static const char *const w_o[] = {"dense", "none", "conv"}, *const either[] = {"true", "false"};
+    static const char *const heads[] = {"last", "first"};
     static const char *const layout[] = {"in_out", "out_in"};
     static const char *const scale[] = {"0", "1", "-0.5", "1e30", "-2.3e38", "1e-30", "0x1p-3", "3.402823e38"};
     char *text = NULL;
     FILE *out = open_memstream(&text, length);
     REQUIRE(out != NULL);
     const int64_t h = 1 + (int64_t)take_below(in, 16), d = draw_size(in);
-    fprintf(out, "name = drawn\nd_model = %lld\nh = %lld\nseq_len = %lld\n",
-            (long long)(maybe(in, 240) ? h * d : draw_size(in)), (long long)h, (long long)draw_size(in));
-    draw_mask(in, out);
+    const int64_t d_model = maybe(in, 240) ? h * d : draw_size(in);
+    fprintf(out, "name = drawn\nh = %lld\nseq_len = %lld\n", (long long)h, (long long)draw_size(in));
+    const unsigned drawn = take(in), mask = drawn & 63;
+    const bool projected = drawn >> 6 == 3;
+    bool cross = false;
+    draw_window(in, out, mask);
     if (maybe(in, 60))
         fprintf(out, "h_kv = %lld\n", (long long)(h / (1 + take(in) % 4)));
-    draw_word(in, out, "width", width, 2);
-    if (maybe(in, 40))
+    if (projected)
+        draw_word(in, out, "heads", heads, 2);
+    else
+        draw_word(in, out, "width", width, 2);
+    if (projected || maybe(in, 40))
         fprintf(out, "d_k = %lld\n", (long long)draw_size(in));
     if (maybe(in, 40))
         fprintf(out, "d_v = %lld\n", (long long)draw_size(in));
-    draw_word(in, out, "input", input, 2);
-    if (maybe(in, 100)) {
-        fputs("attention = cross\n", out);
-        if (maybe(in, 128))
+    if (projected)
+        fputs("input = projected\n", out);
+    else
+        draw_word(in, out, "input", input, 2);
+    if (projected || maybe(in, 100)) {
+        cross = !projected;
+        fputs(cross ? "attention = cross\n" : "", out);
+        if (cross && maybe(in, 128))
             fprintf(out, "d_source = %lld\n", (long long)(h * draw_size(in)));
         if (maybe(in, 128))
             fprintf(out, "source_len = %lld\n", (long long)draw_size(in));
     }
-    draw_word(in, out, "w_k", w_k, 2);
-    draw_word(in, out, "w_v", w_v, 2);
+    if (!projected) {
+        draw_word(in, out, "w_k", w_k, 2);
+        draw_word(in, out, "w_v", w_v, 2);
+    }
     const size_t output = take_below(in, 3);
+    if (!projected || output != 1)
+        fprintf(out, "d_model = %lld\n", (long long)d_model);
     fprintf(out, "w_o = %s\n", w_o[output]);
     if (output == 2 && maybe(in, 128))
         fprintf(out, "conv_width = %lld\n", (long long)draw_size(in));
     draw_word(in, out, "bias", either, 2);
     draw_word(in, out, "scale", scale, sizeof scale / sizeof *scale);
-    draw_word(in, out, "scores", either, 2);
+    const char *shown = maybe(in, 128) ? either[take_below(in, 2)] : NULL;
     draw_word(in, out, "weight_layout", layout, 2);
     draw_plan(in, out);
+    write_mask(out, mask | (rather(in, 128) ? draw_more_kinds(in, out, cross || projected, &shown) : 0));
+    if (shown != NULL)
+        fprintf(out, "scores = %s\n", shown);
     REQUIRE(fclose(out) == 0);
     return text;
 }
 
 /* With lengths of `more`, where it is not 0, in place of the spec's. */
-static struct layer *read_spec(const char *text, size_t length, int64_t more, bool cross)
+static struct layer *read_spec(const char *text, size_t length, int64_t more, bool has_m)
 {
     char sets[2][40];
     const char *set[2] = {sets[0], sets[1]};
     struct diag diag = {0};
     snprintf(sets[0], sizeof sets[0], "seq_len=%lld", (long long)more);
     snprintf(sets[1], sizeof sets[1], "source_len=%lld", (long long)more);
-    struct layer *layer = layer_read(fuzz_file("fuzz.layer", text, length), set, more == 0 ? 0 : cross ? 2 : 1, &diag);
+    struct layer *layer = layer_read(fuzz_file("fuzz.layer", text, length), set, more == 0 ? 0 : has_m ? 2 : 1, &diag);
     fuzz_diag(&diag, layer != NULL);
     return layer;
 }
@@ -175,7 +268,7 @@ static void check_counts(const struct layer *layer)
     for (int64_t t = 0; t < n; t++)
         for (int64_t j = 0; j < m; j++)
             pairs += sees(layer, t, j);
-    REQUIRE(visible_pairs(layer, n, m) == pairs);
+    REQUIRE(layer->offset != OFFSET_NONE || (layer->mask & MASK_PREFIX) != 0 || visible_pairs(layer, n, m) == pairs);
     for (int64_t t = 0; t < n && layer->w_o == W_O_CONV; t++)
         for (int64_t row = 0; row < n; row++) {
             const int64_t tap = row - t + layer_conv_pad(layer);
@@ -187,11 +280,11 @@ static void check_counts(const struct layer *layer)
     const double whole = (double)layer->seq_len * (double)layer->source_len;
     const double all = (double)visible_pairs(layer, layer->seq_len, layer->source_len);
     REQUIRE(all >= 0 && all <= whole * (1 + 1e-15));
-    REQUIRE(c.q > 0 && c.k >= 0 && c.v >= 0 && c.scores >= 0 && c.values >= 0 && c.output >= 0 && isfinite(c.total));
+    REQUIRE((c.q > 0) != layer->projected && c.q >= 0 && c.k >= 0 && c.v >= 0 && c.scores >= 0 && c.values >= 0 && c.output >= 0 && isfinite(c.total));
     REQUIRE(fabs(c.total - (c.q + c.k + c.v + c.scores + c.values + c.output)) <= 1e-12 * c.total);
     const struct layer_parameters p = layer_parameters(layer);
-    REQUIRE(p.w_q > 0 && p.total >= p.w_q && p.w_k >= 0 && p.w_v >= 0 && p.w_o >= 0);
-    REQUIRE(p.total == p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o);
+    REQUIRE((p.w_q > 0) != layer->projected && p.total >= p.w_q && p.w_k >= 0 && p.w_v >= 0 && p.w_o >= 0);
+    REQUIRE(p.total == p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o + p.learned);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
@@ -220,7 +313,8 @@ static void check_isa(const struct plan_isa *p, const struct layer *layer)
     REQUIRE(p->rows >= 1 && p->rows <= 16 && p->rows_single >= 1 && p->value_rows >= 1 && p->value_rows_single >= 1);
     REQUIRE(p->key_block >= 1 && p->depth_slab >= 1 && p->part_blocks >= 1 && p->part_blocks <= p->query_blocks);
     REQUIRE(p->query_blocks * p->block >= layer->seq_len && p->source_blocks * p->block >= layer->source_len);
-    REQUIRE(p->packed_size > 0 && p->shared_size >= 0 && p->worker_size > 0 && p->stack > 0 && p->stack_plain > 0);
+    REQUIRE((p->packed_size > 0 || layer->projected) && p->shared_size >= 0 &&
+            p->worker_size > 0 && p->stack > 0 && p->stack_plain > 0);
     for (int i = 0; i < PLAN_PRODUCTS; i++)
         check_product(p, &p->products[i]);
     const int64_t shared[] = {p->s_t, p->q_all, p->keys, p->values, p->z};
@@ -245,7 +339,7 @@ static void check_plan(const struct plan *plan, const struct layer *layer)
         worker = p->worker_size > worker ? p->worker_size : worker;
     }
     REQUIRE(plan->packed_bytes == 4 * packed && plan->shared_bytes == 4 * shared && plan->worker_bytes == 4 * worker);
-    REQUIRE((double)plan->packed_bytes >= 4 * (double)layer->d_model && plan->packed_bytes % 64 == 0);
+    REQUIRE((layer->projected || (double)plan->packed_bytes >= 4 * (double)layer->d_model) && plan->packed_bytes % 64 == 0);
 }
 
 static struct plan *make_plan(const struct layer *layer, unsigned isas, const struct plan_file *file)
@@ -260,12 +354,12 @@ static struct plan *make_plan(const struct layer *layer, unsigned isas, const st
 
 /* Scratch of a call: n and m 16 times as long ask for no more than 16 times, or 48 where another plan serves the longer
  * ones better; a product of n and m would ask for 256. */
-static void check_linear(const char *text, size_t length, bool cross, unsigned isas)
+static void check_linear(const char *text, size_t length, bool has_m, unsigned isas)
 {
     struct layer *layer[2];
     struct plan *plan[2];
     for (int i = 0; i < 2; i++) {
-        layer[i] = read_spec(text, length, i == 0 ? 8192 : 131072, cross);
+        layer[i] = read_spec(text, length, i == 0 ? 8192 : 131072, has_m);
         plan[i] = make_plan(layer[i], isas, NULL);
     }
     if (plan[0] != NULL && plan[1] != NULL)
@@ -405,7 +499,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (plan != NULL) {
         check_explained(plan, layer, batch, isas);
-        check_linear(text, length, layer->cross, isas);
+        check_linear(text, length, layer->cross || layer->projected, isas);
         check_file(&in, layer, isas);
         const uint32_t chance = fuzz_hash(data, size);
         if (chance % EMITTED_EVERY == 0 && layer->d_model <= MAX_EMITTED &&

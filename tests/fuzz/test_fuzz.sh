@@ -19,10 +19,9 @@
 # are programs, and whoever gives --templates runs them.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
+unbuilt=yes # it makes its programs itself
+. tests/checks.sh
 cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-60} seed=${SEED:-1}
-jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 folder=$build/fuzz
 
 # unpack NAME FOLDER: the inputs of a corpus as files; what the tests have already need not stand there
@@ -92,7 +91,6 @@ if [ "${1-}" = --keep ]; then
     keeping=1
     shift
 fi
-. tests/checks.sh # whose tally the counts below are for
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
     for source in tests/fuzz/*.c; do
@@ -108,18 +106,13 @@ for name in "${names[@]}"; do
     fi
 done
 
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
-export work TMPDIR=$work # a fuzzer that fails leaves its files
+export TMPDIR=$work # a fuzzer that fails leaves its files
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return n > 9 && d[0]; }' >"$work/probe.c"
 if ! { "$cc" -fsanitize=fuzzer,address,undefined -o "$work/probe" "$work/probe.c" && "$work/probe" -runs=1; } \
     >"$work/log" 2>&1; then
-    skip "fuzzers: $cc cannot build programs with libFuzzer and sanitizers here" $((2 * ${#names[@]}))
-    tally
-    exit
+    leave_out "fuzzers: $cc cannot build programs with libFuzzer and sanitizers here" $((2 * ${#names[@]}))
 fi
-if ! make -s -j "$jobs" BUILD="$folder" CC="$cc" CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' SANITIZE=address,undefined \
+if ! make -s -j "$JOBS" BUILD="$folder" CC="$cc" CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' SANITIZE=address,undefined \
     "${names[@]/#/$folder/fuzz_}" >"$work/log" 2>&1; then
     result 1 "the fuzzers cannot be made:"
     cat "$work/log"
@@ -132,7 +125,7 @@ if [ $keeping -eq 1 ]; then
     for name in "${names[@]}"; do keep "$name" || exit 1; done
     exit
 fi
-results=$(printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I '{}' "$0" --one '{}')
+results=$(printf '%s\n' "${names[@]}" | xargs -P "$JOBS" -I '{}' "$0" --one '{}')
 echo "$results"
 # shellcheck disable=SC2034
 passed=$(grep -c '^ok ' <<<"$results")

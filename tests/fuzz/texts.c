@@ -14,7 +14,7 @@
 #include "../../gen/planfile.h"
 #include "../../runtime/inputs/inputs.h"
 #include "../../runtime/commands/options.h"
-#include "../../runtime/commands/vary.h"
+#include "../../runtime/sweep/vary.h"
 
 #define MAX_WORDS 16
 

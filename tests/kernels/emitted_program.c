@@ -36,8 +36,8 @@ static int expect(int condition, const char *what, const char *isa)
 
 static first_weights all_weights(void)
 {
-    return (first_weights){weights[0], weights[1], weights[2], weights[3],
-                           weights[4], weights[5], weights[6], weights[7]};
+    return (first_weights){.w_q = weights[0], .b_q = weights[1], .w_k = weights[2], .b_k = weights[3],
+                           .w_v = weights[4], .b_v = weights[5], .w_o = weights[6], .b_o = weights[7]};
 }
 
 /* ---- a phase at a time, its parts dealt out to threads ---- */
@@ -80,8 +80,10 @@ static int forward_with_threads(const first_args *args)
 static int good_with(int isa, const char *name)
 {
     const first_weights w1 = all_weights();
-    const second_weights w2 = {w1.w_q, w1.b_q, w1.w_k, w1.b_k, w1.w_v, w1.b_v, w1.w_o, w1.b_o};
-    const third_weights w3 = {w1.w_q, w1.b_q, w1.w_k, w1.b_k, w1.w_v, w1.b_v, w1.w_o, w1.b_o};
+    const second_weights w2 = {.w_q = w1.w_q, .b_q = w1.b_q, .w_k = w1.w_k, .b_k = w1.b_k,
+                               .w_v = w1.w_v, .b_v = w1.b_v, .w_o = w1.w_o, .b_o = w1.b_o};
+    const third_weights w3 = {.w_q = w1.w_q, .b_q = w1.b_q, .w_k = w1.w_k, .b_k = w1.b_k,
+                              .w_v = w1.w_v, .b_v = w1.b_v, .w_o = w1.w_o, .b_o = w1.b_o};
     const first_args a1 = {.x = x, .lengths = lengths, .y = y[0], .attn = attn[0], .batch = BATCH, .n = N};
     const second_args a2 = {.x = x, .lengths = lengths, .y = y[1], .attn = attn[1], .batch = BATCH, .n = N};
     const third_args a3 = {.x = x, .lengths = lengths, .y = y[2], .attn = attn[2], .batch = BATCH, .n = N};

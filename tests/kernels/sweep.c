@@ -25,7 +25,9 @@
 #include "../../gen/arith.h"
 #include "../../gen/diag.h"
 #include "../../gen/file.h"
+#include "../../gen/isa.h"
 #include "../../gen/layer.h"
+#include "../../gen/plan.h"
 #include "../../gen/replace.h"
 #include "../../gen/system.h"
 #include "../../runtime/system/process.h"
@@ -33,12 +35,13 @@
 extern char **environ;
 
 #define MAX_MULTIPLY_ADDS 2e7 /* of all sequences of a call */
+#define MAX_FOLDING 4e6       /* multiply-adds of weights with each other at -O0; check packs some sixty times */
 #define MAX_JOBS 64
 #define MAX_COMPILERS 8
-#define MAX_FEATURES 128
+#define MAX_FEATURES 192
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 #define MAX_CPU_SECONDS 600 /* one layer, compiler included: a loop without end is a failure */
-#define EVERYTHING_FROM 150  /* so many layers must have drawn every key and mask */
+#define EVERYTHING_FROM 1000 /* so many layers must have drawn every key and mask */
 #define BOUND_WITHIN 50      /* the bound should be at most this many times the error seen */
 
 /* ---- random numbers: splitmix64 -------------------------------------------------------------------------------- */
@@ -100,6 +103,11 @@ static int64_t divisor(struct dice *dice, int64_t of, int64_t max)
 
 /* ---- drawing a layer ------------------------------------------------------------------------------------------- */
 
+static bool is(const char *word, const char *what)
+{
+    return word != NULL && strcmp(word, what) == 0;
+}
+
 struct text {
     char *at;
     size_t used, size;
@@ -135,7 +143,13 @@ struct draft {
     unsigned mask;
     int64_t window_left, window_right; /* -1: not given */
     double scale;
-    bool scale_given, bias, scores, out_in;
+    bool scale_given, bias, out_in;
+    bool projected, heads_first, pad_skipped, rope_given, alibi, sink, lse;
+    const char *scores, *offset, *qk_norm, *rope, *rope_scaling, *relative; /* NULL: not given */
+    int64_t rope_dims, rel_buckets, rel_distance; /* 0: not given */
+    int64_t rel_left, rel_right;                  /* -1: not given */
+    double norm_eps, rope_theta, rope_factor, rope_original_len, rope_low, rope_high, rope_beta_fast, rope_beta_slow;
+    double rope_attention_factor, softcap; /* 0: not given, as of those before */
     int64_t unroll, query_vecs, key_block, group_rows, depth_slab; /* 0: not given */
     int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows; /* likewise */
     const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size; /* NULL: not given */
@@ -146,9 +160,10 @@ static const struct {
     unsigned bit;
     const char *word;
     double chance;
-} masks[] = {
+} masks[] = { /* the last two are of more kinds */
     {MASK_CAUSAL, "causal", 0.3}, {MASK_PADDING, "padding", 0.4}, {MASK_NO_SELF, "no_self", 0.15},
     {MASK_WINDOW, "window", 0.25}, {MASK_BOOL, "bool", 0.2},      {MASK_ADDITIVE, "additive", 0.2},
+    {MASK_PREFIX, "prefix", 0.4},     {MASK_SEGMENTS, "segments", 0.15},
 };
 #define MASKS (sizeof masks / sizeof *masks)
 
@@ -167,7 +182,7 @@ static void draw_kind(struct dice *dice, struct draft *d)
     d->wide = chance(dice, 0.2);
     d->crowded = chance(dice, 0.25);
     d->bias = chance(dice, 0.5);
-    d->scores = chance(dice, 0.3);
+    d->scores = chance(dice, 0.3) ? "true" : NULL;
     d->out_in = chance(dice, 0.3);
 }
 
@@ -232,12 +247,15 @@ static void draw_lengths(struct dice *dice, struct draft *d)
         d->source_len = is_long ? between(dice, 200, 1200) : near_edge(dice, 140);
 }
 
-static void draw_masks(struct dice *dice, struct draft *d)
+static void draw_masks(struct dice *dice, struct draft *d, bool more_kinds)
 {
+    const unsigned more = MASK_PREFIX | MASK_SEGMENTS;
     d->window_left = d->window_right = -1;
     for (size_t i = 0; i < MASKS; i++)
-        if (chance(dice, masks[i].chance))
+        if ((more_kinds || !(masks[i].bit & more)) && chance(dice, masks[i].chance))
             d->mask |= masks[i].bit;
+    if (!(d->mask & MASK_CAUSAL))
+        d->mask &= ~(unsigned)MASK_PREFIX; /* it lifts causal */
     if (!(d->mask & MASK_WINDOW))
         return;
     const int side = (int)between(dice, 1, 3);
@@ -246,6 +264,105 @@ static void draw_masks(struct dice *dice, struct draft *d)
     if (side & 2)
         d->window_right = chance(dice, 0.3) ? between(dice, 0, 2) : near_edge(dice, 150) - 1;
 }
+
+/* ---- more kinds ------------------------------------------------------------------------------------------------ */
+
+/* One of the words given. */
+#define WORD(dice, ...) \
+    ((const char *const[]){__VA_ARGS__})[between(dice, 0, (int64_t)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)) - 1)]
+/* One of the numbers given, or 0: none. */
+#define REAL(dice, p, ...) \
+    (chance(dice, p) ? ((const double[]){__VA_ARGS__})[between(dice, 0, (int64_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)) - 1)] : 0)
+
+/* q, k and v of a call: what only projections have is not given. */
+static void draw_projected(struct dice *dice, struct draft *d)
+{
+    d->projected = true;
+    d->heads_first = chance(dice, 0.5);
+    d->split = d->cross = d->tied = d->identity = d->wide = false;
+    d->d_source = 0;
+    if (d->d_k == 0)
+        d->d_k = d->d_v > 0 && chance(dice, 0.5) ? d->d_v : near_edge(dice, d->shape == SHAPE_DEEP ? 5 : 70);
+    if (strcmp(d->w_o, "none") == 0)
+        d->d_model = 0;
+    if (d->h_kv == 0 && chance(dice, 0.4))
+        d->h_kv = divisor(dice, d->h, d->h);
+    if (chance(dice, 0.8) || d->shape == SHAPE_LONG)
+        d->source_len = d->shape == SHAPE_LONG ? between(dice, 200, 600) : near_edge(dice, 140);
+}
+
+static void draw_scaling(struct dice *dice, struct draft *d)
+{
+    d->rope_scaling = WORD(dice, "linear", "llama3", "yarn");
+    d->rope_factor = REAL(dice, 1, 1, 1.5, 2, 8, 40);
+    if (is(d->rope_scaling, "linear"))
+        return;
+    d->rope_original_len = REAL(dice, 1, 2, 16, 64, 500.5, 8192);
+    if (is(d->rope_scaling, "llama3")) {
+        d->rope_low = REAL(dice, 0.4, 0.25, 1, 2);
+        d->rope_high = REAL(dice, 0.4, 2.5, 4, 30);
+    } else {
+        d->rope_beta_fast = REAL(dice, 0.4, 4, 32, 100);
+        d->rope_beta_slow = REAL(dice, 0.4, 0.1, 1, 4);
+        d->rope_attention_factor = REAL(dice, 0.3, 0.5, 1, 1.25);
+    }
+}
+
+static void draw_rope(struct dice *dice, struct draft *d)
+{
+    const int64_t width = d->d_k > 0 ? d->d_k : d->wide ? d->d_model : d->d_model / d->h;
+    if (width < 2)
+        return;
+    d->rope = WORD(dice, "half", "interleaved");
+    if (width % 2 != 0 || chance(dice, 0.5))
+        d->rope_dims = 2 * between(dice, 1, width / 2);
+    d->rope_theta = REAL(dice, 0.5, 1.5, 100, 10000, 500000);
+    d->rope_given = chance(dice, 0.25);
+    if (chance(dice, 0.4))
+        draw_scaling(dice, d);
+}
+
+static void draw_relative(struct dice *dice, struct draft *d)
+{
+    d->relative = WORD(dice, "t5", "table");
+    if (is(d->relative, "table")) {
+        const int64_t sides = between(dice, 1, 3);
+        d->rel_left = sides & 1 ? near_edge(dice, 140) - 1 : -1;
+        d->rel_right = sides & 2 ? near_edge(dice, 140) - 1 : -1;
+        return;
+    }
+    if (chance(dice, 0.6))
+        d->rel_buckets = 4 * between(dice, 1, 10);
+    if (chance(dice, 0.6)) /* buckets of one distance end at half of them, or a quarter */
+        d->rel_distance = (d->rel_buckets > 0 ? d->rel_buckets : 32) / (d->mask & MASK_CAUSAL ? 2 : 4) +
+                          PICK(dice, 1, 2, 7, 30, 100, 1000);
+}
+
+/* What a layer may have since there are more kinds of attention, each by itself. */
+static void draw_more_kinds(struct dice *dice, struct draft *d)
+{
+    if ((d->cross || d->projected) && chance(dice, 0.5))
+        d->offset = WORD(dice, "past", "end");
+    d->pad_skipped = (d->mask & MASK_PADDING) && !d->cross && !d->projected && chance(dice, 0.4);
+    if (chance(dice, 0.25)) {
+        d->qk_norm = WORD(dice, "rms", "layer", "l2", "rms_all");
+        d->norm_eps = REAL(dice, 0.6, 1e-12, 1e-6, 1e-5, 0.01);
+    }
+    if (!d->cross && chance(dice, 0.3))
+        draw_rope(dice, d);
+    d->softcap = REAL(dice, 0.15, 0.5, 1, 5, 30);
+    d->alibi = chance(dice, 0.15);
+    if (chance(dice, 0.2))
+        draw_relative(dice, d);
+    d->sink = chance(dice, 0.15);
+    d->lse = chance(dice, 0.2);
+    if (chance(dice, 0.3))
+        d->scores = WORD(dice, "weights", "raw", "capped", "biased");
+    if (d->rope_given && d->projected)
+        d->source_len = 0; /* such a call has m = n */
+}
+
+/* ---- the plan -------------------------------------------------------------------------------------------------- */
 
 /* One of three words, or none. */
 static const char *word_or_none(struct dice *dice, const char *a, const char *b)
@@ -302,10 +419,16 @@ static void draw_layer(struct dice *dice, struct draft *d)
 {
     static const double scales[] = {0, 1, -0.5, 0.125, 0.3, 2.5, 1e-3, -3, 20};
     *d = (struct draft){0};
+    const bool more_kinds = chance(dice, 0.6);
+    d->rel_left = d->rel_right = -1;
     draw_kind(dice, d);
     draw_widths(dice, d);
     draw_lengths(dice, d);
-    draw_masks(dice, d);
+    if (more_kinds && chance(dice, 0.25))
+        draw_projected(dice, d);
+    draw_masks(dice, d, more_kinds);
+    if (more_kinds)
+        draw_more_kinds(dice, d);
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
@@ -328,6 +451,12 @@ static void add_word(struct text *text, struct dice *dice, const char *key, bool
         add(text, "%s = %s\n", key, given ? word : otherwise);
 }
 
+static void add_real(struct text *text, const char *key, double value)
+{
+    if (value != 0)
+        add(text, "%s = %.17g\n", key, value);
+}
+
 static void add_given(struct text *text, const char *key, const char *word)
 {
     if (word != NULL)
@@ -348,6 +477,40 @@ static void add_masks(struct text *text, struct dice *dice, const struct draft *
     add(text, "\n");
 }
 
+static void add_rope(struct text *text, const struct draft *d)
+{
+    add_given(text, "rope", d->rope);
+    add_number(text, "rope_dims", d->rope_dims, 0);
+    add_real(text, "rope_theta", d->rope_theta);
+    add_given(text, "rope_positions", d->rope_given ? "given" : NULL);
+    add_given(text, "rope_scaling", d->rope_scaling);
+    add_real(text, "rope_factor", d->rope_factor);
+    add_real(text, "rope_original_len", d->rope_original_len);
+    add_real(text, "rope_low", d->rope_low);
+    add_real(text, "rope_high", d->rope_high);
+    add_real(text, "rope_beta_fast", d->rope_beta_fast);
+    add_real(text, "rope_beta_slow", d->rope_beta_slow);
+    add_real(text, "rope_attention_factor", d->rope_attention_factor);
+}
+
+static void add_more_kinds(struct text *text, const struct draft *d)
+{
+    add_given(text, "offset", d->offset);
+    add_given(text, "pad_rows", d->pad_skipped ? "skipped" : NULL);
+    add_given(text, "qk_norm", d->qk_norm);
+    add_real(text, "norm_eps", d->norm_eps);
+    add_rope(text, d);
+    add_real(text, "softcap", d->softcap);
+    add_given(text, "alibi", d->alibi ? "true" : NULL);
+    add_given(text, "relative", d->relative);
+    add_number(text, "rel_buckets", d->rel_buckets, 0);
+    add_number(text, "rel_distance", d->rel_distance, 0);
+    add_number(text, "rel_left", d->rel_left, -1);
+    add_number(text, "rel_right", d->rel_right, -1);
+    add_given(text, "sink", d->sink ? "true" : NULL);
+    add_given(text, "lse", d->lse ? "true" : NULL);
+}
+
 static void write_spec(struct text *text, struct dice *dice, const struct draft *d)
 {
     const bool both = d->d_k > 0 && d->d_v > 0;
@@ -355,27 +518,33 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_number(text, "d_model", d->d_model, 0);
     add_number(text, "h", d->h, 0);
     add_number(text, "h_kv", d->h_kv, 0);
-    if (!both)
+    if (!both && !d->projected)
         add_word(text, dice, "width", d->wide, "wide", "narrow");
     add_number(text, "d_k", d->d_k, 0);
     add_number(text, "d_v", d->d_v, 0);
-    add_word(text, dice, "input", d->split, "split", "shared");
-    add_word(text, dice, "attention", d->cross, "cross", "self");
+    add_word(text, dice, "input", d->split || d->projected, d->projected ? "projected" : "split", "shared");
+    if (d->projected)
+        add_word(text, dice, "heads", d->heads_first, "first", "last");
+    else
+        add_word(text, dice, "attention", d->cross, "cross", "self");
     add_number(text, "d_source", d->d_source, 0);
     add_number(text, "seq_len", d->seq_len, 0);
     add_number(text, "source_len", d->source_len, 0);
     add_masks(text, dice, d);
     add_number(text, "window_left", d->window_left, -1);
     add_number(text, "window_right", d->window_right, -1);
-    add_word(text, dice, "w_k", d->tied, "tied", "dense");
-    add_word(text, dice, "w_v", d->identity, "identity", "dense");
+    if (!d->projected) {
+        add_word(text, dice, "w_k", d->tied, "tied", "dense");
+        add_word(text, dice, "w_v", d->identity, "identity", "dense");
+    }
     add_word(text, dice, "w_o", strcmp(d->w_o, "dense") != 0, d->w_o, "dense");
     add_number(text, "conv_width", d->conv_width, 0);
     add_word(text, dice, "bias", d->bias, "true", "false");
     if (d->scale_given)
         add(text, "scale = %g\n", d->scale);
-    add_word(text, dice, "scores", d->scores, "true", "false");
+    add_word(text, dice, "scores", d->scores != NULL, d->scores, "false");
     add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
+    add_more_kinds(text, d);
     add_number(text, "plan.unroll", d->unroll, 0);
     add_number(text, "plan.query_vecs", d->query_vecs, 0);
     add_number(text, "plan.key_block", d->key_block, 0);
@@ -418,10 +587,10 @@ struct job {
     pid_t pid; /* 0: free */
     size_t index;
     char folder[200];
-    char spec[2000];
+    char spec[3000];
     struct draft draft;
     struct call call;
-    bool cross;
+    bool has_m; /* n and m are two numbers */
 };
 
 /* Smallest, median and largest come later: one number a kernel. */
@@ -438,7 +607,7 @@ struct sweep {
     char *folder;
     struct job jobs[MAX_JOBS];
     size_t passed, failed, kernels, skipped;
-    size_t drawn[MAX_FEATURES];
+    size_t drawn[MAX_FEATURES], refused[MAX_FEATURES]; /* refused: of layers that no kernel is built for yet */
     struct series series[SERIES];
     bool violated; /* the environment failed */
 };
@@ -460,16 +629,39 @@ static void draw_call(struct dice *dice, struct call *call, const struct draft *
         call->n = short_length(dice, layer->seq_len);
         call->m = chance(dice, 0.1) ? layer->source_len : short_length(dice, layer->source_len);
     }
+    if (d->rope_given && d->projected)
+        call->m = call->n = min(call->n, layer->source_len);
     call->seed = bits(dice) % 1000000;
     call->init = chance(dice, 0.7) ? "xavier" : "normal";
-    call->flags = chance(dice, 0.75) ? "-O0 " WARNINGS : chance(dice, 0.6) ? "-O1 " WARNINGS : "-O2 " WARNINGS; /* 1, 2 and 3 s for a layer */
+    const double of_scores = (double)layer->d_in_q * (double)layer->d_k;
+    const double of_values = layer->w_o != W_O_NONE ? (double)layer->d_v * (double)layer->d_model : 0;
+    const bool folds_much = is(d->fold, "on") && (double)(layer->h * layer->d_in_kv) * (of_scores + of_values) > MAX_FOLDING;
+    call->flags = chance(dice, 0.75) ? "-O0 " WARNINGS : chance(dice, 0.6) ? "-O1 " WARNINGS : "-O2 " WARNINGS;
+    if (folds_much) /* else 1, 2 and 3 s for a layer; this one takes two minutes at -O0, 20 s at -O2 */
+        call->flags = "-O2 " WARNINGS;
     if (options->flags != NULL)
         call->flags = options->flags;
     call->compiler = chance(dice, 0.7) ? options->compilers[0]
                                        : options->compilers[between(dice, 0, (int64_t)options->compiler_count - 1)];
 }
 
-/* Writes DIR/layer_I.layer, drawn until it is small enough; false when the environment or the drawing itself fails. */
+/* Whether kernels do not do yet what the layer says, and that is all that there is against it. */
+static bool is_unbuilt(const struct layer *layer)
+{
+    struct diag diag = {0};
+    struct plan *plan = plan_make(layer, isa_all(), &diag);
+    bool unbuilt = plan == NULL && diag.errors > 0;
+    for (size_t i = 0; i < diag.errors && i < DIAG_LIMIT; i++)
+        unbuilt = unbuilt && strstr(diag.messages[i], "no kernel is built with") != NULL;
+    plan_free(plan);
+    diag_free(&diag);
+    return unbuilt;
+}
+
+static void count_features(const struct draft *draft, size_t counts[MAX_FEATURES]);
+
+/* Writes DIR/layer_I.layer, drawn until it is small enough and kernels are built for all that it has; false when the
+ * environment or the drawing itself fails. */
 static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
 {
     struct dice dice = {mix(sweep->options->seed * 0x9E3779B97F4A7C15u + 1) ^ mix(index + 0x5EED)};
@@ -492,14 +684,17 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
             fprintf(stderr, "sweep: layer %zu could not be drawn:\n%s", index, job->spec);
             return false;
         }
+        const bool unbuilt = is_unbuilt(layer);
+        if (unbuilt)
+            count_features(&job->draft, sweep->refused);
         draw_call(&dice, &job->call, &job->draft, layer, sweep->options);
         const double full = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
-        const double called = layer_multiply_adds(layer, job->call.n, layer->cross ? job->call.m : job->call.n).total;
+        job->has_m = layer->cross || layer->projected;
+        const double called = layer_multiply_adds(layer, job->call.n, job->has_m ? job->call.m : job->call.n).total;
         const double work = job->draft.crowded ? called * (double)job->call.batch : full * (double)job->call.batch;
-        job->cross = layer->cross;
         layer_free(layer);
         diag_free(&diag);
-        if (work <= MAX_MULTIPLY_ADDS)
+        if (work <= MAX_MULTIPLY_ADDS && !unbuilt)
             return true;
     }
 }
@@ -515,7 +710,7 @@ static void call_words(struct words *words, const struct job *job, const struct 
     const char *const pairs[][2] = {{"--seed", number[0]}, {"--batch", number[1]}, {"--n", number[2]},
                                     {"--m", number[3]},    {"--init", job->call.init}, {"--isa", options->isa}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (i != 3 || job->cross) {
+        if (i != 3 || job->has_m) {
             words_add(words, pairs[i][0]);
             words_add(words, pairs[i][1]);
         }
@@ -575,7 +770,7 @@ static bool remember(struct series *series, double value)
 /* "ok NAME ISA  y: error E, R of the gate, R of the worst case  attn: error E, R, R"; false if it is not that. */
 static bool read_line(struct sweep *sweep, const struct job *job, const char *line)
 {
-    const bool scores = job->draft.scores;
+    const bool scores = job->draft.scores != NULL;
     double error, ratio[SERIES] = {0};
     const char *y = strstr(line, " y: error "), *attn = strstr(line, " attn: error ");
     bool good = y != NULL && sscanf(y, " y: error %lf, %lf of the gate, %lf of the worst case", &error, &ratio[Y_DRAWN],
@@ -659,11 +854,6 @@ static void finish(struct sweep *sweep, struct job *job, int status)
 
 /* ---- what was drawn -------------------------------------------------------------------------------------------- */
 
-static bool is(const char *word, const char *what)
-{
-    return word != NULL && strcmp(word, what) == 0;
-}
-
 #define FEATURES(F) \
     F("h_kv < h", d->h_kv > 0 && d->h_kv < d->h) F("wide", d->wide) F("d_k", d->d_k > 0) F("d_v", d->d_v > 0) \
     F("d_k alone", d->d_k > 0 && d->d_v == 0 && !d->identity) F("d_v alone", d->d_v > 0 && d->d_k == 0) \
@@ -671,7 +861,7 @@ static bool is(const char *word, const char *what)
     F("identity", d->identity) F("w_o none", strcmp(d->w_o, "none") == 0) F("conv", strcmp(d->w_o, "conv") == 0) \
     F("conv, even taps", d->conv_width > 0 && d->conv_width % 2 == 0) F("conv, one tap", d->conv_width == 1) \
     F("bias", d->bias) F("scale", d->scale_given) F("scale 0", d->scale_given && d->scale == 0) \
-    F("scores", d->scores) F("out_in", d->out_in) F("no mask", d->mask == 0) F("causal", d->mask & MASK_CAUSAL) \
+    F("scores", d->scores != NULL) F("out_in", d->out_in) F("no mask", d->mask == 0) F("causal", d->mask & MASK_CAUSAL) \
     F("padding", d->mask & MASK_PADDING) F("no_self", d->mask & MASK_NO_SELF) F("window", d->mask & MASK_WINDOW) \
     F("bool", d->mask & MASK_BOOL) F("additive", d->mask & MASK_ADDITIVE) F("window_left", d->window_left >= 0) \
     F("window_right", d->window_right >= 0) F("plan.unroll", d->unroll > 0) F("plan.query_vecs", d->query_vecs > 0) \
@@ -694,7 +884,25 @@ static bool is(const char *word, const char *what)
     F("folded, tied", d->tied && is(d->fold, "on")) F("folded, split", d->split && is(d->fold, "on")) \
     F("folded, h_kv < h", d->h_kv > 0 && d->h_kv < d->h && is(d->fold, "on")) \
     F("folded, bias", d->bias && is(d->fold, "on")) F("folded, out_in", d->out_in && is(d->fold, "on")) \
-    F("folded, conv", strcmp(d->w_o, "conv") == 0 && is(d->fold, "on")) F("folded, cross", d->cross && is(d->fold, "on"))
+    F("folded, conv", is(d->w_o, "conv") && is(d->fold, "on")) F("folded, cross", d->cross && is(d->fold, "on")) \
+    F("projected", d->projected) F("projected, heads first", d->projected && d->heads_first) \
+    F("projected, w_o none", d->projected && is(d->w_o, "none")) F("projected, conv", d->projected && is(d->w_o, "conv")) \
+    F("offset past", is(d->offset, "past")) F("offset end", is(d->offset, "end")) F("pad_rows skipped", d->pad_skipped) \
+    F("qk_norm rms", is(d->qk_norm, "rms")) F("qk_norm layer", is(d->qk_norm, "layer")) \
+    F("qk_norm l2", is(d->qk_norm, "l2")) F("qk_norm rms_all", is(d->qk_norm, "rms_all")) F("norm_eps", d->norm_eps > 0) \
+    F("rope half", is(d->rope, "half")) F("rope interleaved", is(d->rope, "interleaved")) F("rope_dims", d->rope_dims > 0) \
+    F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_given) F("linear", is(d->rope_scaling, "linear")) \
+    F("llama3", is(d->rope_scaling, "llama3")) F("yarn", is(d->rope_scaling, "yarn")) F("softcap", d->softcap > 0) \
+    F("alibi", d->alibi) F("t5", is(d->relative, "t5")) F("t5, causal", is(d->relative, "t5") && d->mask & MASK_CAUSAL) \
+    F("table", is(d->relative, "table")) F("sink", d->sink) F("prefix", d->mask & MASK_PREFIX) \
+    F("segments", d->mask & MASK_SEGMENTS) F("segments, cross", (d->mask & MASK_SEGMENTS) && d->cross) \
+    F("raw", is(d->scores, "raw")) F("capped", is(d->scores, "capped")) F("biased", is(d->scores, "biased")) \
+    F("lse", d->lse) F("lse, sink", d->lse && d->sink) F("rope and qk_norm", d->rope != NULL && d->qk_norm != NULL) \
+    F("rope, tied", d->rope != NULL && d->tied) F("qk_norm, tied", d->qk_norm != NULL && d->tied) \
+    F("rope, split", d->rope != NULL && d->split) F("rope, h_kv < h", d->rope != NULL && d->h_kv > 0 && d->h_kv < d->h) \
+    F("alibi, offset", d->alibi && d->offset != NULL) F("relative, offset", d->relative != NULL && d->offset != NULL) \
+    F("causal, offset", (d->mask & MASK_CAUSAL) && d->offset != NULL) F("window, offset", (d->mask & MASK_WINDOW) && d->offset != NULL) \
+    F("softcap and terms", d->softcap > 0 && (d->alibi || d->relative != NULL)) F("sink, padding", d->sink && d->mask & MASK_PADDING)
 
 #define FEATURE_NAME(name, test) name,
 static const char *const features[] = {FEATURES(FEATURE_NAME)};
@@ -702,10 +910,10 @@ static const char *const features[] = {FEATURES(FEATURE_NAME)};
 
 _Static_assert(FEATURE_COUNT <= MAX_FEATURES, "sweep.drawn holds all features");
 
-static void count_features(struct sweep *sweep, const struct draft *d)
+static void count_features(const struct draft *d, size_t counts[MAX_FEATURES])
 {
     size_t i = 0;
-#define FEATURE_COUNTS(name, test) sweep->drawn[i++] += (test) ? 1 : 0;
+#define FEATURE_COUNTS(name, test) counts[i++] += (test) ? 1 : 0;
     FEATURES(FEATURE_COUNTS)
 }
 
@@ -731,12 +939,17 @@ static void print_series(struct series *s)
 static void summarise(struct sweep *sweep)
 {
     const size_t layers = sweep->passed + sweep->failed;
-    size_t missing = 0;
+    size_t missing = 0, unbuilt = 0;
     printf("drawn:");
     for (size_t i = 0; i < FEATURE_COUNT; i++) {
+        const bool refused = sweep->drawn[i] == 0 && sweep->refused[i] > 0;
         printf("%s %s %zu", i > 0 ? "," : "", features[i], sweep->drawn[i]);
-        missing += sweep->drawn[i] == 0;
+        missing += sweep->drawn[i] == 0 && !refused;
+        unbuilt += refused;
     }
+    for (size_t i = 0, shown = 0; i < FEATURE_COUNT && unbuilt > 0; i++)
+        if (sweep->drawn[i] == 0 && sweep->refused[i] > 0)
+            printf("%s%s", shown++ == 0 ? "\nonly beside what no kernel is built with: " : ", ", features[i]);
     printf("\nlargest error of each kernel / its bound:\n");
     for (int i = 0; i < SERIES; i++)
         print_series(&sweep->series[i]);
@@ -758,7 +971,7 @@ static bool start_next(struct sweep *sweep, size_t index)
         job++;
     if (!draw_job(sweep, job, index))
         return false;
-    count_features(sweep, &job->draft);
+    count_features(&job->draft, sweep->drawn);
     if (!sweep->options->print)
         return start(sweep, job);
     printf("# layer %zu: batch %lld, n %lld, m %lld\n%s\n", index, (long long)job->call.batch, (long long)job->call.n,

@@ -11,31 +11,16 @@
 # KIND: warnings native refused torn note analyzed symbols headers program threads other_machine short sanitized; each of
 # them if not given. Levels take turns at layers and compilers, instruction sets at layers under the sanitizers; "all":
 # everything with everything.
-
 set -u
-root=$(cd "$(dirname "$0")/../.." && pwd)
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$root/$build ;; esac
-ATTNGEN=${ATTNGEN:-$build/attngen}
-case $ATTNGEN in /*) ;; *) ATTNGEN=$(pwd)/$ATTNGEN ;; esac
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
 CXX=${CXX:-g++}
-# shellcheck source=tests/checks.sh
-. "$root/tests/checks.sh"
-
-strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 # Layers that reach what the examples do not.
 vectors="additive_each bool_by_head conv_causal_even conv_cross_padding cross_causal_no_self_padding every_mask
     grouped_cross split_conv_cross_out_in split_tied_identity_none tied_identity window_both_no_self window_nothing"
 few="tiny every_mask"
 
 # ---- one job ----
-
-# fail TEXT: what went wrong, with the log
-fail() {
-    echo "FAILED: $*"
-    head -n 30 "$log" | sed 's/^/    /'
-    exit 0
-}
 
 # $1 NAME, $2 compiler and flags: NAME.o in a place of its own
 compile() {
@@ -160,11 +145,12 @@ one_short() {
     [ $seen -gt 0 ] || fail "$2: no instruction set"
 }
 
+# The sanitized attnrun finds the generator beside itself.
 check_sanitized() { # NAME-OR-PATH COMPILER_AND_FLAGS OPTION...
     spec=$1 compiler=$2
     case $spec in /*) ;; *) spec=$root/tests/vectors/$1.layer ;; esac
     shift 2
-    env CC="${compiler%% *}" CFLAGS="${compiler#* }" "$build/sanitized/attnrun" check "$spec" "$@" --cache "$work/cache" \
+    env ATTNGEN='' CC="${compiler%% *}" CFLAGS="${compiler#* }" "$build/sanitized/attnrun" check "$spec" "$@" --cache "$work/cache" \
         >"$log" 2>&1 || fail "CC='${compiler%% *}' CFLAGS='${compiler#* }' $build/sanitized/attnrun check $spec $*"
 }
 # The first word behind the name: instruction sets
@@ -197,19 +183,7 @@ fi
 
 # ---- which jobs ----
 
-if [ ! -x "$ATTNGEN" ]; then
-    echo "$ATTNGEN: error: not there; build it with make, or name it in ATTNGEN" >&2
-    exit 3
-fi
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
 mkdir "$work/results"
-
-compilers=${CC:-gcc}
-if [ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null 2>&1; then
-    [ "$compilers" = "${CLANG-clang}" ] || compilers="$compilers ${CLANG-clang}"
-fi
 
 examples=
 for spec in "$root"/examples/*.layer; do
@@ -416,7 +390,6 @@ for kind in ${*:-warnings native refused torn note analyzed symbols headers prog
     "add_$kind"
 done
 
-unset ATTNRUN # the sanitized one finds the generator beside itself
-export ATTNGEN='' build root CXX
+export CXX
 run_jobs
 tally

@@ -5,22 +5,11 @@
 # test_emitted.sh asks that.
 #
 #   tests/kernels/test_golden.sh      ATTNGEN=build/attngen  UPDATE=1 (accept what attngen writes now, then read the diff)
-
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-ATTNGEN=${ATTNGEN:-${BUILD:-build}/attngen}
-case $ATTNGEN in /*) ;; *) ATTNGEN=$PWD/$ATTNGEN ;; esac
+. tests/checks.sh
 golden=$PWD/tests/golden
 examples=$PWD/examples
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
-if [ ! -x "$ATTNGEN" ]; then
-    echo "$ATTNGEN: error: not there; build it with make, or name it in ATTNGEN" >&2
-    exit 3
-fi
-
-. tests/checks.sh
 log=$work/log excerpt=(head -n 40)
 
 # ---- the kept text ----

@@ -7,15 +7,8 @@
 #
 #   tests/kernels/test_loops.sh      ATTNGEN=build/attngen  COMPILERS="gcc gcc-11 gcc-12 clang clang-14 clang-19"
 set -u
-root=$(cd "$(dirname "$0")/../.." && pwd)
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$root/$build ;; esac
-ATTNGEN=${ATTNGEN:-$build/attngen}
-case $ATTNGEN in /*) ;; *) ATTNGEN=$(pwd)/$ATTNGEN ;; esac
-# shellcheck source=tests/checks.sh
-. "$root/tests/checks.sh"
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
 cd "$work" || exit 3
 log=$work/log
 # shellcheck disable=SC2034 # show() reads it
@@ -63,16 +56,8 @@ good() {
         END { exit bad || !seen[1] || !seen[2] || !seen[3] }' "$1"
 }
 
-if [ "$(uname -m)" != x86_64 ]; then
-    skip "no x86-64"
-    tally
-    exit
-fi
-if ! command -v objdump >/dev/null; then
-    skip "no objdump (Debian: binutils)"
-    tally
-    exit
-fi
+[ "$(uname -m)" = x86_64 ] || leave_out "no x86-64"
+command -v objdump >/dev/null || leave_out "no objdump (Debian: binutils)"
 layer() { # NAME LINE…
     printf '%s\n' "h = 4" "bias = true" "plan.panel_vecs = 3" "${@:2}" >"$1.layer"
 }

@@ -9,18 +9,11 @@
 # Left out on purpose: ordinary numbers (test_vectors.sh), the bounds themselves (test_compare.c).
 # shellcheck disable=SC2054,SC2206,SC2034 # shapes have commas, numbers no spaces, checks.sh reads shown
 set -u
-root=$(cd "$(dirname "$0")/../.." && pwd)
-build=${BUILD:-$root/build}
-case $build in /*) ;; *) build=$root/$build ;; esac
-attnrun=${ATTNRUN:-$build/attnrun}
-case $attnrun in /*) ;; *) attnrun=$(pwd)/$attnrun ;; esac
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
 cd "$work" || exit 3
-. "$root/tests/checks.sh"
 shown=(out err)
-CFLAGS=-O0
-export CFLAGS
+export CFLAGS=-O0
 
 # An f32's bits, or several, as hexadecimal numbers
 zero=00000000 one=3f800000 two=40000000 lowest=ff7fffff large=7149f2ca # 1e30

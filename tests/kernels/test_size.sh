@@ -8,15 +8,9 @@
 #   tests/kernels/test_size.sh all      every example, every level; `make test-compilers`
 #                               ATTNGEN  CC=gcc  CLANG=clang  JOBS=N  LAYERS="tiny gpt2": of the examples
 #                               COMPILERS="gcc-11 clang-19": more of them, for the stack
-
 set -u
-root=$(cd "$(dirname "$0")/../.." && pwd)
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$root/$build ;; esac
-ATTNGEN=${ATTNGEN:-$build/attngen}
-case $ATTNGEN in /*) ;; *) ATTNGEN=$(pwd)/$ATTNGEN ;; esac
-# shellcheck source=tests/checks.sh
-. "$root/tests/checks.sh"
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
 few="examples/tiny tests/vectors/every_mask tests/vectors/conv_cross_padding"
 
 # ---- one job: a spec, a size, a compiler and its level ----
@@ -75,16 +69,8 @@ fi
 
 # ---- which jobs ----
 
-if [ ! -x "$ATTNGEN" ]; then
-    echo "$ATTNGEN: error: not there; build it with make, or name it in ATTNGEN" >&2
-    exit 3
-fi
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
-compilers=
-for cc in "${CC:-gcc}" ${CLANG-clang} ${COMPILERS-}; do
-    command -v "$cc" >/dev/null 2>&1 && compilers="$compilers $cc" || echo "no $cc here"
+for cc in ${COMPILERS-}; do
+    command -v "$cc" >/dev/null && compilers="$compilers $cc" || echo "no $cc here"
 done
 
 layers=${LAYERS:-tiny kws gpt2 wide_728 conv_merge} levels= turn=0
@@ -106,6 +92,5 @@ for cc in $compilers; do
         done
     done
 done
-export ATTNGEN root
 run_jobs
 tally

@@ -6,23 +6,11 @@
 # purpose: whether the numbers are right; the tests of the single file ask that.
 #
 #   tests/kernels/test_split.sh      ATTNGEN=build/attngen  CC=gcc  CLANG=clang  JOBS=N
-
 set -u
-root=$(cd "$(dirname "$0")/../.." && pwd)
-ATTNGEN=$(realpath "${ATTNGEN:-${BUILD:-build}/attngen}") || exit 3
-# shellcheck source=tests/checks.sh
-. "$root/tests/checks.sh"
-
-strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
 
 # ---- one job ----
-
-# fail TEXT: what went wrong, with the log
-fail() {
-    echo "FAILED: $*"
-    head -n 30 "$log" | sed 's/^/    /'
-    exit 0
-}
 
 upper() { echo "$1" | tr '[:lower:]' '[:upper:]'; }
 
@@ -175,11 +163,7 @@ fi
 
 # ---- attngen ----
 
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
 mkdir "$work/results"
-here=$PWD
 cd "$work" || exit 3
 log=$work/log excerpt=(head -n 20)
 sets=$("$root/tests/isas_here.sh")
@@ -239,10 +223,6 @@ for name in first second; do
 done
 emit --split -o program --set name=third --set h=2 "$root/tests/kernels/emitted_program.layer" || exit 1
 
-compilers=${CC:-gcc}
-if [ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null 2>&1; then
-    [ "$compilers" = "${CLANG-clang}" ] || compilers="$compilers ${CLANG-clang}"
-fi
 for cc in $compilers; do
     for name in $names; do
         job bits "$name" "$cc" -O1
@@ -264,7 +244,7 @@ for cc in $compilers; do
     esac
 done
 
-export ATTNGEN root sets
-cd "$here" || exit 3
+export sets
+cd "$root" || exit 3
 run_jobs
 tally

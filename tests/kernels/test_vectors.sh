@@ -11,12 +11,9 @@
 # $CFLAGS, if set, is what all are compiled with.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
-export ATTNRUN=${ATTNRUN:-$build/attnrun}
-export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}" # of compiled kernels
-export CC=${CC:-gcc}
 . tests/checks.sh
+export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}" # of compiled kernels
+export CC=${CC:-gcc} second=${compilers##* }
 
 # Folded scores of an infinite key may be -infinity where plain ones are NaN: y shows it then, but attn need not, and
 # misses NaN there (docs/bound.md, "What is not finite"). y has to be right all the same.
@@ -45,16 +42,6 @@ if [ "${1-}" = --one ]; then
     exit 0
 fi
 
-if [ ! -x "$ATTNRUN" ]; then
-    echo "$ATTNRUN: error: not there; build it with make, or name it in ATTNRUN" >&2
-    exit 3
-fi
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
-
-export second=$CC
-[ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null && second=${CLANG-clang}
 all=$(tests/isas_here.sh all) isas=$(tests/isas_here.sh)
 # masks of each kind, groups, split heads, convolutions, folds, large and infinite numbers, calls below the limits
 optimised=" additive_each bool_by_head conv_cross_padding every_mask grouped_cross later_scores_masked lengths_zero

@@ -6,12 +6,9 @@
 #
 #   tests/targets/test_avx512.sh [NAME…|all]      ATTNRUN=build/attnrun  CC=gcc  JOBS=N
 set -u
-root=$(cd "$(dirname "$0")/../.." && pwd)
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$root/$build ;; esac
-export ATTNRUN=${ATTNRUN:-$build/attnrun} CC=${CC:-gcc}
-# shellcheck source=tests/checks.sh
-. "$root/tests/checks.sh"
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
+export CC=${CC:-gcc}
 
 # --one NUMBER NAME OPTION…: a vector through `attnrun run`, or an example through `attnrun check`
 if [ "${1-}" = --one ]; then
@@ -32,24 +29,9 @@ if [ "${1-}" = --one ]; then
     exit 0
 fi
 
-if [ ! -x "$ATTNRUN" ]; then
-    echo "$ATTNRUN: error: not there; build it with make, or name it in ATTNRUN" >&2
-    exit 3
-fi
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
-
-if [ "$(uname -m)" != x86_64 ]; then
-    skip "the emulation is written for x86-64"
-    tally
-    exit
-fi
-if ! echo '#include <simde/x86/avx512.h>' | $CC -E - >/dev/null 2>&1; then
-    skip "there is no simde/x86/avx512.h (Debian: libsimde-dev)"
-    tally
-    exit
-fi
+[ "$(uname -m)" = x86_64 ] || leave_out "the emulation is written for x86-64"
+echo '#include <simde/x86/avx512.h>' | $CC -E - >/dev/null 2>&1 ||
+    leave_out "there is no simde/x86/avx512.h (Debian: libsimde-dev)"
 flags=-O1
 grep -q ' fma .* avx2 ' /proc/cpuinfo && flags="-O1 -mavx2 -mfma" # makes the emulation faster, no more
 export CFLAGS="$flags -include $root/tests/targets/avx512_emulated.h"

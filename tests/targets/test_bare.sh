@@ -9,16 +9,10 @@
 # Left out on purpose: targets without a floating-point unit, whose compilers call their own library for every sum.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-root=$PWD
-build=$(realpath "${BUILD:-build}") || exit 3
-ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") ATTNRUN=$(realpath "${ATTNRUN:-$build/attnrun}")
-export ATTNGEN ATTNRUN
+. tests/checks.sh
 [ $# -gt 0 ] || set -- conv_merge:-O0
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache
 unset CFLAGS MAKEFLAGS MAKELEVEL
-. tests/checks.sh
 log=$work/log excerpt=(head -n 20)
 
 # own_headers COMPILER: the folder of the headers that it brings itself

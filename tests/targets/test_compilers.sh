@@ -10,18 +10,10 @@
 #   tests/targets/test_compilers.sh      a sample: each compiler at each level once, standards and LTO in turn
 #   tests/targets/test_compilers.sh all  everything with everything; `make test-compilers`
 #                                ATTNGEN, ATTNRUN  COMPILERS="gcc-11 gcc-12 clang-14 clang-19"  JOBS=N
-
 set -u
-root=$(cd "$(dirname "$0")/../.." && pwd)
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$root/$build ;; esac
-ATTNGEN=${ATTNGEN:-$build/attngen}
-case $ATTNGEN in /*) ;; *) ATTNGEN=$(pwd)/$ATTNGEN ;; esac
-ATTNRUN=${ATTNRUN:-$build/attnrun}
-case $ATTNRUN in /*) ;; *) ATTNRUN=$(pwd)/$ATTNRUN ;; esac
-# shellcheck source=tests/checks.sh
-. "$root/tests/checks.sh"
-strict="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
+strict=${strict#* } # without the standard
 
 # ---- one job ----
 
@@ -84,15 +76,6 @@ fi
 
 # ---- which jobs ----
 
-for program in "$ATTNGEN" "$ATTNRUN"; do
-    if [ ! -x "$program" ]; then
-        echo "$program: error: not there; build it with make, or name it in ATTNGEN, ATTNRUN" >&2
-        exit 3
-    fi
-done
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
 turn=0 part=0
 # What follows lists jobs: KIND COMPILER SPEC SIZE FLAGS
 is_here() { command -v "$1" >/dev/null 2>&1 || { skip "$1: it is not installed here (make deps-test)"; return 1; }; }
@@ -198,7 +181,6 @@ if is_here valgrind; then
     job valgrind "$cc" tests/vectors/every_mask small -O1 -g
 fi
 
-export ATTNGEN root strict
 run_jobs
 sed -n 's/^passed: //p' "$work/all" | sort | uniq -c | awk '{ printf "%4d passed: %s %s %s\n", $1, $2, $3, $4 }'
 tally

@@ -7,36 +7,14 @@
 #   tests/targets/test_dispatch.sh             BUILD=build  ATTNGEN  ATTNRUN  CC=gcc  CLANG=clang (empty: no second)
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
-attngen=${ATTNGEN:-$build/attngen} attnrun=${ATTNRUN:-$build/attnrun}
-export ATTNGEN=$attngen XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
-work=$(mktemp -d) || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 3' HUP INT TERM
 . tests/checks.sh
-
-finish() {
-    tally
-    exit
-}
-
-for program in "$attngen" "$attnrun"; do
-    [ -x "$program" ] || { echo "$program: error: not there; build it with make" >&2; exit 3; }
-done
-if [ "$(uname -m)" != x86_64 ]; then
-    skip "everything: this machine is no x86-64, elsewhere the preprocessor decides"
-    finish
-fi
-
-compilers=(${CC:-gcc})
-[ -n "${CLANG-clang}" ] && command -v "${CLANG-clang}" >/dev/null && compilers+=("${CLANG-clang}")
+export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
+[ "$(uname -m)" = x86_64 ] || leave_out "everything: this machine is no x86-64, elsewhere the preprocessor decides"
 "$attngen" --isa sse4,avx2,avx512,neon -o "$work" examples/tiny.layer || exit 1
-strict=(-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
 
 # ---- machines made up of bits ----
 
-for cc in "${compilers[@]}"; do
+for cc in $compilers; do
     log=$work/made-up
     if "$cc" -std=c11 -Wall -Wextra -Werror -O1 -I"$work" -DPAIR='"tiny.c"' -DNAME=tiny -DPREFIX=TINY -o "$work/made-up.bin" \
         tests/targets/dispatch_program.c >"$log" 2>&1 && "$work/made-up.bin" >"$log" 2>&1; then
@@ -73,10 +51,10 @@ has() { # ISA, as the kernel says
     avx512) cpu avx512f && cpu avx512dq && cpu avx512bw && cpu avx512vl ;;
     esac
 }
-for cc in "${compilers[@]}"; do
+for cc in $compilers; do
     for isa in scalar sse4 avx2 avx512; do
         only=-DTINY_ONLY_ISA=TINY_ISA_${isa^^}
-        "$cc" "${strict[@]}" -O2 "$only" -c -o "$work/only.o" "$work/tiny.c" >"$work/log" 2>&1 &&
+        "$cc" $strict -O2 "$only" -c -o "$work/only.o" "$work/tiny.c" >"$work/log" 2>&1 &&
             "$cc" -std=c11 -I"$work" -o "$work/only" "$work/names.c" "$work/only.o" >>"$work/log" 2>&1
         result $? "$cc $only: $(head -n 5 "$work/log")"
         want="$isa $(has $isa && echo $isa || echo none)"
@@ -101,7 +79,7 @@ for cc in "${compilers[@]}"; do
     done
 done
 
-"${compilers[0]}" -std=c11 -O1 -I"$work" -o "$work/names" "$work/names.c" "$work/tiny.c" || exit 1
+${CC:-gcc} -std=c11 -O1 -I"$work" -o "$work/names" "$work/names.c" "$work/tiny.c" || exit 1
 
 # ---- CPUs: this one, and those of qemu, which end a program at an instruction that they lack ----
 
@@ -125,10 +103,7 @@ done
 cpu_takes $best env
 [ $best = avx512 ] || skip "AVX-512 natively: this CPU has $best"
 
-if ! command -v qemu-x86_64 >/dev/null; then
-    skip "other CPUs: there is no qemu-x86_64"
-    finish
-fi
+command -v qemu-x86_64 >/dev/null || leave_out "other CPUs: there is no qemu-x86_64"
 while read -r isa model; do
     if ! qemu-x86_64 -cpu "$model" /bin/true >/dev/null 2>&1; then
         skip "$model: this qemu does not know it"
@@ -157,4 +132,4 @@ for isa in avx2 avx512; do # refused, not run into
     grep -q "^$isa: skipped, this machine lacks it" "$work/log"
     result $? "Nehalem, --isa $isa: $(head -n 3 "$work/log")"
 done
-finish
+tally

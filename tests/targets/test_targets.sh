@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Pairs on machines that this one is not: compiled without a warning by the target's compilers, then run under an emulator
-# on the vectors of tests/vectors, whose answers came from elsewhere, and checked against the reference. attnrun itself is
+# on the vectors of tests/vectors and tests/onnx, whose answers came from elsewhere, and checked against the reference. attnrun itself is
 # cross-compiled for that, and starts the cross compiler on each pair; for WebAssembly, which can start nothing, the parts
 # that `attnrun run` is made of are linked with each pair (tests/targets/wasi). What `attnrun selftest` writes here runs there
 # too, as it would on a board, in the compiler's own dialect; where attnrun is not at home, in vectors' place. Left out on
@@ -12,12 +12,8 @@
 # TARGET: names of the table below; all of them if not given.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
-ATTNGEN=${ATTNGEN:-$build/attngen}
-case $ATTNGEN in /*) ;; *) ATTNGEN=$PWD/$ATTNGEN ;; esac
-ATTNRUN=${ATTNRUN:-$build/attnrun}
-export ATTNGEN ATTNRUN XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
+. tests/checks.sh
+export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
 clang="${CLANG19:-clang-19} -Wno-unused-command-line-argument" # -fuse-ld=lld, where nothing is linked
 arm=/usr/aarch64-linux-gnu riscv=/usr/riscv64-linux-gnu
 rvv_compiler="$clang --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld"
@@ -44,9 +40,8 @@ windows-zig   | scalar avx2         | -                     | $zig cc -target x8
 macos-zig     | scalar neon         | -                     | $zig cc -target aarch64-macos | -
 macos-x86-zig | scalar avx2         | -                     | $zig cc -target x86_64-macos | -
 "
-strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
-# every kind of mask and scores, tails of vectors, a convolution, what is not finite
-few="every_mask conv_padding nonfinite_seen narrow_none"
+# every kind of mask and scores, tails of vectors, a convolution, what is not finite; rotations and norms
+few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm"
 wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
 wasi_sources=$(printf '%s\n' gen/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')
@@ -57,12 +52,6 @@ ubsan="-fsanitize=undefined -fsanitize-undefined-trap-on-error" # needs no libra
 trim() { sed 's/^ *//; s/ *$//' <<<"$1"; }
 
 # ---- one job ----
-
-fail() {
-    echo "FAILED: $*"
-    head -n 30 "$result.log" | sed 's/^/    /'
-    exit 0
-}
 
 # All sets of $isas said, and nothing amiss.
 all_said() { # PATTERN, in which @ is the set's name
@@ -94,7 +83,7 @@ one_vector() { # SPEC
     local tensors=${1%.layer}.safetensors
     if [[ $emulator = node* ]]; then
         wasi_program "$1" >"$result.log" 2>&1 || fail "$1 is not compiled by $compiler"
-        $emulator "$result.exe" "$PWD/$1" --in "$PWD/$tensors" --isa all >"$result.log" 2>&1 || fail "$1 on $target"
+        $emulator "$result.exe" "$(realpath "$1")" --in "$(realpath "$tensors")" --isa all >"$result.log" 2>&1 || fail "$1 on $target"
     else
         CC=$compiler CFLAGS="-O1 $strict" $emulator "$build/targets/$host/attnrun" run "$1" --in "$tensors" --isa all \
             >"$result.log" 2>&1 ||
@@ -149,7 +138,7 @@ row_of() { # TARGET → its variables
 }
 
 if [ "${1:-}" = --one ]; then
-    result=$work/results/$2
+    result=$work/results/$2 log=$work/results/$2.log
     row_of "$3"
     "one_$4" "${@:5}"
     echo "passed: $(printf '%-14s %-20s %s' "$target" "$isas" "$4")"
@@ -159,20 +148,10 @@ fi
 
 # ---- which jobs ----
 
-for program in "$ATTNGEN" "$ATTNRUN"; do
-    [ -x "$program" ] || { echo "$program: error: not there; build it with make" >&2; exit 3; }
-done
-work=$(mktemp -d) || exit 3
 export ASAN_OPTIONS=detect_leaks=0 # a leak is looked for with ptrace, which emulators lack
 export WINEPREFIX=$work/wine WINEDEBUG=-all
-leave() {
-    [ -d "$WINEPREFIX" ] && wineserver -k >/dev/null 2>&1 # this prefix's alone
-    rm -rf "$work"
-}
-trap leave EXIT
-trap 'exit 3' HUP INT TERM
+leave() { [ ! -d "$WINEPREFIX" ] || wineserver -k >/dev/null 2>&1; } # this prefix's alone
 mkdir "$work/results"
-. tests/checks.sh
 
 # What the pairs are compiled and run with; says what is missing.
 can_build() {
@@ -212,13 +191,15 @@ make_runtime() {
 }
 
 if [ -n "${EVERYTHING:-}" ]; then
-    vectors=$(ls tests/vectors/*.layer tests/data/*.layer)
-    examples=$(ls examples/*.layer)
+    own=$(ls tests/vectors/*.layer tests/vectors/kinds/*.layer tests/data/*.layer)
+    tests/onnx/unpack.sh "$work/onnx" || exit 3
+    vectors="$own $(for spec in "$work"/onnx/*.layer; do ! "$ATTNGEN" --explain "$spec" >/dev/null 2>&1 || echo "$spec"; done)"
+    examples=$(ls examples/*.layer) window=examples/window.layer
     warned="$examples $(ls tests/vectors/*.layer)"
-    sanitized=$vectors
+    sanitized=$own
 else
     vectors=$(for name in $few; do echo "tests/vectors/$name.layer"; done)
-    examples=examples/kws.layer
+    examples=examples/tiny.layer window=tests/vectors/window_causal_padding.layer # kws, window: a minute each in emulators
     warned=
     sanitized=tests/vectors/every_mask.layer
 fi
@@ -238,7 +219,7 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
         job "$target" warnings "$spec" -O1
     done
     [ -n "${EVERYTHING:-}" ] && job "$target" warnings examples/tiny.layer -O3
-    job "$target" selftest examples/window.layer
+    job "$target" selftest "$window"
     for spec in $vectors; do
         [ "$host" = - ] && kind=selftest || kind=vector
         job "$target" $kind "$spec"
@@ -257,7 +238,6 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
     done
 done
 
-export build
 run_jobs
 sed -n 's/^passed: //p' "$work/all" | sort | uniq -c | awk '{ count = $1; sub(/^ *[0-9]+ /, ""); print $0 ": " count }' # by target and check
 tally

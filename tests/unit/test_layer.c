@@ -24,6 +24,7 @@
 #include "visible.h"
 
 #define BASE "d_model = 64\nh = 4\nseq_len = 32\n"
+#define BROUGHT "input = projected\nh = 4\nd_k = 16\nseq_len = 32\n"
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 static char folder[] = "/tmp/test_layer.XXXXXX";
@@ -110,6 +111,12 @@ static void test_defaults(void **state)
     assert_int_equal(layer->window_left, LAYER_UNBOUNDED);
     assert_int_equal(layer->window_right, LAYER_UNBOUNDED);
     assert_true(layer->scale == 0.25);
+    assert_false(layer->projected || layer->heads_first || layer->pad_skipped || layer->sink || layer->lse);
+    assert_int_equal(layer->offset, OFFSET_NONE);
+    assert_int_equal(layer->qk_norm, NORM_NONE);
+    assert_int_equal(layer->rope.kind, ROPE_NONE);
+    assert_int_equal(layer->relative, RELATIVE_NONE);
+    assert_int_equal(layer->scores, SCORES_NONE);
     assert_int_equal(layer->options_count, 0);
     assert_int_equal(layer->d_in_q, 64);
     assert_int_equal(layer->d_in_kv, 64);
@@ -132,6 +139,68 @@ static void test_restated_defaults(void **state)
     assert_int_equal(layer->d_source, 64);
     assert_int_equal(layer->window_left, LAYER_UNBOUNDED);
     layer_free(layer);
+    layer = good(BASE "offset = none\npad_rows = computed\nqk_norm = none\nrope = none\nrope_positions = offset\n"
+                      "rope_scaling = none\nalibi = false\nrelative = none\nsink = false\nscores = false\nlse = false\n"
+                      "softcap = none\n");
+    assert_true(layer->number[SCORE_SOFTCAP] == 0);
+    assert_false(layer->pad_skipped || layer->sink || layer->lse || layer->rope.given);
+    layer_free(layer);
+}
+
+/* Defaults of numbers, restated or not. */
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {
+        BASE "qk_norm = rms\nrope = half\nrope_scaling = llama3\nrope_factor = 8\nrope_original_len = 8192\nrelative = t5\n",
+        BASE "qk_norm = rms\nrope = half\nrope_scaling = llama3\nrope_factor = 8\nrope_original_len = 8192\nrelative = t5\n"
+             "norm_eps = 1e-6\nrope_dims = 16\nrope_theta = 10000\nrope_low = 1\nrope_high = 4\nrel_buckets = 32\n"
+             "rel_distance = 128\n"};
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        struct layer *layer = good(specs[i]);
+        assert_true(layer->norm_eps == 1e-6 && layer->rope.theta == 10000 && layer->rope.dims == 16);
+        assert_true(layer->rope.factor == 8 && layer->rope.original_len == 8192);
+        assert_true(layer->rope.low == 1 && layer->rope.high == 4 && layer->rope.attention_factor == 1);
+        assert_int_equal(layer->rel_buckets, 32);
+        assert_int_equal(layer->rel_distance, 128);
+        layer_free(layer);
+    }
+    struct layer *layer = good(BASE "rope = interleaved\nrope_dims = 6\nrope_scaling = yarn\nrope_factor = 4\n"
+                                    "rope_original_len = 64\n");
+    assert_true(layer->rope.beta_fast == 32 && layer->rope.beta_slow == 1);
+    assert_true(layer->rope.attention_factor == 0.1 * log(4) + 1);
+    assert_int_equal(layer->rope.dims, 6);
+    layer_free(layer);
+    layer = good(BASE "relative = table\nrel_left = 3\n");
+    assert_int_equal(layer->rel_width, 4);
+    layer_free(layer);
+}
+
+/* What a call brings projected: widths, and whose y. */
+static void test_projected(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        int64_t d_v, d_out, m;
+    } cases[] = {
+        {"w_o = none\n", 16, 64, 32},
+        {"w_o = none\nd_v = 5\nheads = first\n", 5, 20, 32},
+        {"w_o = none\nsource_len = 7\nheads = last\nbias = true\nweight_layout = out_in\n", 16, 64, 7},
+        {"d_model = 9\nd_v = 5\nbias = true\n", 5, 9, 32},
+        {"w_o = conv\nd_model = 8\nh_kv = 1\n", 16, 8, 32},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char text[300];
+        snprintf(text, sizeof text, BROUGHT "%s", cases[i].more);
+        struct layer *layer = good(text);
+        assert_true(layer->projected && !layer->cross);
+        assert_int_equal(layer->d_k, 16);
+        assert_int_equal(layer->d_v, cases[i].d_v);
+        assert_int_equal(layer->d_out, cases[i].d_out);
+        assert_int_equal(layer->source_len, cases[i].m);
+        layer_free(layer);
+    }
 }
 
 static void test_every_key(void **state)
@@ -230,6 +299,24 @@ static void test_legal(void **state)
         BASE "scale = 2.35e38\n", BASE "scale = -2.3586e38\n", BASE "scale = 8.15e-39\n", BASE "scale = -8.148e-39\n",
         "d_model = 536870912\nh = 1\nseq_len = 1\n",
         "d_model = 0064\nh = 4\nseq_len = 32\n",
+        BASE "scores = capped\n", BASE "scores = weights\nlse = true\n", BASE "scores = raw\nsoftcap = 30\n",
+        BASE "softcap = 8.15e-39\n", BASE "scores = biased\nsink = true\n",
+        BASE "attention = cross\noffset = past\nmask = causal+prefix\nalibi = true\nqk_norm = rms_all\nh_kv = 2\n",
+        BASE "attention = cross\nsource_len = 40\noffset = end\nmask = segments\nrelative = t5\nsink = true\n",
+        BASE "mask = padding\npad_rows = skipped\nw_o = conv\n",
+        BASE "input = split\nrope = half\nrope_positions = given\nqk_norm = l2\nnorm_eps = 1e-12\n",
+        BASE "w_k = tied\nqk_norm = layer\nrope = interleaved\n",
+        BASE "d_k = 9\nrope = half\nrope_dims = 2\nrope_scaling = linear\nrope_factor = 0.5\n",
+        BASE "rope = half\nrope_theta = 1\n", BASE "rope = half\nrope_theta = 0.5\n",
+        BASE "rope = half\nrope_theta = 1e-3\nrope_scaling = linear\nrope_factor = 1e-3\n",
+        BASE "rope = half\nrope_scaling = yarn\nrope_factor = 1\nrope_original_len = 1.5\nrope_beta_fast = 1\n"
+             "rope_beta_slow = 2\nrope_attention_factor = 0.5\n",
+        BASE "relative = t5\nrel_buckets = 4\nrel_distance = 2\n",
+        BASE "relative = t5\nrel_buckets = 12\nrel_distance = 7\nmask = causal\nalibi = true\n",
+        BASE "relative = table\nrel_left = 0\n", BASE "relative = table\nrel_left = 2147483646\nrel_right = 0\n",
+        BROUGHT "w_o = none\nrope = half\nrope_positions = given\nsource_len = 40\noffset = end\nscores = true\n",
+        BROUGHT "w_o = none\nmask = segments+causal+prefix+padding\noffset = past\nlse = true\n",
+        BROUGHT "d_model = 66\nqk_norm = layer\nsoftcap = 1\n",
     };
     for (size_t i = 0; i < COUNT_OF(specs); i++)
         layer_free(good(specs[i]));
@@ -429,6 +516,107 @@ static void test_all_combinations(void **state)
     assert_true(legal > 500 && refused > 500);
 }
 
+/* Likewise for what a call brings projected: one more refusal for each key that has no meaning there. */
+static void test_projected_combinations(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        bool idle;
+    } keys[] = {{"heads = last\n", false}, {"width = narrow\n", true}, {"attention = self\n", true},
+                {"d_source = 12\n", true}, {"w_k = dense\n", true}, {"w_v = dense\n", true}, {"d_v = 3\n", false},
+                {"source_len = 9\n", false}, {"offset = end\n", false}};
+    static const struct {
+        const char *lines;
+        size_t errors; /* of their own */
+    } output[] = {{"d_model = 12\n", 0}, {"d_model = 13\n", 0}, {"", 1}, {"w_o = none\n", 0},
+                  {"w_o = none\nd_model = 12\n", 1}, {"w_o = conv\nd_model = 12\n", 0},
+                  {"w_o = conv\nd_model = 13\n", 1}, {"w_o = conv\n", 1}};
+    for (unsigned chosen = 0; chosen < 1u << COUNT_OF(keys); chosen++)
+        for (size_t o = 0; o < COUNT_OF(output); o++) {
+            char text[400];
+            size_t errors = output[o].errors;
+            int used = snprintf(text, sizeof text, BROUGHT "%s", output[o].lines);
+            for (size_t i = 0; i < COUNT_OF(keys); i++)
+                if ((chosen >> i & 1) != 0) {
+                    used += snprintf(text + used, sizeof text - (size_t)used, "%s", keys[i].line);
+                    errors += keys[i].idle;
+                }
+            if (errors_of(text) != errors)
+                fail_msg("expected %zu errors of:\n%s", errors, text);
+        }
+}
+
+/* Sources of 16 columns a head, for the keys of more kinds. */
+static const char *const sources[] = {BASE, BASE "attention = cross\n", BROUGHT "w_o = none\n"};
+enum { OF_SELF, OF_CROSS, OF_CALL };
+
+/* `number` is one of the choices, taken off *code. */
+static size_t choose(size_t *code, size_t number)
+{
+    const size_t chosen = *code % number;
+    *code /= number;
+    return chosen;
+}
+
+static void expect(const char *text, bool bad, size_t counts[2])
+{
+    if ((errors_of(text) > 0) != bad)
+        fail_msg("expected %s:\n%s", bad ? "a refusal" : "none", text);
+    counts[bad]++;
+}
+
+static void test_rope_combinations(void **state)
+{
+    static const char *const dims[] = {"", "rope_dims = 6\n", "rope_dims = 7\n", "rope_dims = 18\n"};
+    static const char *const scaling[] = {"", "rope_scaling = none\n", "rope_scaling = linear\n", "rope_scaling = llama3\n",
+                                          "rope_scaling = yarn\n"};
+    static const char *const factor[] = {"", "rope_factor = 0.5\n", "rope_factor = 2\n"};
+    size_t counts[2] = {0};
+    (void)state;
+    for (size_t code = 0; code < 3 * 2 * 4 * 5 * 3 * 2 * 2 * 2; code++) {
+        size_t rest = code;
+        const size_t source = choose(&rest, 3), rope = choose(&rest, 2), d = choose(&rest, 4), s = choose(&rest, 5);
+        const size_t f = choose(&rest, 3), length = choose(&rest, 2), theta = choose(&rest, 2), given = choose(&rest, 2);
+        const bool idle = d > 0 || s > 1 || f > 0 || length > 0 || theta > 0 || given > 0;
+        const bool scaled = (s < 2 && (f > 0 || length > 0)) || (s == 2 && (f == 0 || length > 0)) ||
+                            (s > 2 && (f == 0 || length == 0)) || (s == 4 && (f == 1 || theta > 0));
+        char text[400];
+        snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s", sources[source], rope ? "rope = half\n" : "", dims[d], scaling[s],
+                 factor[f], length ? "rope_original_len = 64\n" : "", theta ? "rope_theta = 1\n" : "",
+                 given ? "rope_positions = given\n" : "");
+        expect(text, rope ? source == OF_CROSS || d > 1 || scaled : idle, counts);
+    }
+    assert_true(counts[0] > 50 && counts[1] > 1000);
+}
+
+static void test_position_combinations(void **state)
+{
+    static const char *const offset[] = {"", "offset = none\n", "offset = past\n", "offset = end\n"};
+    static const char *const masks[] = {"", "mask = causal\n", "mask = prefix\n", "mask = causal+prefix+segments\n",
+                                        "mask = padding\n", "mask = segments+padding+causal\n"};
+    static const char *const relative[] = {"", "relative = none\n", "relative = t5\n", "relative = table\n"};
+    static const char *const buckets[] = {"", "rel_buckets = 30\n", "rel_buckets = 8\n"};
+    static const char *const distance[] = {"", "rel_distance = 4\n", "rel_distance = 2\n"};
+    size_t counts[2] = {0};
+    (void)state;
+    for (size_t code = 0; code < 3 * 4 * 6 * 2 * 4 * 3 * 3 * 2; code++) {
+        size_t rest = code;
+        const size_t source = choose(&rest, 3), o = choose(&rest, 4), m = choose(&rest, 6), skipped = choose(&rest, 2);
+        const size_t r = choose(&rest, 4), b = choose(&rest, 3), d = choose(&rest, 3), left = choose(&rest, 2);
+        const bool causal = m == 1 || m == 3 || m == 5;
+        const int near = (b == 2 ? 8 : 32) / (causal ? 2 : 4), far = d == 0 ? 128 : d == 1 ? 4 : 2;
+        const bool bad = (source == OF_SELF && o > 1) || m == 2 || (skipped && (source != OF_SELF || m < 4)) ||
+                         (r != 2 && (b > 0 || d > 0)) || (r != 3 && left > 0) || (r == 3 && left == 0) ||
+                         (r == 2 && (b == 1 || far <= near));
+        char text[400];
+        snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s", sources[source], offset[o], masks[m],
+                 skipped ? "pad_rows = skipped\n" : "", relative[r], buckets[b], distance[d], left ? "rel_left = 3\n" : "");
+        expect(text, bad, counts);
+    }
+    assert_true(counts[0] > 100 && counts[1] > 5000);
+}
+
 /* ---- tensors and counts ---------------------------------------------------------------------------------- */
 
 static void assert_shape(const struct layer *layer, enum layer_tensor tensor, int count, int64_t a, int64_t b,
@@ -528,7 +716,7 @@ static bool sees(const struct layer *l, int64_t t, int64_t j)
            (l->window_right == LAYER_UNBOUNDED || j <= t + l->window_right);
 }
 
-/* All static masks, windows of every small reach, every n and m up to 9. */
+/* All static masks, windows of every small reach, every n and m up to 9, and every offset. */
 static void test_pairs(void **state)
 {
     (void)state;
@@ -536,17 +724,19 @@ static void test_pairs(void **state)
     for (unsigned mask = 0; mask < 64; mask++)
         for (int64_t left = -1; left < 6; left++)
             for (int64_t right = -1; right < 6; right++)
-                for (int64_t n = 0; n < 10; n++)
-                    for (int64_t m = 0; m < 10; m++) {
-                        int64_t pairs = 0;
-                        layer->mask = mask;
-                        layer->window_left = left;
-                        layer->window_right = right;
-                        for (int64_t t = 0; t < n; t++)
-                            for (int64_t j = 0; j < m; j++)
-                                pairs += sees(layer, t, j);
-                        assert_int_equal(visible_pairs(layer, n, m), pairs);
-                    }
+                for (int64_t at = 0; at < 300; at++) {
+                    const int64_t n = at % 10, m = at / 10 % 10, offset = at / 100;
+                    const int64_t first = offset == OFFSET_NONE || (offset == OFFSET_PAST && m < n) ? 0 : m - n;
+                    int64_t pairs = 0;
+                    layer->mask = mask;
+                    layer->offset = (enum layer_offset)offset;
+                    layer->window_left = left;
+                    layer->window_right = right;
+                    for (int64_t t = 0; t < n; t++)
+                        for (int64_t j = 0; j < m; j++)
+                            pairs += sees(layer, first + t, j);
+                    assert_int_equal(visible_pairs(layer, n, m), pairs);
+                }
     layer_free(layer);
 }
 
@@ -706,7 +896,9 @@ static void test_explain_columns(void **state)
         "d_model = 65536\nh = 65536\nwidth = wide\ninput = split\nw_o = conv\nconv_width = 9999\nseq_len = 2147483647\n"
         "bias = true\nmask = causal+padding\n",
         "d_model = 1\nh = 2147483647\nd_k = 1\nd_v = 1\nseq_len = 500000000\nw_o = none\nw_k = tied\n",
-        "d_model = 1073741824\nh = 1073741824\ninput = split\nseq_len = 1\n"};
+        "d_model = 1073741824\nh = 1073741824\ninput = split\nseq_len = 1\n",
+        BASE "attention = cross\noffset = end\nscale = 1.234567e-6\nsoftcap = 1.2345678e-6\nalibi = true\nrelative = t5\n"
+             "mask = causal+prefix+additive+segments\nqk_norm = layer\nsink = true\nlse = true\nscores = biased\n"};
     for (size_t i = 0; i < COUNT_OF(specs); i++) {
         char *text = explained(specs[i]);
         for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
@@ -815,7 +1007,9 @@ int main(void)
         cmocka_unit_test(test_has_tensor), cmocka_unit_test(test_expressions), cmocka_unit_test(test_pairs), cmocka_unit_test(test_conv_taps),
         cmocka_unit_test(test_longest), cmocka_unit_test(test_multiply_adds), cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_explain_totals), cmocka_unit_test(test_explain_columns), cmocka_unit_test(test_isa),
-        cmocka_unit_test(test_isa_rows),
+        cmocka_unit_test(test_isa_rows), cmocka_unit_test(test_numbers), cmocka_unit_test(test_projected),
+        cmocka_unit_test(test_projected_combinations), cmocka_unit_test(test_rope_combinations),
+        cmocka_unit_test(test_position_combinations),
         cmocka_unit_test(test_diag),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

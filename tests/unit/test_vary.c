@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/commands/vary.h"
+#include "../../gen/layer.h"
+#include "../../runtime/sweep/vary.h"
 
 /* The values of one --vary, joined by blanks; NULL when it is refused. */
 static char *values_of(const char *text)
@@ -51,8 +52,29 @@ static void lists_and_ranges(void **state)
     expect_values("h=3:3:1", "3");
     expect_values("h=0:2:1,8,16:32:16", "0 1 2 8 16 32");
     expect_values("mask=causal+padding,none", "causal+padding none");
+    expect_values("rope=none,half,interleaved", "none half interleaved");
+    expect_values("softcap=none,0.5,3e1", "none 0.5 3e1");
+    expect_values("rope_theta=10000:50000:20000,5e5", "10000 30000 50000 5e5");
+    expect_values("norm_eps=1e-6,1.5e-5", "1e-6 1.5e-5");
     expect_values("h=2147483646:2147483647:1", "2147483646 2147483647");
     expect_values("h=9223372036854775806:9223372036854775807:1", "9223372036854775806 9223372036854775807");
+}
+
+/* Kinds of attention are keys as any other: each is known to the reader of specs, and by its name alone. */
+static void every_kind_is_a_key(void **state)
+{
+    static const char *const keys[] = {
+        "input", "heads", "offset", "pad_rows", "qk_norm", "norm_eps", "rope", "rope_dims", "rope_theta", "rope_positions",
+        "rope_scaling", "rope_factor", "rope_original_len", "rope_low", "rope_high", "rope_beta_fast", "rope_beta_slow",
+        "rope_attention_factor", "softcap", "alibi", "relative", "rel_buckets", "rel_distance", "rel_left", "rel_right",
+        "sink", "scores", "lse", "mask"};
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!layer_knows_key(keys[i]))
+            fail_msg("%s is no key", keys[i]);
+        assert_string_equal(layer_nearest_key(keys[i]).word, keys[i]);
+    }
+    assert_false(layer_knows_key("rope_"));
 }
 
 static void what_is_no_list_is_refused(void **state)
@@ -167,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_and_ranges),
+        cmocka_unit_test(every_kind_is_a_key),
         cmocka_unit_test(what_is_no_list_is_refused),
         cmocka_unit_test(the_last_axis_is_the_fastest),
         cmocka_unit_test(too_many_and_twice),

@@ -89,7 +89,7 @@ static void test_positions(void **state)
     for (unsigned mask = 0; mask < 64; mask++)
         for (l.window_left = -1; l.window_left < 6; l.window_left++)
             for (l.window_right = -1; l.window_right < 6; l.window_right++)
-                for (int64_t t = 0; t < QUERIES; t++) {
+                for (int64_t t = -2 * LANES - 1; t < QUERIES; t++) { /* positions: with an offset also before the first key */
                     l.mask = mask & (MASK_CAUSAL | MASK_NO_SELF | MASK_WINDOW);
                     for (int64_t j = 0; j < KEYS; j++)
                         assert_int_equal(visible_pair(&l, t, j), sees(&l, t, j));

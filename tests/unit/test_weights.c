@@ -60,6 +60,7 @@ struct fixture {
     char *folder, *path;
     struct layer layer;
     struct diag diag;
+    bool norm_plus_one;
 };
 
 static void start(struct fixture *f)
@@ -96,7 +97,8 @@ static struct tensor counting(const char *name, int rank, int64_t a, int64_t b, 
 static bool read_file(struct fixture *f, struct tensor *items, size_t count, const char *prefix, bool zero_bias,
                       struct tensors *weights)
 {
-    const struct weights_choice choice = {f->path, prefix, zero_bias};
+    const struct weights_choice choice = {.path = f->path, .prefix = prefix, .zero_bias = zero_bias,
+                                          .norm_plus_one = f->norm_plus_one};
     assert_true(tensors_write(f->path, items, count, &f->diag));
     for (size_t i = 0; i < count; i++)
         free(items[i].data);
@@ -200,6 +202,121 @@ static void test_biases(void **state)
     }
 }
 
+/* BLOOM's order: each group of heads has its queries, its key, its value; with as many heads of keys as of queries and
+ * with fewer, as Falcon has them */
+static void test_groups(void **state)
+{
+    (void)state;
+    for (int64_t h_kv = 1; h_kv <= 4; h_kv *= 2) {
+        struct fixture f;
+        struct tensors weights;
+        start(&f);
+        f.layer.h = 4;
+        f.layer.h_kv = h_kv;
+        f.layer.d_k = 3;
+        f.layer.d_v = 2;
+        f.layer.bias = true;
+        const int64_t queries = 4 / h_kv, group = queries * 3 + 3 + 2, all = h_kv * group;
+        struct tensor items[] = {counting("h.0.self_attention.query_key_value.weight", 2, all, D, 0),
+                                 counting("h.0.self_attention.query_key_value.bias", 1, all, 0, 1000),
+                                 counting("h.0.self_attention.dense.weight", 2, D, 8, 2000),
+                                 counting("h.0.self_attention.dense.bias", 1, D, 0, 3000)};
+        assert_true(read_file(&f, items, 4, NULL, false, &weights));
+        assert_int_equal(weights.count, 8);
+        for (int64_t row = 0; row < all; row++) { /* of the file */
+            const int64_t g = row / group, in = row % group;
+            const char *w = in < queries * 3 ? "w_q" : in < queries * 3 + 3 ? "w_k" : "w_v";
+            const char *b = in < queries * 3 ? "b_q" : in < queries * 3 + 3 ? "b_k" : "b_v";
+            const int64_t o = in < queries * 3 ? g * queries * 3 + in
+                            : in < queries * 3 + 3 ? g * 3 + in - queries * 3 : g * 2 + in - queries * 3 - 3;
+            const int64_t outputs = in < queries * 3 ? 12 : in < queries * 3 + 3 ? h_kv * 3 : h_kv * 2;
+            assert_true(at(&weights, b, (size_t)o) == (float)(1000 + row));
+            for (int64_t i = 0; i < D; i++)
+                assert_true(entry(&f, &weights, w, (size_t)outputs, (size_t)i, (size_t)o) == (float)(row * D + i));
+        }
+        tensors_free(&weights);
+        stop(&f);
+    }
+}
+
+/* What else a layer learns, by family: its names in the file, and the contract's. */
+static void test_learned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prefix, *query, *names[4], *tensors[4];
+        enum layer_norm norm;
+        bool sink, relative, plus_one;
+    } families[] = {
+        {"l.3.self_attn.", "q_proj.weight", {"q_norm.weight", "k_norm.weight"}, {"g_q", "g_k"}, NORM_RMS, 0, 0, 0},
+        {"l.3.self_attn.", "q_proj.weight", {"q_norm.weight", "k_norm.weight"}, {"g_q", "g_k"}, NORM_RMS, 0, 0, 1},
+        {"l.3.self_attn.", "q_proj.weight", {"q_norm.weight", "k_norm.weight"}, {"g_q", "g_k"}, NORM_RMS_ALL, 0, 0, 0},
+        {"l.3.self_attn.", "q_proj.weight",
+         {"q_layernorm.weight", "k_layernorm.weight", "q_layernorm.bias", "k_layernorm.bias"},
+         {"g_q", "g_k", "c_q", "c_k"}, NORM_LAYER, 0, 0, 0},
+        {"l.3.self_attn.", "q_proj.weight", {"sinks"}, {"sink"}, NORM_NONE, 1, 0, 0},
+        {"b.3.SelfAttention.", "q.weight", {"relative_attention_bias.weight"}, {"rel_bias"}, NORM_NONE, 0, 1, 0},
+        {"b.0.SelfAttention.", "q.weight", {"relative_attention_bias.weight"}, {"rel_bias"}, NORM_NONE, 0, 1, 0}, /* shared */
+        {"", "w_q", {"g_q", "g_k", "sink"}, {"g_q", "g_k", "sink"}, NORM_RMS, 1, 0, 0},
+    };
+    for (size_t c = 0; c < sizeof families / sizeof *families; c++) {
+        const bool plain = families[c].query[0] == 'w', t5 = strcmp(families[c].query, "q.weight") == 0;
+        struct fixture f;
+        struct tensors weights;
+        struct tensor items[8];
+        char name[8][80];
+        size_t count = 4;
+        start(&f);
+        f.layer.out_in = true;
+        f.layer.qk_norm = families[c].norm;
+        f.layer.sink = families[c].sink;
+        f.layer.relative = families[c].relative ? RELATIVE_T5 : RELATIVE_NONE;
+        f.layer.number[SCORE_RELATIVE] = families[c].relative;
+        f.layer.rel_buckets = 8;
+        f.norm_plus_one = families[c].plus_one;
+        for (int i = 0; i < 4; i++) { /* of the block that is read, which for T5 is not always that of rel_bias */
+            snprintf(name[i], sizeof name[i], "%s%s", t5 ? "b.3.SelfAttention." : families[c].prefix, families[c].query);
+            name[i][strlen(name[i]) - strlen(families[c].query) + (plain ? 2 : 0)] = "qkvo"[i];
+            items[i] = counting(name[i], 2, i == 0 || i == 3 ? D : 2, D, 0);
+        }
+        for (size_t i = 0; i < 4 && families[c].names[i] != NULL; i++, count++) {
+            const bool bias = strncmp(families[c].names[i], "rel", 3) == 0;
+            const int64_t size = families[c].norm == NORM_RMS_ALL && i == 0 ? 4 : 2;
+            snprintf(name[count], sizeof name[count], "%s%s", families[c].prefix, families[c].names[i]);
+            items[count] = counting(name[count], bias ? 2 : 1, bias ? 8 : size, 2, (float)(100 * (i + 1)));
+        }
+        if (!read_file(&f, items, count, NULL, false, &weights))
+            fail_msg("case %zu: %s", c, diag_first(&f.diag));
+        assert_int_equal(weights.count, count);
+        for (size_t i = 0; i < 4 && families[c].tensors[i] != NULL; i++)
+            for (size_t e = 0; e < 2; e++)
+                assert_true(at(&weights, families[c].tensors[i], e) ==
+                            (float)(100 * (i + 1) + e + (families[c].plus_one ? 1 : 0)));
+        tensors_free(&weights);
+        stop(&f);
+    }
+}
+
+/* Without projections the output's weights are found by themselves, and a layer without any learned tensor needs none. */
+static void test_without_projections(void **state)
+{
+    (void)state;
+    for (int with_output = 0; with_output < 2; with_output++) {
+        struct fixture f;
+        struct tensors weights;
+        start(&f);
+        f.layer.projected = true;
+        f.layer.w_o = with_output ? W_O_DENSE : W_O_NONE;
+        struct tensor items[] = {counting("a.q_proj.weight", 2, D, D, 0), counting("a.out_proj.weight", 2, D, D, 7)};
+        assert_int_equal(read_file(&f, items, 2, NULL, false, &weights), with_output); /* else there is none to read */
+        assert_int_equal(weights.count, with_output);
+        if (with_output)
+            assert_true(entry(&f, &weights, "w_o", D, 1, 2) == 7 + 2 * D + 1);
+        tensors_free(&weights);
+        stop(&f);
+    }
+}
+
 /* what is refused, and in which words */
 static void test_refusals(void **state)
 {
@@ -221,7 +338,13 @@ static void test_refusals(void **state)
         {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}, NULL, "--zero-bias", 1, 0, 0},
         {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}, NULL, "needs w_v = dense", 0, 1, 0},
         {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_norm.weight"}, NULL,
-         "a normalization of queries", 0, 0, 0},
+         "\"q_norm.weight\" holds g_q, and the layer has none; the spec needs a qk_norm that has weights", 0, 0, 0},
+        {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "sinks"}, NULL, "the spec needs sink = true",
+         0, 0, 0},
+        {{"q.weight", "k.weight", "v.weight", "o.weight", "relative_attention_bias.weight"}, NULL,
+         "the spec needs relative = t5", 0, 0, 0},
+        {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_layernorm.norms.0.weight"}, NULL,
+         "a normalization with weights of each head, which the layer cannot have", 0, 0, 0},
         {{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}, NULL,
          "the layer has input = split", 0, 0, 1},
     };
@@ -283,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f16),    cmocka_unit_test(test_bf16),     cmocka_unit_test(test_own_names),
+        cmocka_unit_test(test_groups), cmocka_unit_test(test_learned), cmocka_unit_test(test_without_projections),
         cmocka_unit_test(test_fused),  cmocka_unit_test(test_biases),   cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_shape_type_and_value),
     };

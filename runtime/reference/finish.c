@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* Norm and rotation of queries and keys: docs/spec.md's equations. */
+#include "finish.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/layer.h"
+
+#define TWO_PI 6.283185307179586476925286766559005768L
+
+/* ---- memory ---- */
+
+static double *doubles(size_t count, bool *good)
+{
+    double *p = calloc(count > 0 ? count : 1, sizeof *p);
+    *good = *good && p != NULL;
+    return p;
+}
+
+bool finish_allocate(struct finish *of, const struct layer *layer, size_t rows, size_t heads)
+{
+    const bool all = layer->qk_norm == NORM_RMS_ALL;
+    bool good = true;
+    *of = (struct finish){.rows = rows, .d = (size_t)layer->d_k, .heads = heads};
+    of->from = doubles(rows * of->d, &good);
+    of->all = all ? doubles(rows * heads * of->d, &good) : NULL;
+    of->all_size = all ? doubles(rows * heads * of->d, &good) : NULL;
+    of->gain = layer_has_tensor(layer, TENSOR_G_Q) ? doubles(of->d, &good) : NULL;
+    of->shift = layer_has_tensor(layer, TENSOR_C_Q) ? doubles(of->d, &good) : NULL;
+    if (layer->rope.kind != ROPE_NONE) {
+        of->turns = calloc(rows * (size_t)layer->rope.dims / 2 + 1, sizeof *of->turns);
+        good = good && of->turns != NULL;
+    }
+    return good;
+}
+
+void finish_free(struct finish *of)
+{
+    free(of->from);
+    free(of->all);
+    free(of->all_size);
+    free(of->gain);
+    free(of->shift);
+    free(of->turns);
+    *of = (struct finish){0};
+}
+
+/* ---- rotation ---- */
+
+static long double scaled_llama3(const struct layer *layer, long double f)
+{
+    const long double wavelength = TWO_PI / f, length = layer->rope.original_len;
+    if (wavelength < length / layer->rope.high)
+        return f;
+    if (wavelength > length / layer->rope.low)
+        return f / layer->rope.factor;
+    const long double r = (length / wavelength - layer->rope.low) / (layer->rope.high - layer->rope.low);
+    return (1 - r) * f / layer->rope.factor + r * f;
+}
+
+static long double yarn_dim(const struct layer *layer, double beta)
+{
+    return (long double)layer->rope.dims * logl(layer->rope.original_len / (beta * TWO_PI)) /
+           (2 * logl(layer->rope.theta));
+}
+
+static long double scaled_yarn(const struct layer *layer, int64_t c, long double f)
+{
+    const long double low = fmaxl(floorl(yarn_dim(layer, layer->rope.beta_fast)), 0);
+    const long double high = fminl(ceill(yarn_dim(layer, layer->rope.beta_slow)), (long double)(layer->rope.dims - 1));
+    const long double ramp = fminl(fmaxl(((long double)c - low) / fmaxl(high - low, 0.001L), 0), 1);
+    return f / layer->rope.factor * ramp + f * (1 - ramp);
+}
+
+static long double frequency(const struct layer *layer, int64_t c)
+{
+    const long double f = powl(layer->rope.theta, -2 * (long double)c / (long double)layer->rope.dims);
+    switch (layer->rope.scaling) {
+    case SCALING_LINEAR:
+        return f / layer->rope.factor;
+    case SCALING_LLAMA3:
+        return scaled_llama3(layer, f);
+    case SCALING_YARN:
+        return scaled_yarn(layer, c, f);
+    default:
+        return f;
+    }
+}
+
+void finish_turns(const struct layer *layer, int64_t position, struct turn *turns)
+{
+    for (int64_t c = 0; c < layer->rope.dims / 2; c++) {
+        const long double angle = (long double)position * frequency(layer, c);
+        turns[c] = (struct turn){.cosine = (double)(layer->rope.attention_factor * cosl(angle)),
+                                 .sine = (double)(layer->rope.attention_factor * sinl(angle)),
+                                 .angle = fabs((double)angle)};
+    }
+}
+
+/* ---- norm ---- */
+
+struct finish_norm finish_norm(const struct layer *layer, const struct finish *of, size_t row)
+{
+    const bool all = layer->qk_norm == NORM_RMS_ALL;
+    const size_t count = all ? of->heads * of->d : of->d;
+    const double *x = all ? of->all + row * count : of->from + row * count;
+    struct finish_norm norm = {0, 1, 0};
+    if (layer->qk_norm == NORM_LAYER) {
+        for (size_t c = 0; c < count; c++)
+            norm.middle += x[c];
+        norm.middle /= (double)count;
+    }
+    for (size_t c = 0; c < count; c++)
+        norm.squares += (x[c] - norm.middle) * (x[c] - norm.middle);
+    if (layer->qk_norm == NORM_L2) {
+        const double length = sqrt(norm.squares);
+        norm.divisor = length < layer->norm_eps ? layer->norm_eps : length; /* NaN stays */
+    } else if (layer->qk_norm != NORM_NONE) {
+        norm.divisor = sqrt(norm.squares / (double)count + layer->norm_eps);
+    }
+    return norm;
+}
+
+static void normalise(const struct layer *layer, const struct finish *of, size_t row, double *to)
+{
+    const struct finish_norm norm = finish_norm(layer, of, row);
+    for (size_t c = 0; c < of->d; c++) {
+        to[c] = (of->from[row * of->d + c] - norm.middle) / norm.divisor;
+        if (of->gain != NULL)
+            to[c] *= of->gain[c];
+        if (of->shift != NULL)
+            to[c] += of->shift[c];
+    }
+}
+
+void finish_rows(const struct layer *layer, const struct finish *of, double *to)
+{
+    const bool half = layer->rope.kind == ROPE_HALF;
+    const size_t pairs = (size_t)layer->rope.dims / 2;
+    if (layer->qk_norm == NORM_NONE)
+        memcpy(to, of->from, of->rows * of->d * sizeof *to);
+    for (size_t r = 0; layer->qk_norm != NORM_NONE && r < of->rows; r++)
+        normalise(layer, of, r, to + r * of->d);
+    for (size_t r = 0; of->turns != NULL && r < of->rows; r++, to += of->d)
+        for (size_t c = 0; c < pairs; c++) {
+            const struct turn *turn = &of->turns[r * pairs + c];
+            double *first = &to[half ? c : 2 * c], *second = &to[half ? c + pairs : 2 * c + 1];
+            const double a = *first, b = *second;
+            *first = a * turn->cosine - b * turn->sine;
+            *second = a * turn->sine + b * turn->cosine;
+        }
+}

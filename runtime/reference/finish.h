@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* What stands between the projections of queries and keys and their scores, in double: a norm, then a rotation.
+ *
+ * Left out on purpose: rounding (finish_error.h), and the generator's frequencies, which this knows nothing of.
+ */
+#ifndef ATTNRUN_FINISH_H
+#define ATTNRUN_FINISH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct layer;
+
+/* By how much a pair of columns is turned, as two factors; `angle`: the size of it in radians */
+struct turn {
+    double cosine, sine, angle;
+};
+
+/* One head's rows of queries, or of keys. */
+struct finish {
+    size_t rows, d, heads;  /* d columns; so many heads have a row, for rms_all */
+    double *from;           /* [rows][d] as projected */
+    double *all, *all_size; /* rms_all: [rows][heads][d], of every head; and |x||W| + |b| of it. Else NULL */
+    double *gain, *shift;   /* [d]; NULL: the norm has none */
+    struct turn *turns;     /* [rows][rope_dims / 2]; NULL: no rotation */
+};
+/* For so many rows at most. False when out of memory; freed even then. */
+bool finish_allocate(struct finish *of, const struct layer *layer, size_t rows, size_t heads);
+void finish_free(struct finish *of);
+
+/* The turns of one position. */
+void finish_turns(const struct layer *layer, int64_t position, struct turn *turns);
+
+/* What the norm takes a row's columns to be relative to: their mean or 0; and what it divides them by. */
+struct finish_norm {
+    double middle, divisor;
+    double squares; /* the sum that the divisor comes from */
+};
+struct finish_norm finish_norm(const struct layer *layer, const struct finish *of, size_t row);
+
+/* to[rows][d], or, without turns, what the rotation starts from. */
+void finish_rows(const struct layer *layer, const struct finish *of, double *to);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Rounding of norm and rotation. Names are docs/bound.md's: u, gamma, omega, phi; e for the worst error of a number that
+ * goes in, d for the drawn one.
+ */
+#include "finish_error.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "../../gen/layer.h"
+#include "bound.h"
+
+#define U BOUND_U
+
+static double gamma_of(size_t k)
+{
+    const double ku = (double)k * U;
+    return ku < 1 ? ku / (1 - ku) : INFINITY;
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+/* ---- norm ---- */
+
+/* The columns that a row's norm is taken over, with their errors. */
+struct columns {
+    const double *x;
+    const double *worst, *drawn;
+    size_t count;
+};
+
+/* Under rms_all errors of other heads' columns are not at hand; this is what bound.c has for each head's own. */
+static void errors_of_all(const struct finish_error *e, size_t row, double *worst, double *drawn)
+{
+    const size_t count = e->of->heads * e->of->d;
+    const double *x = e->of->all + row * count, *size = e->of->all_size + row * count;
+    const double gamma = gamma_of(e->depth + 2), root = sqrt((double)e->depth + 1);
+    for (size_t c = 0; c < count; c++) {
+        worst[c] = gamma * size[c] + e->omega * (double)(e->depth + 1);
+        drawn[c] = fmin(worst[c], e->lambda * U * (size[c] + root * fabs(x[c])));
+    }
+}
+
+/* x / divisor: what all columns of a row share. */
+struct divided {
+    double inverse, middle;
+    double middle_worst, middle_drawn; /* of the mean that is subtracted */
+    double worst, drawn;   /* relative errors of the inverse */
+    double most;           /* largest |x| inverse that any x and its norm can give */
+    bool open;
+};
+
+static struct divided divide_row(const struct finish_error *e, size_t row, const struct columns *of)
+{
+    const struct layer *layer = e->layer;
+    const struct finish_norm norm = finish_norm(layer, e->of, row);
+    const double n = (double)of->count, sum_gamma = gamma_of(of->count + 1);
+    const bool centred = layer->qk_norm == NORM_LAYER, l2 = layer->qk_norm == NORM_L2;
+    struct divided to = {.inverse = 1 / norm.divisor, .middle = norm.middle};
+    double worst = 0, squares = 0, reach = 0, largest = 0;
+    if (centred) {
+        double size = 0, errors = 0, walk = 0;
+        for (size_t c = 0; c < of->count; c++) {
+            size += fabs(of->x[c]) + of->worst[c];
+            errors += of->worst[c];
+            walk += square(of->drawn[c]);
+        }
+        to.middle_drawn = sqrt(walk + square(e->lambda * U * (size + sqrt(n) * n * fabs(norm.middle)))) / n;
+        to.middle_worst = (errors + gamma_of(of->count + 3) * size) / n + e->omega;
+        largest = size;
+    }
+    for (size_t c = 0; c < of->count; c++) {
+        const double x = fabs(of->x[c] - norm.middle);
+        const double off = of->worst[c] + to.middle_worst + (centred ? U * (x + of->worst[c] + to.middle_worst) : 0);
+        worst += (2 * x + off) * off;
+        squares += square(2 * x) * (square(of->drawn[c]) + (centred ? square(U * x) : 0));
+        reach += square(x + off);
+        largest = fmax(largest, x + off);
+    }
+    worst += sum_gamma * reach + n * (e->omega + 2 * e->phi * largest);
+    squares += square(e->lambda * U * (1 + sqrt(n)) * norm.squares);
+    to.open = !(reach * (1 + sum_gamma) <= FLT_MAX) || !(largest <= FLT_MAX);
+    if (l2) {
+        const double length = sqrt(norm.squares), off = fmin(sqrt(worst), worst / length) + 2 * U * length;
+        const double relative = fmax(off, U * layer->norm_eps + e->omega) / norm.divisor;
+        to.worst = relative < 1 ? 1 / (1 - relative) * (1 + 4 * U) - 1 : INFINITY;
+        to.drawn = fmin(sqrt(sqrt(squares)), sqrt(squares) / (2 * length)) / norm.divisor + 2 * U;
+        to.most = 1;
+    } else {
+        const double mean = square(norm.divisor);
+        const double relative = (worst / n + 4 * U * (mean + worst / n) + e->omega) / mean;
+        to.worst = relative < 1 ? (1 + 4 * U) / sqrt(1 - relative) - 1 : INFINITY;
+        to.drawn = sqrt(squares) / (2 * n * mean) + 3 * U;
+        to.most = sqrt(n);
+    }
+    to.most *= 1 + gamma_of(of->count + 8);
+    return to;
+}
+
+/* Errors of one row, now of its norm times factor. */
+static void norm_errors(const struct finish_error *e, size_t row, const struct divided *by)
+{
+    const size_t d = e->of->d;
+    const double *x = e->of->from + row * d;
+    for (size_t c = 0; c < d; c++) {
+        double *worst = &e->worst[row * d + c], *drawn = &e->drawn[row * d + c];
+        const double gain = e->factor * (e->of->gain != NULL ? fabs(e->of->gain[c]) : 1);
+        const double shift = e->factor * (e->of->shift != NULL ? fabs(e->of->shift[c]) : 0);
+        const double size = fabs(x[c] - by->middle), value = size * by->inverse;
+        const double off = (*worst + by->middle_worst + 2 * U * (size + *worst)) * by->inverse;
+        const double reach = fmin((value + off) * (1 + by->worst), by->most);
+        const double small = (e->omega + e->phi) * (1 + gain + reach * fmax(1, e->factor)) + (1 + by->inverse) * e->phi;
+        const double moved = fmin(off * (1 + by->worst) + value * by->worst, value + by->most);
+        *worst = gain * moved + gamma_of(6) * (gain * reach + shift) + small;
+        *drawn = sqrt(square(gain * by->inverse) * (square(*drawn) + square(by->middle_drawn) + square(U * size)) +
+                      square(gain * value * by->drawn) + square(e->lambda * U * (gain * value + shift))) + small;
+        e->open[row] |= !(gain * reach + shift <= FLT_MAX) || !(by->inverse * fmax(1, gain) <= FLT_MAX);
+    }
+    e->common[row] = by->drawn;
+    e->open[row] |= by->open;
+}
+
+/* ---- rotation ---- */
+
+/* Where a position's angle comes from in a kernel, and in the reference: 2^-96 turns times an int32, cut to 2^-64; and a
+ * long double. */
+#define ANGLE_OF_KERNEL 0x1p-60
+#define ANGLE_OF_REFERENCE (8 * (double)LDBL_EPSILON)
+
+/* a cos - b sin, a and b with their errors, cos and sin rounded once. */
+static void turned_error(const struct finish_error *e, const double value[2], const double worst[2],
+                         const double drawn[2], const double by[2], double angle, double *to_worst, double *to_drawn)
+{
+    const double a = fabs(value[0]) + worst[0], b = fabs(value[1]) + worst[1];
+    const double by_a = fabs(by[0]), by_b = fabs(by[1]), size = by_a * fabs(value[0]) + by_b * fabs(value[1]);
+    const double turned = (ANGLE_OF_KERNEL + ANGLE_OF_REFERENCE * (1 + angle)) * e->layer->rope.attention_factor;
+    const double small = turned * (a + b) + 2 * e->omega + e->phi * (2 + a + b + by_a + by_b);
+    *to_worst = by_a * worst[0] + by_b * worst[1] + gamma_of(3) * (by_a * a + by_b * b) + small;
+    *to_drawn = sqrt(square(by_a * drawn[0]) + square(by_b * drawn[1]) + square(e->lambda * U * size)) + small;
+}
+
+/* `value`: of one row, normed and times factor; errors likewise. */
+static void turn_errors(const struct finish_error *e, size_t row, const double *value)
+{
+    const bool half = e->layer->rope.kind == ROPE_HALF;
+    const size_t d = e->of->d, pairs = (size_t)e->layer->rope.dims / 2;
+    double *worst = e->worst + row * d, *drawn = e->drawn + row * d;
+    for (size_t c = 0; c < pairs; c++) {
+        const struct turn *turn = &e->of->turns[row * pairs + c];
+        const size_t at[2] = {half ? c : 2 * c, half ? c + pairs : 2 * c + 1};
+        const double values[2] = {value[at[0]], value[at[1]]}, w[2] = {worst[at[0]], worst[at[1]]};
+        const double d_of[2] = {drawn[at[0]], drawn[at[1]]};
+        const double first[2] = {turn->cosine, turn->sine}, second[2] = {turn->sine, turn->cosine};
+        turned_error(e, values, w, d_of, first, turn->angle, &worst[at[0]], &drawn[at[0]]);
+        turned_error(e, values, w, d_of, second, turn->angle, &worst[at[1]], &drawn[at[1]]);
+        const double reach = (fabs(values[0]) + w[0] + fabs(values[1]) + w[1]) * e->layer->rope.attention_factor;
+        e->open[row] |= !(reach * (1 + gamma_of(3)) <= FLT_MAX);
+    }
+}
+
+/* ---- both ---- */
+
+bool finish_errors(const struct finish_error *e)
+{
+    const struct finish *of = e->of;
+    const bool all = of->all != NULL, norms = e->layer->qk_norm != NORM_NONE;
+    const size_t d = of->d, count = all ? of->heads * d : d;
+    double *work = calloc(2 * count + of->rows * d + 1, sizeof *work), *value = work + 2 * count;
+    struct layer normed = *e->layer;
+    struct finish unturned = *of;
+    if (work == NULL)
+        return false;
+    normed.rope.kind = ROPE_NONE;
+    unturned.turns = NULL;
+    finish_rows(&normed, &unturned, value);
+    for (size_t r = 0; r < of->rows; r++) {
+        for (size_t c = 0; c < d; c++)
+            value[r * d + c] *= e->factor;
+        if (norms) {
+            struct columns columns = {.x = all ? of->all + r * count : of->from + r * d, .count = count,
+                                      .worst = all ? work : e->worst + r * d,
+                                      .drawn = all ? work + count : e->drawn + r * d};
+            if (all)
+                errors_of_all(e, r, work, work + count);
+            const struct divided by = divide_row(e, r, &columns);
+            norm_errors(e, r, &by);
+        }
+        if (of->turns != NULL)
+            turn_errors(e, r, value + r * d);
+        for (size_t c = 0; c < d; c++)
+            e->drawn[r * d + c] = fmin(e->drawn[r * d + c], e->worst[r * d + c]);
+    }
+    free(work);
+    return true;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* All points of a sweep: each is examined, and as many good ones as fit in memory are timed in rounds, in a process of
+ * their own.
+ *
+ * A point's result is written when its group is timed. An interrupted group is examined and timed again; its kernels
+ * are in the cache by then. Left out on purpose: how a round is timed (timing/rounds.h).
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/apart.h"
+#include "kernels/call.h"
+#include "sweep.h"
+
+#define GROUP_POINTS 16                     /* lost at most by an interruption */
+#define GROUP_BYTES ((size_t)2 << 30)       /* of the layers of a group, and at most a quarter of the memory */
+
+struct group {
+    struct point *point[GROUP_POINTS];
+    struct examined examined[GROUP_POINTS];
+    size_t count, bytes;
+};
+
+/* What the process that times a group answers for each point, as bytes. */
+struct timed_point {
+    enum status status;
+    char reason[REASON];
+    struct timing timing;
+};
+
+/* Half of the process that times a group: everything packed and ready. */
+static bool prepare_point(struct timed *timed, bool *crashed, const struct sweep *s, const struct point *p,
+                          struct diag *diag)
+{
+    const struct inputs_draw draw = sweep_draw(s, p, true);
+    struct layer *layer = sweep_point_layer(s, p->number, diag);
+    struct kernel kernel = {0};
+    bool good = layer != NULL && sweep_compile_point(&kernel, s, p, layer->name, diag) &&
+                timed_make(timed, layer, kernel.call, &draw, diag);
+    *crashed = kernel.crashed;
+    if (good) {
+        process_limit(apart_limit(layer, &timed->inputs, 1));
+        good = timed_pack(timed, kernel_isa(kernel.call, p->isa), diag);
+        process_limit(0);
+    }
+    if (good)
+        timed_drop_weights(timed);
+    else
+        timed_free(timed);
+    return good;
+}
+
+/* In a process of its own: what it holds goes when it ends. */
+static void time_points(void *context, FILE *answer)
+{
+    const struct job *job = context;
+    const struct options *o = job->sweep->options;
+    struct timed_point answers[GROUP_POINTS] = {{0}};
+    struct timed timed[GROUP_POINTS] = {{0}};
+    struct timing timings[GROUP_POINTS];
+    size_t of[GROUP_POINTS], ready = 0; /* the points of `timed` */
+    struct diag diag = {0};
+    for (size_t i = 0; i < job->count; i++) {
+        struct diag own = {0};
+        bool crashed = false;
+        if (prepare_point(&timed[ready], &crashed, job->sweep, job->points[i], &own)) {
+            of[ready++] = i;
+            continue;
+        }
+        answers[i].status = !crashed && (own.errors == 0 || own.environment) ? STATUS_LOST : STATUS_FAILED;
+        snprintf(answers[i].reason, REASON, "%s", diag_first(&own));
+        diag_free(&own);
+    }
+    const bool good = rounds_measure(timings, timed, ready, o->seconds,
+                                     o->rounds != UNSET ? o->rounds : DEFAULT_ROUNDS, &diag);
+    for (size_t i = 0; i < ready; i++) {
+        answers[of[i]].status = good ? STATUS_OK : STATUS_LOST;
+        answers[of[i]].timing = timings[i];
+        snprintf(answers[of[i]].reason, REASON, "%s", diag_first(&diag));
+    }
+    fwrite(answers, sizeof *answers, job->count, answer);
+}
+
+/* Times some points together. False when interrupted or when no process can be started. */
+static bool call_time(struct timed_point *answers, struct sweep *s, struct point *const *points, size_t count,
+                      struct diag *diag)
+{
+    struct job job = {s, (const struct point *const *)points, count};
+    struct process_result result;
+    char text[80];
+    if (!process_call(&result, time_points, &job, sweep_tick, diag))
+        return false;
+    const char *why = process_unanswered(&result, count * sizeof *answers, text);
+    for (size_t i = 0; why != NULL && i < count; i++) {
+        answers[i].status = process_stopped(&result) ? STATUS_LOST : STATUS_FAILED;
+        snprintf(answers[i].reason, REASON, "%s while it was timed", why);
+    }
+    if (why == NULL)
+        memcpy(answers, result.output, count * sizeof *answers);
+    free(result.output);
+    return true;
+}
+
+/* Writes what came of a point of a group; one that failed among others is timed again alone, as another one may have
+ * taken it along. */
+static bool end_point(struct sweep *s, const struct group *g, size_t i, struct timed_point *t, struct diag *diag)
+{
+    struct point *p = g->point[i];
+    if (t->status != STATUS_OK && g->count > 1 && !call_time(t, s, &p, 1, diag))
+        return false;
+    if (t->status == STATUS_LOST)
+        return sweep_lose(s, p, t->reason);
+    return sweep_add_result(s, p, t->status, t->reason, &g->examined[i], t->status == STATUS_OK ? &t->timing : NULL,
+                            diag);
+}
+
+/* Times a group and writes its results. False when interrupted, when the results cannot be written, or when the world
+ * does not let go on. */
+static bool end_group(struct sweep *s, struct group *g, struct diag *diag)
+{
+    struct timed_point answers[GROUP_POINTS];
+    s->progress.now = NULL;
+    s->progress.group = g->count;
+    if (g->count == 0)
+        return true;
+    sweep_show_progress(s);
+    bool good = call_time(answers, s, g->point, g->count, diag);
+    for (size_t i = 0; good && i < g->count; i++)
+        good = end_point(s, g, i, &answers[i], diag);
+    *g = (struct group){0};
+    s->progress.checked = 0;
+    return good;
+}
+
+static size_t group_bytes(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const double quarter = pages > 0 && page > 0 ? (double)pages * (double)page / 4 : GROUP_BYTES;
+    return quarter < GROUP_BYTES ? (size_t)quarter : GROUP_BYTES;
+}
+
+/* Examines one point; it joins the group if it is good. */
+static bool take_point(struct sweep *s, struct group *g, struct point *p, struct diag *diag)
+{
+    struct examined e;
+    if (!sweep_examine(&e, s, p, diag))
+        return false;
+    if (e.status == STATUS_LOST)
+        return sweep_lose(s, p, e.reason);
+    if (e.status != STATUS_OK)
+        return sweep_add_result(s, p, e.status, e.reason, &e, NULL, diag);
+    if ((g->count == GROUP_POINTS || (g->count > 0 && g->bytes + e.bytes > group_bytes())) && !end_group(s, g, diag))
+        return false;
+    s->lost_in_a_row = 0;
+    s->progress.done += CHECK_PART * p->weight;
+    s->progress.checked++;
+    g->examined[g->count] = e;
+    g->point[g->count++] = p;
+    g->bytes += e.bytes;
+    return true;
+}
+
+bool sweep_measure(struct sweep *s, struct diag *diag)
+{
+    struct group *group = calloc(1, sizeof *group);
+    bool good = group != NULL;
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    sweep_begin_progress(s);
+    for (size_t i = 0; good && i < s->count; i++)
+        if (!s->point[i].done && s->point[i].reason != NULL)
+            good = sweep_add_result(s, &s->point[i], STATUS_ILLEGAL, s->point[i].reason, NULL, NULL, diag);
+    for (size_t i = 0; good && i < s->count; i++)
+        if (!s->point[i].done)
+            good = take_point(s, group, &s->point[i], diag);
+    good = good && end_group(s, group, diag);
+    sweep_clear_progress(s);
+    free(group);
+    return good;
+}

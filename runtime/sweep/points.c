@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* The points of a sweep: what is varied, whether a point is legal, how it is called, and what identifies it.
+ *
+ * Left out on purpose: the product of the axes and how shards share it (vary.h).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/isa.h"
+#include "../../gen/number.h"
+#include "sweep.h"
+#include "system/sha256.h"
+
+/* Keys of a call, not of the spec. */
+static bool is_call_key(const char *key)
+{
+    static const char *const keys[] = {"isa", "n", "m", "batch"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
+
+/* --set and --n, --m, --batch fix what --vary varies? */
+static void check_axis(const struct options *o, const struct axis *axis, struct diag *diag)
+{
+    const struct {
+        const char *key;
+        bool given;
+    } fixed[] = {{"n", o->n != UNSET}, {"m", o->m != UNSET}, {"batch", o->batch != UNSET}, {"isa", o->each_isa}};
+    const size_t length = strlen(axis->key);
+    const struct nearest nearest = layer_nearest_key(axis->key);
+    char place[100], meant[NEAREST_TEXT];
+    snprintf(place, sizeof place, "--vary %s", axis->key);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (fixed[i].given && strcmp(fixed[i].key, axis->key) == 0)
+            diag_error(diag, place, "--%s fixes it; give one of the two", axis->key);
+    for (size_t i = 0; i < o->compile.set_count; i++)
+        if (strncmp(o->compile.set[i], axis->key, length) == 0 && o->compile.set[i][length] == '=')
+            diag_error(diag, place, "--set %s fixes it; give one of the two", o->compile.set[i]);
+    for (size_t i = 0; strcmp(axis->key, "isa") == 0 && i < axis->count; i++)
+        if (isa_find(axis->value[i]) == NULL)
+            diag_error(diag, place, "unknown instruction set '%s'; attngen --help lists them", axis->value[i]);
+    if (!is_call_key(axis->key) && (!layer_knows_key(axis->key) || strcmp(axis->key, "name") == 0))
+        diag_error(diag, place, "no key that can be varied; write a key of the spec, plan.…, isa, n, m or batch%s",
+                   nearest_add(&nearest, meant));
+}
+
+/* Several instruction sets of --isa are an axis like any other, the last one; "isa=avx2,avx512", malloc'd. */
+static char *isa_axis(const struct options *o)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return NULL;
+    fprintf(out, "isa=%s", o->isa != NULL ? o->isa : isa_table[0].name);
+    for (size_t i = 1; o->isa == NULL && i < isa_count; i++)
+        fprintf(out, ",%s", isa_table[i].name);
+    return fclose(out) == 0 ? text : NULL;
+}
+
+bool sweep_read_request(struct sweep *s, struct diag *diag)
+{
+    const struct options *o = s->options;
+    const char **vary = calloc(o->vary.count + 1, sizeof *vary);
+    char *isa = isa_axis(o);
+    const bool several = o->each_isa && (o->isa == NULL || strchr(o->isa, ',') != NULL);
+    if (vary == NULL || isa == NULL) {
+        diag_environment(diag, NULL, "out of memory");
+    } else {
+        memcpy(vary, o->vary.text, o->vary.count * sizeof *vary);
+        vary[o->vary.count] = isa;
+        if (axes_parse(&s->axes, vary, o->vary.count + several, diag))
+            for (size_t i = 0; i < o->vary.count; i++)
+                check_axis(o, &s->axes.axis[i], diag);
+    }
+    free(vary);
+    free(isa);
+    if (o->isa != NULL)
+        isa_parse_list(o->isa, diag);
+    if (o->shard != NULL)
+        shard_parse(o->shard, &s->shard, &s->shards, diag);
+    if (o->resume && (o->json_lines == NULL || strcmp(o->json_lines, "-") == 0))
+        diag_error(diag, "command line", "--resume needs --json FILE, the file that an earlier run wrote");
+    return diag->errors == 0;
+}
+
+void sweep_point_sets(struct words *sets, const struct sweep *s, size_t number)
+{
+    for (size_t i = 0; i < s->options->compile.set_count; i++)
+        words_add(sets, s->options->compile.set[i]);
+    for (size_t i = 0; i < s->axes.count; i++) {
+        char *text = NULL;
+        if (is_call_key(s->axes.axis[i].key))
+            continue;
+        if (asprintf(&text, "%s=%s", s->axes.axis[i].key, axes_value(&s->axes, number - 1, i)) < 0) {
+            sets->failed = true;
+            return;
+        }
+        words_add(sets, text);
+        free(text);
+    }
+}
+
+struct layer *sweep_point_layer(const struct sweep *s, size_t number, struct diag *diag)
+{
+    struct words sets = {0};
+    sweep_point_sets(&sets, s, number);
+    if (sets.failed)
+        diag_environment(diag, NULL, "out of memory");
+    struct layer *layer =
+        sets.failed ? NULL : layer_read(s->spec, (const char *const *)sets.word, sets.count, diag);
+    words_free(&sets);
+    return layer;
+}
+
+/* A varied size of the call, else the option's, else the layer's. */
+static size_t call_size(const struct sweep *s, size_t number, const char *key, size_t given, int64_t otherwise,
+                        struct diag *diag)
+{
+    for (size_t i = 0; i < s->axes.count; i++) {
+        const char *text = axes_value(&s->axes, number - 1, i);
+        uint64_t value = 0;
+        if (strcmp(s->axes.axis[i].key, key) != 0)
+            continue;
+        if (!number_whole(text, strlen(text), 1, INT32_MAX, &value))
+            diag_error(diag, key, "%s = %s is not a size; write a whole number, 1 or more", key, text);
+        return (size_t)value;
+    }
+    return given != UNSET ? given : (size_t)otherwise;
+}
+
+/* How a point is called. */
+static void choose_call(struct point *p, const struct sweep *s, const struct layer *layer, struct diag *diag)
+{
+    const struct options *o = s->options;
+    const bool varies_m = axes_find(&s->axes, "m") != NULL;
+    p->batch = call_size(s, p->number, "batch", o->batch, 1, diag);
+    p->n = call_size(s, p->number, "n", o->n, layer->seq_len, diag);
+    p->m = !layer->self ? call_size(s, p->number, "m", o->m, layer->source_len, diag) : p->n;
+    p->isa = s->best;
+    for (size_t i = 0; i < s->axes.count; i++)
+        if (strcmp(s->axes.axis[i].key, "isa") == 0)
+            p->isa = axes_value(&s->axes, p->number - 1, i);
+    if (varies_m && layer->self)
+        diag_error(diag, "m", "m is for attention = cross; in self-attention it is n");
+    if (p->n > (size_t)layer->seq_len)
+        diag_error(diag, "n", "n = %zu is past seq_len = %lld; ask for less", p->n, (long long)layer->seq_len);
+    if (p->m > (size_t)layer->source_len)
+        diag_error(diag, "m", "m = %zu is past source_len = %lld; ask for less", p->m, (long long)layer->source_len);
+    if (p->n < 1 || p->m < 1 || p->batch < 1)
+        diag_error(diag, "n", "n, m and batch must be at least 1; without them there is nothing to time");
+}
+
+/* One line: "d_model = 64; h = 4". */
+static char *one_line(const char *text)
+{
+    char *line = NULL;
+    size_t length;
+    FILE *out = open_memstream(&line, &length);
+    if (out == NULL)
+        return NULL;
+    for (; *text != '\0'; text++)
+        if (*text != '\n')
+            putc(*text, out);
+        else if (text[1] != '\0')
+            fputs("; ", out);
+    return fclose(out) == 0 ? line : NULL;
+}
+
+static void hash_text(struct sha256 *hash, const char *text)
+{
+    sha256_add(hash, text, strlen(text) + 1);
+}
+
+static void end_id(struct sha256 *hash, char id[ID + 1])
+{
+    char digits[65];
+    sha256_end(hash, digits);
+    memcpy(id, digits, ID);
+    id[ID] = '\0';
+}
+
+/* What a result of this point depends on, but the machine. */
+static void hash_point(struct sha256 *hash, const struct sweep *s, const struct point *p)
+{
+    const struct options *o = s->options;
+    char call[300];
+    snprintf(call, sizeof call, "%s %zu %zu %zu %zu %s %llu %d %zu %.17g", s->version, p->number, p->n, p->m,
+             p->batch, p->isa != NULL ? p->isa : "", (unsigned long long)o->seed, (int)o->init, o->rounds, o->seconds);
+    hash_text(hash, call);
+    hash_text(hash, p->settings != NULL ? p->settings : "");
+    for (size_t i = 0; i < s->axes.count; i++) {
+        hash_text(hash, s->axes.axis[i].key);
+        hash_text(hash, axes_value(&s->axes, p->number - 1, i));
+    }
+}
+
+/* Whether it is legal, what it is; false without memory or spec. */
+static bool make_point(struct point *p, const struct sweep *s, struct diag *diag)
+{
+    struct diag own = {0};
+    struct sha256 hash;
+    struct layer *layer = sweep_point_layer(s, p->number, &own);
+    if (layer != NULL)
+        choose_call(p, s, layer, &own);
+    bool good = !own.environment;
+    if (!good)
+        diag_environment(diag, s->spec, "%s", diag_first(&own));
+    if (layer == NULL || own.errors > 0) {
+        p->reason = strdup(diag_first(&own));
+        good = good && p->reason != NULL;
+    } else {
+        p->parameters = layer_parameters(layer);
+        p->multiply_adds = layer_multiply_adds(layer, (int64_t)p->n, (int64_t)p->m).total * (double)p->batch;
+        p->settings = one_line(layer->text);
+        p->weight = 3 + s->options->seconds + p->multiply_adds / 1.5e8;
+        good = good && p->settings != NULL;
+    }
+    sha256_start(&hash);
+    hash_point(&hash, s, p);
+    hash_text(&hash, s->machine.cpu);
+    hash_text(&hash, s->machine.compiler);
+    hash_text(&hash, s->machine.flags);
+    end_id(&hash, p->id);
+    layer_free(layer);
+    diag_free(&own);
+    return good;
+}
+
+static void free_point(struct point *p)
+{
+    free(p->reason);
+    free(p->settings);
+}
+
+bool sweep_make_points(struct sweep *s, struct diag *diag)
+{
+    size_t *shard = shard_deal(s->axes.points, s->shards);
+    struct sha256 hash;
+    s->point = calloc(s->axes.points, sizeof *s->point);
+    bool good = shard != NULL && s->point != NULL;
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    sha256_start(&hash);
+    for (size_t i = 0; good && i < s->axes.points; i++) {
+        struct point point = {.number = i + 1};
+        good = make_point(&point, s, diag);
+        hash_point(&hash, s, &point);
+        s->legal += point.reason == NULL;
+        if (good && shard[i] == s->shard)
+            s->point[s->count++] = point;
+        else
+            free_point(&point);
+    }
+    end_id(&hash, s->id);
+    free(shard);
+    return good;
+}
+
+void sweep_free_points(struct sweep *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        free_point(&s->point[i]);
+    free(s->point);
+    axes_free(&s->axes);
+}

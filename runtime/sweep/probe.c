@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* What a sweep asks of its machine by means of a tiny layer: the best instruction set, and whether the compiler works.
+ *
+ * Left out on purpose: what the processor and the compiler are called (timing/machine.h).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/replace.h"
+#include "sweep.h"
+
+/* A layer that compiles in no time, in a folder of its own; its path, malloc'd. */
+static char *make_probe(char **folder, struct diag *diag)
+{
+    static const char text[] = "d_model = 33\nh = 11\nseq_len = 3\n";
+    *folder = folder_make(diag);
+    char *spec = *folder != NULL ? path_join(*folder, "probe.layer") : NULL;
+    if (spec != NULL && file_replace(spec, &(struct piece){text, strlen(text)}, 1, diag))
+        return spec;
+    free(spec);
+    return NULL;
+}
+
+static void remove_probe(char *folder, char *spec)
+{
+    if (folder != NULL)
+        folder_remove(folder);
+    free(folder);
+    free(spec);
+}
+
+/* Which instruction set an emitted file takes by itself; a tiny one is asked. */
+static void ask_best(struct sweep *s, const char *spec, struct diag *diag)
+{
+    struct compile_options options = s->options->compile;
+    struct kernel kernel = {0};
+    struct timed timed = {0};
+    const struct inputs_draw draw = {.seed = 1, .batch = 1, .n = 1, .m = 1};
+    options.set_count = 0;
+    struct layer *layer = layer_read(spec, NULL, 0, diag);
+    if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options, diag) &&
+        timed_make(&timed, layer, kernel.call, &draw, diag) && timed_pack(&timed, 0, diag))
+        snprintf(s->best, sizeof s->best, "%s", timed.isa);
+    timed_free(&timed);
+    kernel_unload(&kernel);
+    layer_free(layer);
+}
+
+static void find_best(struct sweep *s, struct diag *diag)
+{
+    char *folder, *spec = make_probe(&folder, diag);
+    if (spec != NULL)
+        ask_best(s, spec, diag);
+    remove_probe(folder, spec);
+}
+
+bool sweep_ask_machine(struct sweep *s, struct diag *diag)
+{
+    s->version = compile_generator(&s->options->compile, diag);
+    if (s->version == NULL || !machine_ask(&s->machine, diag))
+        return false;
+    if (s->options->isa != NULL)
+        snprintf(s->best, sizeof s->best, "%s", s->options->isa);
+    else if (axes_find(&s->axes, "isa") == NULL)
+        find_best(s, diag);
+    return diag->errors == 0;
+}
+
+bool sweep_compiler_works(const struct sweep *s, const struct point *p)
+{
+    struct compile_options options = s->options->compile;
+    struct kernel kernel = {0};
+    struct diag diag = {0};
+    char *folder, *spec = make_probe(&folder, &diag), *cache = spec != NULL ? folder_make(&diag) : NULL;
+    options.set_count = 0;
+    options.isa = p->isa;
+    options.cache = cache;
+    const bool works = cache != NULL && compile_kernel(&kernel, spec, "probe", &options, &diag);
+    kernel_unload(&kernel);
+    remove_probe(cache, NULL);
+    remove_probe(folder, spec);
+    diag_free(&diag);
+    return works;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* What a sweep says on the standard error while it runs: how far it is, and which points it loses.
+ *
+ * Left out on purpose: what it says at its end (commands/sweep.c).
+ */
+#include <math.h>
+#include <unistd.h>
+
+#include "sweep.h"
+#include "timing/clock.h"
+
+#define PLAIN_PROGRESS_S 30 /* between two lines of progress where there is no terminal */
+#define LONG_S 600          /* whose first line comes at once */
+
+static void show_values(FILE *out, const struct sweep *s, const struct point *p)
+{
+    for (size_t i = 0; i < s->axes.count; i++)
+        fprintf(out, " %s=%s", s->axes.axis[i].key, axes_value(&s->axes, p->number - 1, i));
+}
+
+static void show_left(FILE *out, const struct sweep *s)
+{
+    const double spent = 1e-6 * (now_us() - s->progress.start);
+    const double weights = fmax(s->progress.all - s->progress.done, 0);
+    const double left = s->progress.done > 0 ? spent / s->progress.done * weights : s->progress.all;
+    if (left < 100)
+        fprintf(out, "about %.0f s left", left);
+    else if (left < 6000)
+        fprintf(out, "about %.0f min left", left / 60);
+    else
+        fprintf(out, "about %.1f h left", left / 3600);
+}
+
+void sweep_begin_progress(struct sweep *s)
+{
+    s->progress.terminal = isatty(STDERR_FILENO);
+    s->progress.start = s->progress.shown = now_us();
+    for (size_t i = 0; i < s->count; i++)
+        s->progress.all += s->point[i].done ? 0 : s->point[i].weight;
+    if (s->progress.all > LONG_S)
+        s->progress.shown -= 1e6 * PLAIN_PROGRESS_S;
+}
+
+void sweep_show_progress(struct sweep *s)
+{
+    size_t done = 0;
+    if (!s->progress.terminal && now_us() - s->progress.shown < 1e6 * PLAIN_PROGRESS_S)
+        return;
+    s->progress.shown = now_us();
+    for (size_t i = 0; i < s->count; i++)
+        done += s->point[i].done;
+    fprintf(stderr, "%sattnrun sweep: %zu of %zu points done, ", s->progress.terminal ? "\r" : "", done, s->count);
+    if (s->progress.checked > 0)
+        fprintf(stderr, "%zu more checked, ", s->progress.checked);
+    show_left(stderr, s);
+    fputs("; ", stderr);
+    if (s->progress.now != NULL) {
+        fputs("checking", stderr);
+        show_values(stderr, s, s->progress.now);
+    } else {
+        fprintf(stderr, "timing %zu points in turns", s->progress.group);
+    }
+    fputs(s->progress.terminal ? "\033[K" : "\n", stderr);
+    fflush(stderr);
+}
+
+void sweep_clear_progress(const struct sweep *s)
+{
+    if (s->progress.terminal)
+        fputs("\r\033[K", stderr);
+}
+
+bool sweep_lose(struct sweep *s, const struct point *p, const char *reason)
+{
+    sweep_clear_progress(s);
+    fprintf(stderr, "attnrun sweep: no result of");
+    show_values(stderr, s, p);
+    fprintf(stderr, ": %s\n", reason);
+    s->lost++;
+    s->progress.done += p->weight;
+    return ++s->lost_in_a_row < MAX_LOST;
+}

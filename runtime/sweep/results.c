@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* The results of a sweep: the fields of one, and which points an earlier run has measured already.
+ *
+ * Left out on purpose: the file that holds them (reports/journal.h), and tables and pages (reports/report.h).
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sweep.h"
+
+static const char *const status_names[] = {"ok", "failed", "illegal", "skipped"}; /* what is lost is not written */
+
+static void count_status(struct sweep *s, const char *name)
+{
+    s->failed += strcmp(name, status_names[STATUS_FAILED]) == 0;
+    s->skipped += strcmp(name, status_names[STATUS_SKIPPED]) == 0;
+}
+
+static int by_number(const void *key, const void *point)
+{
+    const double l = *(const double *)key, r = (double)((const struct point *)point)->number;
+    return (l > r) - (l < r);
+}
+
+/* Points stand in the order of their numbers. */
+static struct point *point_of(const struct sweep *s, const struct record *record)
+{
+    const double number = record_get_number(record, "point");
+    struct point *p = bsearch(&number, s->point, s->count, sizeof *p, by_number);
+    return p != NULL && strcmp(p->id, record_get_text(record, "id")) == 0 ? p : NULL;
+}
+
+/* Marks what a result in the file stands for; false where it is not of this sweep. */
+static bool take_result(struct sweep *s, const struct record *record, struct diag *diag)
+{
+    const char *path = s->journal.path;
+    struct point *point = point_of(s, record);
+    if (strcmp(record_get_text(record, "sweep"), s->id) != 0)
+        diag_error(diag, path, "holds another sweep (spec, values, instruction set, options or version differ); "
+                   "name another file");
+    else if (point == NULL && (strcmp(record_get_text(record, "cpu"), s->machine.cpu) != 0 ||
+                               strcmp(record_get_text(record, "compiler"), s->machine.compiler) != 0 ||
+                               strcmp(record_get_text(record, "flags"), s->machine.flags) != 0))
+        diag_error(diag, path, "was begun with another processor or compiler (%s; %s; %s); go on there, or name "
+                   "another file and join both with attnrun merge", record_get_text(record, "cpu"),
+                   record_get_text(record, "compiler"), record_get_text(record, "flags"));
+    else if (point == NULL)
+        diag_error(diag, path, "holds points of another shard; name another file");
+    else if (point->done)
+        diag_error(diag, path, "holds point %zu twice; keep one of the two lines", point->number);
+    if (diag->errors > 0)
+        return false;
+    point->done = true;
+    count_status(s, record_get_text(record, "status"));
+    return true;
+}
+
+bool sweep_begin_journal(struct sweep *s, struct diag *diag)
+{
+    const struct records *old = &s->journal.records;
+    if (!journal_open(&s->journal, s->options->json_lines, diag))
+        return false;
+    if (s->options->resume) {
+        for (size_t i = 0; i < old->count; i++)
+            if (!take_result(s, &old->record[i], diag))
+                return false;
+        return journal_mend(&s->journal, diag);
+    }
+    if (old->count > 0 && (double)old->count < record_get_number(&old->record[0], "shard_points")) {
+        diag_error(diag, s->journal.path, "holds %zu results of a sweep that has not ended; go on with --resume, "
+                   "or remove the file", old->count);
+        return false;
+    }
+    return journal_clear(&s->journal, diag);
+}
+
+/* What is the same for every result of this sweep and point. */
+static void add_identity(struct record *r, const struct sweep *s, const struct point *p)
+{
+    char vary[1000] = "", shard[50];
+    snprintf(shard, sizeof shard, "%zu/%zu", s->shard, s->shards);
+    for (size_t i = 0, used = 0; i < s->axes.count && used < sizeof vary; i++)
+        used += (size_t)snprintf(vary + used, sizeof vary - used, "%s%s", i > 0 ? "," : "", s->axes.axis[i].key);
+    record_text(r, "sweep", s->id);
+    record_text(r, "id", p->id);
+    record_text(r, "version", s->version);
+    record_text(r, "spec", s->spec);
+    record_number(r, "point", "%zu", p->number);
+    record_number(r, "points", "%zu", s->axes.points);
+    record_text(r, "shard", shard);
+    record_number(r, "shard_points", "%zu", s->count);
+    record_text(r, "vary", vary);
+    for (size_t i = 0; i < s->axes.count; i++)
+        record_value(r, s->axes.axis[i].key, axes_value(&s->axes, p->number - 1, i));
+}
+
+/* What is known of a legal point before anything is compiled. */
+static void add_call(struct record *r, const struct point *p)
+{
+    const struct layer_parameters *of = &p->parameters;
+    record_text(r, "settings", p->settings);
+    record_text(r, "isa", p->isa);
+    record_number(r, "n", "%zu", p->n);
+    record_number(r, "m", "%zu", p->m);
+    record_number(r, "batch", "%zu", p->batch);
+    record_number(r, "parameters", "%lld", (long long)of->total);
+    record_number(r, "parameters_q", "%lld", (long long)of->w_q + of->b_q);
+    record_number(r, "parameters_k", "%lld", (long long)of->w_k + of->b_k);
+    record_number(r, "parameters_v", "%lld", (long long)of->w_v + of->b_v);
+    record_number(r, "parameters_o", "%lld", (long long)of->w_o + of->b_o);
+    record_number(r, "multiply_adds", "%.0f", p->multiply_adds);
+}
+
+static const char *folds_name(struct folds folds)
+{
+    static const char *const names[] = {"none", "scores", "values", "both"};
+    return names[folds.scores + 2 * folds.values];
+}
+
+static void add_examined(struct record *r, const struct examined *e)
+{
+    if (e->packed == 0) /* it was never compiled */
+        return;
+    record_number(r, "packed_bytes", "%zu", e->packed);
+    record_number(r, "scratch_bytes", "%zu", e->scratch);
+    if (e->status != STATUS_SKIPPED)
+        record_number(r, "code_bytes", "%zu", e->code);
+    record_text(r, FIELD_FOLDED, folds_name(e->folds));
+    record_number(r, "compile_s", "%.3f", 1e-6 * e->compile_us);
+    if (e->status == STATUS_SKIPPED)
+        return;
+    record_number(r, "error", "%.4g", e->error);
+    record_number(r, "error_of_gate", "%.4g", e->gate);
+    record_number(r, "error_of_bound", "%.4g", e->bound);
+}
+
+static void add_timing(struct record *r, const struct timing *t)
+{
+    record_number(r, FIELD_US, "%.6g", t->us);
+    record_number(r, FIELD_US_MIN, "%.6g", t->us_min);
+    record_number(r, "us_low", "%.6g", t->us_low);
+    record_number(r, "us_q1", "%.6g", t->us_q1);
+    record_number(r, "us_q3", "%.6g", t->us_q3);
+    record_number(r, "us_high", "%.6g", t->us_high);
+    record_number(r, "us_max", "%.6g", t->us_max);
+    record_number(r, "samples", "%zu", t->samples);
+    record_number(r, "outliers", "%zu", t->outliers);
+    if (!isnan(t->quiet.cpu_share))
+        record_number(r, FIELD_CPU_SHARE, "%.4g", t->quiet.cpu_share);
+    record_number(r, FIELD_SWITCHES, "%zu", t->quiet.switches);
+    record_number(r, FIELD_DISTURBED, "%d", t->quiet.disturbed);
+    record_number(r, "gflops", "%.5g", t->gflops);
+    record_number(r, "peak_gflops", "%.5g", t->peak);
+    record_number(r, "share", "%.4g", t->share);
+    record_text(r, "cache", "warm");
+    record_number(r, "core", "%d", t->core);
+}
+
+static void add_circumstances(struct record *r, const struct sweep *s)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    char when[40] = "";
+    record_text(r, "cpu", s->machine.cpu);
+    record_text(r, "compiler", s->machine.compiler);
+    record_text(r, "flags", s->machine.flags);
+    record_text(r, "kernel", s->machine.kernel);
+    if (gmtime_r(&now, &utc) != NULL)
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    record_text(r, "when", when);
+}
+
+bool sweep_add_result(struct sweep *s, struct point *p, enum status status, const char *reason,
+                      const struct examined *examined, const struct timing *timing, struct diag *diag)
+{
+    struct record record = {0};
+    add_identity(&record, s, p);
+    record_text(&record, "status", status_names[status]);
+    if (p->settings != NULL)
+        add_call(&record, p);
+    if (examined != NULL)
+        add_examined(&record, examined);
+    if (timing != NULL)
+        add_timing(&record, timing);
+    add_circumstances(&record, s);
+    record_text(&record, "reason", reason);
+    p->done = true;
+    s->lost_in_a_row = 0;
+    count_status(s, status_names[status]);
+    s->progress.done += timing != NULL ? (1 - CHECK_PART) * p->weight : p->weight;
+    return journal_add(&s->journal, &record, diag);
+}

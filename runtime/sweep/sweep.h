@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* A sweep, as its parts hand it to each other: points.c and probe.c say what it is, examine.c and measure.c do it,
+ * results.c and progress.c tell of it.
+ *
+ * Left out on purpose: the command (commands/sweep.c), joining shards (commands/merge.c).
+ */
+#ifndef ATTNRUN_SWEEP_H
+#define ATTNRUN_SWEEP_H
+
+#include "commands/options.h"
+#include "kernels/load.h"
+#include "reports/journal.h"
+#include "system/process.h"
+#include "timing/machine.h"
+#include "timing/rounds.h"
+#include "vary.h"
+
+#define REASON 2000    /* bytes of why a point is not good */
+#define ID 16          /* hexadecimal digits of an identity */
+#define MAX_LOST 3     /* points lost in a row: what they lack will not come back by itself */
+#define CHECK_PART 0.6 /* of a point's time that it is generated, compiled and checked, about */
+
+struct point {
+    size_t number;     /* from 1 on */
+    char *reason;      /* not NULL: illegal */
+    char *settings;    /* the keys that the layer is made of */
+    const char *isa;
+    size_t n, m, batch;
+    struct layer_parameters parameters;
+    double multiply_adds;
+    char id[ID + 1];   /* of the layer, the call, the version and the machine */
+    bool done;
+    double weight;     /* seconds, about, on a machine like the author's; for the time left */
+};
+
+struct sweep {
+    const struct options *options;
+    const char *spec;
+    struct axes axes;
+    struct machine machine;
+    char *version;     /* of attngen */
+    char best[20];     /* instruction set where none is varied */
+    size_t shard, shards;
+    struct point *point; /* those of this shard */
+    size_t count;
+    size_t legal;        /* points of all shards */
+    char id[ID + 1];   /* of everything that a sweep is, but the machine */
+    struct journal journal;
+    size_t failed, skipped, lost, lost_in_a_row;
+    bool interrupted;
+    struct {
+        bool terminal;
+        double start, shown, all, done; /* µs; µs; weights: of what is to do, of what is done */
+        const struct point *now;        /* NULL: a group is timed */
+        size_t group, checked;
+    } progress;
+};
+
+enum status { STATUS_OK, STATUS_FAILED, STATUS_ILLEGAL, STATUS_SKIPPED, STATUS_LOST };
+
+/* What the process that examines a point answers, as bytes. */
+struct examined {
+    enum status status;
+    char reason[REASON];
+    bool refused; /* by the compiler */
+    size_t packed, scratch, code, bytes;
+    double compile_us;
+    double error, gate, bound; /* the largest, and the largest shares of the bounds */
+    struct folds folds;
+};
+
+/* What a process of its own is given. */
+struct job {
+    struct sweep *sweep;
+    const struct point *const *points;
+    size_t count;
+};
+
+/* points.c */
+
+bool sweep_read_request(struct sweep *s, struct diag *diag);
+/* All points are read, for the sweep's identity; those of the shard are kept. */
+bool sweep_make_points(struct sweep *s, struct diag *diag);
+void sweep_free_points(struct sweep *s);
+/* The --set texts of a point: the command line's and the varied keys'. */
+void sweep_point_sets(struct words *sets, const struct sweep *s, size_t number);
+struct layer *sweep_point_layer(const struct sweep *s, size_t number, struct diag *diag);
+
+/* probe.c */
+
+bool sweep_ask_machine(struct sweep *s, struct diag *diag);
+/* Whether the compiler makes another layer's kernel now, with a cache of its own. */
+bool sweep_compiler_works(const struct sweep *s, const struct point *p);
+
+/* results.c */
+
+/* Opens the journal; with --resume, marks what is done. */
+bool sweep_begin_journal(struct sweep *s, struct diag *diag);
+/* Writes one point's result; `examined` and `timing` are NULL where there is nothing of the kind. */
+bool sweep_add_result(struct sweep *s, struct point *p, enum status status, const char *reason,
+                      const struct examined *examined, const struct timing *timing, struct diag *diag);
+
+/* progress.c */
+
+void sweep_begin_progress(struct sweep *s);
+/* On a terminal one line that is written over; else a line now and then. */
+void sweep_show_progress(struct sweep *s);
+void sweep_clear_progress(const struct sweep *s);
+/* A point that the world has kept from being measured: no result. False when there were too many of them. */
+bool sweep_lose(struct sweep *s, const struct point *p, const char *reason);
+
+/* examine.c */
+
+bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
+                         struct diag *diag);
+struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool full);
+/* Shows progress, of a job. */
+void sweep_tick(void *job);
+/* A layer that the compiler refuses is at fault only if it does so again, and not another one. False when interrupted
+ * or when no process can be started. */
+bool sweep_examine(struct examined *e, struct sweep *s, const struct point *p, struct diag *diag);
+
+/* measure.c */
+
+/* Everything that is not done yet. False when interrupted, when no result can be written, or when too many are lost. */
+bool sweep_measure(struct sweep *s, struct diag *diag);
+
+#endif
