@@ -65,7 +65,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, z_row), FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature), FIELD(plan_isa, v_block),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
-    FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, operands),
+    FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, ranges), FIELD(plan_isa, operands),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
     FIELD(plan_isa, turn_width), FIELD(plan_isa, turn_rows), FIELD(plan_isa, turns), FIELD(plan_isa, turned),
     FIELD(plan_isa, g_q), FIELD(plan_isa, c_q), FIELD(plan_isa, g_k), FIELD(plan_isa, c_k),
@@ -333,6 +333,7 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     static const char *const ropes[] = {[ROPE_NONE] = "", [ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
     const bool turns = layer->rope.kind != ROPE_NONE;
     emit_set_boolean(emit, "FINISHES", layer_finishes(layer));
+    emit_set_boolean(emit, "FINISH_COPIES", layer->projected); /* from the caller's rows */
     emit_set_string(emit, "NORM", norms[layer->qk_norm]);
     emit_set_boolean(emit, "NORM_GAINS", layer_has_tensor(layer, TENSOR_G_Q));
     emit_set_number(emit, "NORM_EPS", layer->norm_eps);
@@ -367,11 +368,12 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"PAST", layer->offset == OFFSET_PAST},
+        {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
+        {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"HEADS_FIRST", layer->heads_first},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
-        {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
-        {"HEADS_FIRST", layer->heads_first}, {"SINK", layer->sink}, {"LSE", layer->lse},
+        {"SINK", layer->sink}, {"LSE", layer->lse},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)

@@ -38,20 +38,25 @@ static struct text write_text(const char *format, ...)
     return text;
 }
 
-/* A line that begins at column `indent`, broken at blanks if it is longer than a page is wide. */
-static void line_at(FILE *out, int indent, const char *text)
+/* A line from column `indent` on, broken at blanks if it is longer than a page is wide; `before` columns of it are there. */
+static void line_behind(FILE *out, int before, int indent, const char *text)
 {
     const size_t room = (size_t)(COLUMNS - indent);
-    while (strlen(text) > room) {
+    for (; strlen(text) > room; before = 0) {
         size_t stop = room;
         while (stop > 0 && text[stop] != ' ')
             stop--;
         if (stop == 0)
             break;
-        fprintf(out, "%*s%.*s\n", indent, "", (int)stop, text);
+        fprintf(out, "%*s%.*s\n", indent - before, "", (int)stop, text);
         text += stop + 1;
     }
-    fprintf(out, "%*s%s\n", indent, "", text);
+    fprintf(out, "%*s%s\n", indent - before, "", text);
+}
+
+static void line_at(FILE *out, int indent, const char *text)
+{
+    line_behind(out, 0, indent, text);
 }
 
 /* An exact count while a double has all its digits. */
@@ -129,7 +134,8 @@ static void line(FILE *out, const char *format, ...)
 
 static void head_line(FILE *out, enum step step, struct text equation)
 {
-    fprintf(out, "\n%d. %-*s%s\n", (int)step + 1, STEP_INDENT - 3, step_names[step], equation.text);
+    const int before = fprintf(out, "\n%d. %s", (int)step + 1, step_names[step]) - 1;
+    line_behind(out, before, STEP_INDENT, equation.text);
 }
 
 /* Parameters, multiply-adds and result of one step, each where it has any. */
@@ -295,8 +301,11 @@ static void explain_masks(const struct layer *l, FILE *out)
              l->offset == OFFSET_PAST ? "past[b]" : (l->mask & MASK_PADDING) != 0 ? "lengths[b] - n" : "m - n",
              (long long)visible_offset(l, l->seq_len, l->source_len));
     for (enum score_name i = 0; i < SCORE_TERMS; i++)
-        if (score_terms[i].place == SCORE_EDGES && score_has(l, i) && i != SCORE_PREFIX)
+        if (score_terms[i].place == SCORE_EDGES && score_has(l, i) && i != SCORE_PREFIX && i != SCORE_SEGMENTS)
             explain_position(l, &score_terms[i], out);
+    if (score_has(l, SCORE_SEGMENTS))
+        line(out, "mask segments: query t sees key j only if %s, which is known at run time: of segments that follow "
+             "each other, only keys of a query's own are scored", score_terms[SCORE_SEGMENTS].sees);
     line(out, "%s of %s query-key pairs remain (%.1f %%) in each head", counted(pairs).text, counted(n * m).text,
          100 * pairs / (n * m));
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
@@ -380,7 +389,8 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
 static void total_line(FILE *out, const char *name, double parameters, double multiply_adds, double total)
 {
     fprintf(out, "  %-13s %16s %16s %20s %6.1f %%\n", name, counted(parameters).text,
-            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text, 100 * multiply_adds / total);
+            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text,
+            100 * multiply_adds / fmax(total, 1));
 }
 
 static void explain_totals(const struct layer *l, const struct figures *f, FILE *out)

@@ -686,27 +686,10 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
     } unbuilt[] = {
         {"input = projected with qk_norm", l->projected && l->qk_norm != NORM_NONE},
         {"input = projected with rope", l->projected && l->rope.kind != ROPE_NONE},
-        {"mask = segments", (l->mask & MASK_SEGMENTS) != 0},
-        {"pad_rows = skipped", l->pad_skipped},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
         if (unbuilt[i].is)
             diag_error(diag, l->name, "no kernel is built with %s yet; leave it out", unbuilt[i].key);
-}
-
-/* Frequencies so large that a fraction of a turn has no digits left. */
-static void refuse_frequencies(const struct layer *l, struct diag *diag)
-{
-    const int64_t ends[] = {0, l->rope.dims / 2 - 1};
-    for (size_t i = 0; l->rope.kind != ROPE_NONE && i < sizeof ends / sizeof *ends; i++) {
-        const double radians = rope_step(l, ends[i]).radians;
-        if (!(radians <= ROPE_MOST)) {
-            diag_error(diag, l->name, "rope_theta = %.9g with this scaling turns a pair by %.3g radians a position, and at "
-                       "most %.0f have an exact fraction of a turn; choose a larger rope_theta", l->rope.theta, radians,
-                       ROPE_MOST);
-            return;
-        }
-    }
 }
 
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
@@ -720,7 +703,6 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
             plan_value_read(&spec, key, option->value, option->place, diag);
     }
     refuse_unbuilt(layer, diag);
-    refuse_frequencies(layer, diag);
     refuse_numbers(layer, diag);
     if (diag->errors > before)
         return NULL;

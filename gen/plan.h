@@ -141,7 +141,7 @@ struct plan_isa {
     int64_t turns, g_q, c_q, g_k, c_k; /* offsets in the packed block, floats: those rows; gains and shifts of norms */
 
     /* scratch, in floats from its start; everything on a 64-byte boundary */
-    int64_t s_t, q_all, keys, values, z, shared_size;
+    int64_t s_t, q_all, keys, values, z, ranges, shared_size; /* ranges: of keys, for each vector of queries */
     int64_t turned; /* rows for positions that are not packed, one for each token */
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */

@@ -83,6 +83,10 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->values = alive ? p->s_t
               : p->value_blocks ? place(&next, p->source_blocks * p->block * layer->h_kv * layer->d_v)
               : p->v.exists ? place(&next, rows_size(&p->v, layer->h_kv, layer->source_len, p->batch_sources)) : 0;
+    p->ranges = 0;
+    if ((layer->mask & MASK_SEGMENTS) != 0) /* short sequences of a group have a vector each */
+        p->ranges = place(&next, 2 * max(layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes),
+                                         p->batch_rows));
     p->turned = layer->rope.given ? place(&next, max(layer->seq_len, p->batch_rows) * 2 * p->turn_width) : 0;
     p->shared_size = next;
 
@@ -104,6 +108,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 #define STACK_FRAMES 2560
 #define STACK_FRAMES_SMALL 1536
 #define STACK_ROWS 8   /* of a query block: m, l, start, over and bad of a tile; maximum and alpha; one spare */
+#define STACK_SEGMENTS 2 /* and halves of their segments */
 #define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; with a vector or two and LANES pointers */
 #define STACK_SQUARES 2 /* LANES x LANES: a partial transposition holds two; of masks and weights, in one more copy */
 /* Vectors on the stack for each accumulator of a tile where no variable has a register: clang 14, the dearer one, keeps
@@ -138,7 +143,8 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const bool hooked = score_hooked(layer);
     const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;
     const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
+    const int64_t rows = STACK_ROWS + ((layer->mask & MASK_SEGMENTS) != 0 ? STACK_SEGMENTS : 0);
     const int64_t finish = !layer_finishes(layer) ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
-    p->stack = round_up(frames + STACK_ROWS * p->block * f + squares * p->lanes * p->lanes * f + tile + finish, 64);
+    p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

@@ -28,8 +28,8 @@ const struct score_term score_terms[SCORE_TERMS] = {
                         .sees = "mask_add is not -infinity", .lifts = true},
     [SCORE_PREFIX] = {"prefix", .word = "prefix", .mask = MASK_PREFIX, .place = SCORE_EDGES,
                       .tensor = TENSOR_PREFIX},
-    [SCORE_SEGMENTS] = {"segments", .word = "segments", .mask = MASK_SEGMENTS, .place = SCORE_EVERYWHERE,
-                        .tensor = TENSOR_COUNT},
+    [SCORE_SEGMENTS] = {"segments", .word = "segments", .mask = MASK_SEGMENTS, .place = SCORE_EDGES,
+                        .tensor = TENSOR_COUNT, .sees = "both are of one segment"},
 };
 
 bool score_has(const struct layer *layer, enum score_name term)

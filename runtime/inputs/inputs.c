@@ -322,6 +322,29 @@ static void draw_prefix(struct random *random, const struct layer *layer, struct
     }
 }
 
+/* Packed documents, most of them; some with numbers in no order, some strewn. All that tells two segments apart may be the
+ * upper half of their numbers, or the lower one. For timing a single one. Queries and keys draw from the same few. */
+static void draw_segment(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                         const struct inputs_draw *draw)
+{
+    static const int32_t steps[] = {1, 65536, 65537, -1, INT32_MAX / 4};
+    const size_t count = inputs_count(layer, in, tensor) / (in->batch > 0 ? in->batch : 1);
+    int32_t *segment = in->tensor[tensor];
+    for (size_t b = 0; b < in->batch; b++) {
+        const int32_t step = steps[b % (sizeof steps / sizeof *steps)];
+        const size_t longest = chance(random, 0.5) ? 80 : 1 + count / 2;
+        const bool strewn = chance(random, 0.25), jumps = chance(random, 0.3), one = draw->full_lengths || chance(random, 0.1);
+        int32_t number = 0;
+        for (size_t at = 0, end = 0; at < count; at++) {
+            if (at == end && !one) {
+                end += strewn ? 1 : 1 + (size_t)(random_uniform(random) * (double)longest);
+                number = at == 0 ? 0 : jumps || strewn ? (int32_t)(random_bits(random) % 4) : (number + 1) % 8;
+            }
+            segment[b * count + at] = number * step;
+        }
+    }
+}
+
 /* Rows of a mask, of m numbers each. */
 static size_t rows_of(const struct inputs *in, enum layer_tensor tensor)
 {
@@ -385,8 +408,9 @@ static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct l
                                            enum layer_tensor tensor, const struct inputs_draw *draw) = {
     [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_Q] = draw_tokens, [TENSOR_K] = draw_tokens,
     [TENSOR_V] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths, [TENSOR_PAST] = draw_past,
-    [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_G_Q] = draw_gains,
-    [TENSOR_G_K] = draw_gains, [TENSOR_MASK_BOOL] = draw_mask_bool, [TENSOR_MASK_ADD] = draw_mask_add,
+    [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_SEGMENT] = draw_segment,
+    [TENSOR_SEGMENT_Q] = draw_segment, [TENSOR_SEGMENT_K] = draw_segment, [TENSOR_MASK_BOOL] = draw_mask_bool,
+    [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_G_Q] = draw_gains, [TENSOR_G_K] = draw_gains,
     [TENSOR_REL_BIAS] = draw_scores, [TENSOR_SINK] = draw_sink,
 };
 

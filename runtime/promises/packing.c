@@ -262,12 +262,12 @@ static void pack_weights(void *context)
     c->p->call->pack(c->packed, &c->weights, c->p->isa);
 }
 
-/* It dies of reading the last matrix. */
+/* It dies of reading the last of them. */
 static bool cut_off(struct packing *p, void *packed, const float *unreadable)
 {
     struct packing_call call = {p, packed, kernel_weights_of(p->in)};
-    size_t last = WEIGHTS - 1; /* sinks, where there is nothing else */
-    for (size_t i = 0; i < WEIGHTS; i += 2) /* matrices */
+    size_t last = 0;
+    for (size_t i = 0; i < WEIGHTS; i++)
         last = *member_of(&call.weights, i) != NULL ? i : last;
     *member_of(&call.weights, last) = unreadable;
     memcpy(packed, p->good, p->packed.bytes);
@@ -303,7 +303,7 @@ static bool packing_cut_off(struct packing *p)
     size_t max = 1;
     if (first_weight(p) == NULL)
         return true;
-    for (size_t i = 0; i < WEIGHTS; i += 2) {
+    for (size_t i = 0; i < WEIGHTS; i++) {
         const size_t bytes = inputs_count(p->layer, p->in, tensors[i]) * sizeof(float);
         max = bytes > max ? bytes : max;
     }

@@ -652,6 +652,8 @@ static bool y_is_tainted(const struct poison *p, const struct trial *t, size_t b
     const struct layer *layer = t->layer;
     const size_t h = (size_t)layer->h, block = (size_t)layer->d_out / h;
     size_t first, end;
+    if (layer->pad_skipped && row >= inputs_keys(t->in, b))
+        return false;
     reference_taps(layer, t->in, b, row, &first, &end);
     for (size_t i = 0; i < h; i++)
         for (size_t z = first; z < end; z++)
@@ -694,7 +696,8 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
             if (!seen && (t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED))
                 continue; /* anything */
             finite = finite && (isfinite(attn[at]) || !seen);
-            if (!seen && attn[at] != (t->layer->scores == SCORES_BIASED ? -INFINITY : 0))
+            const bool skipped = t->layer->pad_skipped && row % n >= inputs_keys(&p->in, row / n / h);
+            if (!seen && attn[at] != (t->layer->scores == SCORES_BIASED && !skipped ? -INFINITY : 0))
                 return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
                                 row / n / h, row / n % h, row % n, j, attn[at]);
             if (!p->tainted[row] && !(attn[at] == t->base_attn[at]))
@@ -833,7 +836,11 @@ static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial
 static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
 static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
 static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
+static bool null_positions(struct attempt *a) { a->args.positions = NULL; return has(a, TENSOR_POSITIONS); }
 static bool null_prefix(struct attempt *a) { a->args.prefix = NULL; return has(a, TENSOR_PREFIX); }
+static bool null_segment(struct attempt *a) { a->args.segment = NULL; return has(a, TENSOR_SEGMENT); }
+static bool null_segment_q(struct attempt *a) { a->args.segment_q = NULL; return has(a, TENSOR_SEGMENT_Q); }
+static bool null_segment_k(struct attempt *a) { a->args.segment_k = NULL; return has(a, TENSOR_SEGMENT_K); }
 static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
 static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
 static bool null_lse(struct attempt *a) { a->args.lse = NULL; return has(a, TENSOR_LSE); }
@@ -859,8 +866,12 @@ static bool unused_v(struct attempt *a) { a->args.v = a->args.x; return !has(a, 
 static bool unused_source(struct attempt *a) { a->args.source = a->args.y; return !has(a, TENSOR_SOURCE); }
 static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
 static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
+static bool unused_positions(struct attempt *a) { a->args.positions = a->zeroed; return !has(a, TENSOR_POSITIONS); }
 static bool unused_lse(struct attempt *a) { a->args.lse = a->args.y; return !has(a, TENSOR_LSE); }
 static bool unused_prefix(struct attempt *a) { a->args.prefix = a->zeroed; return !has(a, TENSOR_PREFIX); }
+static bool unused_segment(struct attempt *a) { a->args.segment = a->zeroed; return !has(a, TENSOR_SEGMENT); }
+static bool unused_segment_q(struct attempt *a) { a->args.segment_q = a->zeroed; return !has(a, TENSOR_SEGMENT_Q); }
+static bool unused_segment_k(struct attempt *a) { a->args.segment_k = a->zeroed; return !has(a, TENSOR_SEGMENT_K); }
 static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
 static bool unused_mask_bool(struct attempt *a)
 {
@@ -1109,7 +1120,27 @@ static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); r
 static bool lse_off(struct attempt *a) { a->args.lse = off(a, a->args.lse); return has(a, TENSOR_LSE); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
+static bool positions_off(struct attempt *a)
+{
+    a->args.positions = off(a, a->args.positions);
+    return has(a, TENSOR_POSITIONS);
+}
 static bool prefix_off(struct attempt *a) { a->args.prefix = off(a, a->args.prefix); return has(a, TENSOR_PREFIX); }
+static bool segment_off(struct attempt *a)
+{
+    a->args.segment = off(a, a->args.segment);
+    return has(a, TENSOR_SEGMENT);
+}
+static bool segment_q_off(struct attempt *a)
+{
+    a->args.segment_q = off(a, a->args.segment_q);
+    return has(a, TENSOR_SEGMENT_Q);
+}
+static bool segment_k_off(struct attempt *a)
+{
+    a->args.segment_k = off(a, a->args.segment_k);
+    return has(a, TENSOR_SEGMENT_K);
+}
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
@@ -1127,7 +1158,11 @@ static const struct wrong {
     {"source = NULL", KERNEL_NULL, null_source},
     {"lengths = NULL", KERNEL_NULL, null_lengths},
     {"past = NULL", KERNEL_NULL, null_past},
+    {"positions = NULL", KERNEL_NULL, null_positions},
     {"prefix = NULL", KERNEL_NULL, null_prefix},
+    {"segment = NULL", KERNEL_NULL, null_segment},
+    {"segment_q = NULL", KERNEL_NULL, null_segment_q},
+    {"segment_k = NULL", KERNEL_NULL, null_segment_k},
     {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
     {"mask_add = NULL", KERNEL_NULL, null_mask_add},
     {"attn = NULL", KERNEL_NULL, null_attn},
@@ -1140,7 +1175,11 @@ static const struct wrong {
     {"source without cross-attention", KERNEL_UNUSED, unused_source},
     {"lengths without padding", KERNEL_UNUSED, unused_lengths},
     {"past without offset = past", KERNEL_UNUSED, unused_past},
+    {"positions without rope_positions = given", KERNEL_UNUSED, unused_positions},
     {"prefix without the mask", KERNEL_UNUSED, unused_prefix},
+    {"segment that the layer lacks", KERNEL_UNUSED, unused_segment},
+    {"segment_q that the layer lacks", KERNEL_UNUSED, unused_segment_q},
+    {"segment_k that the layer lacks", KERNEL_UNUSED, unused_segment_k},
     {"attn without scores", KERNEL_UNUSED, unused_attn},
     {"lse without the key", KERNEL_UNUSED, unused_lse},
     {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
@@ -1205,7 +1244,11 @@ static const struct wrong {
     {"lse off its boundary", KERNEL_ALIGN, lse_off},
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"past off its boundary", KERNEL_ALIGN, past_off},
+    {"positions off their boundary", KERNEL_ALIGN, positions_off},
     {"prefix off its boundary", KERNEL_ALIGN, prefix_off},
+    {"segment off its boundary", KERNEL_ALIGN, segment_off},
+    {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
+    {"segment_k off its boundary", KERNEL_ALIGN, segment_k_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
 };
 
@@ -1327,6 +1370,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     if (!empty_call(t, &args, "n = 0"))
         return false;
     args.x = args.q = args.mask_add = args.y = args.attn = args.lse = NULL;
+    args.segment = args.segment_q = NULL;
     args.mask_bool = NULL;
     if (!empty_call(t, &args, "n = 0, and NULL for what has no elements"))
         return false;
@@ -1381,6 +1425,7 @@ static bool without_keys(struct trial *t)
     struct kernel_args args = args_of(t, t->in);
     args.m = 0;
     args.source = args.k = args.v = args.mask_add = args.attn = NULL;
+    args.segment_k = NULL;
     args.mask_bool = NULL;
     args.lengths = args.lengths != NULL ? zeros : NULL;
     int error = t->call->forward(t->packed, &args, t->scratch.data);

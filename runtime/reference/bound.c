@@ -691,6 +691,14 @@ static void finish(struct propagation *p, const struct reference *reference)
         if (p->bounds->y_open[at] != 0)
             *y_drawn = INFINITY;
     }
+    const struct bounds *b = p->bounds;
+    double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open}, *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
+    double *const of_attn[] = {b->attn_worst, b->attn_drawn, b->attn_open};
+    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
+        reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);
+        reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, p->in->m, of_attn[i]);
+        reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
+    }
 }
 
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */

@@ -24,10 +24,16 @@
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */
 
-/* By its place alone: masks of position, prefix. */
+/* By its place alone: masks of position, prefix, segments. */
 static bool sees_place(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t j)
 {
     const int32_t *prefix = in->tensor[TENSOR_PREFIX];
+    if (layer->pad_skipped && t >= inputs_keys(in, b))
+        return false;
+    const int32_t *of_q = in->tensor[layer->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_Q];
+    const int32_t *of_k = in->tensor[layer->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_K];
+    if (of_q != NULL && of_q[b * in->n + t] != of_k[b * in->m + j])
+        return false;
     return visible_pair_behind(layer, prefix != NULL ? prefix[b] : 0, inputs_position(layer, in, b, t), (int64_t)j);
 }
 
@@ -514,6 +520,16 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     return true;
 }
 
+void reference_clear_padding(const struct layer *layer, const struct inputs *in, const struct rows *rows, size_t heads,
+                             size_t width, double *numbers)
+{
+    for (size_t b = 0; layer->pad_skipped && numbers != NULL && b < in->batch; b++)
+        for (size_t i = 0; i < heads; i++)
+            for (size_t r = 0; r < rows->count; r++)
+                if (rows->row[r] >= inputs_keys(in, b))
+                    memset(numbers + ((b * heads + i) * rows->count + r) * width, 0, width * sizeof *numbers);
+}
+
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
                        reference_observer *observer, void *context, struct diag *diag)
 {
@@ -534,6 +550,11 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
         for (head.i = 0; good && head.i < h; head.i++)
             good = compute_head(reference, &head, layer, in, observer, context);
     head_free(&head);
+    if (good) {
+        reference_clear_padding(layer, in, &reference->y_rows, 1, (size_t)layer->d_out, reference->y);
+        reference_clear_padding(layer, in, &reference->z_rows, h, in->m, reference->attn);
+        reference_clear_padding(layer, in, &reference->z_rows, h, 1, reference->lse);
+    }
     if (!good) {
         reference_free(reference);
         diag_environment(diag, NULL, "out of memory");

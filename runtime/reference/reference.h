@@ -55,6 +55,9 @@ typedef bool reference_observer(void *context, const struct reference *reference
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *inputs,
                        bool sample, reference_observer *observer, void *context, struct diag *diag);
 void reference_free(struct reference *reference);
+/* pad_rows = skipped: rows past lengths[b] of y, or of what belongs to y, become zero. */
+void reference_clear_padding(const struct layer *layer, const struct inputs *inputs, const struct rows *rows,
+                             size_t heads, size_t width, double *numbers);
 
 /* Whether query t of sequence b and head i sees key j. */
 bool reference_visible(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
