@@ -70,6 +70,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, turn_width), FIELD(plan_isa, turn_rows), FIELD(plan_isa, turns), FIELD(plan_isa, turned), FIELD(plan_isa, turned_keys),
     FIELD(plan_isa, g_q), FIELD(plan_isa, c_q), FIELD(plan_isa, g_k), FIELD(plan_isa, c_k),
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
+    FIELD(plan_isa, sink),
     {"relative", offsetof(struct plan_isa, relative.at)}, {"relative_row", offsetof(struct plan_isa, relative.row)},
     {"relative_zero", offsetof(struct plan_isa, relative.zero)}, {"relative_low", offsetof(struct plan_isa, relative.low)},
     {"relative_high", offsetof(struct plan_isa, relative.high)},
@@ -332,6 +333,7 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     static const char *const ropes[] = {[ROPE_NONE] = "", [ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
     const bool turns = layer->rope.kind != ROPE_NONE;
     emit_set_boolean(emit, "FINISHES", layer_finishes(layer));
+    emit_set_boolean(emit, "FINISH_COPIES", layer->projected); /* from the caller's rows */
     emit_set_string(emit, "NORM", norms[layer->qk_norm]);
     emit_set_boolean(emit, "NORM_GAINS", layer_has_tensor(layer, TENSOR_G_Q));
     emit_set_number(emit, "NORM_EPS", layer->norm_eps);
@@ -366,15 +368,19 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"PAST", layer->offset == OFFSET_PAST},
+        {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
+        {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"HEADS_FIRST", layer->heads_first},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
-        {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
-        {"HEADS_FIRST", layer->heads_first}, {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
-        {"SKIPS", layer->pad_skipped},
+        {"SINK", layer->sink}, {"LSE", layer->lse},
+        {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
+    static const char *const shown[] = {[SCORES_NONE] = "", [SCORES_WEIGHTS] = "", [SCORES_RAW] = "raw",
+                                        [SCORES_CAPPED] = "capped", [SCORES_BIASED] = "biased"};
+    emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
     emit_set_number(emit, "SCALE", layer->scale);
     char equation[SCORE_TEXT];
     score_equation(layer, "scale Q_i K_i^T", "", equation);

@@ -38,20 +38,25 @@ static struct text write_text(const char *format, ...)
     return text;
 }
 
-/* A line that begins at column `indent`, broken at blanks if it is longer than a page is wide. */
-static void line_at(FILE *out, int indent, const char *text)
+/* A line from column `indent` on, broken at blanks if it is longer than a page is wide; `before` columns of it are there. */
+static void line_behind(FILE *out, int before, int indent, const char *text)
 {
     const size_t room = (size_t)(COLUMNS - indent);
-    while (strlen(text) > room) {
+    for (; strlen(text) > room; before = 0) {
         size_t stop = room;
         while (stop > 0 && text[stop] != ' ')
             stop--;
         if (stop == 0)
             break;
-        fprintf(out, "%*s%.*s\n", indent, "", (int)stop, text);
+        fprintf(out, "%*s%.*s\n", indent - before, "", (int)stop, text);
         text += stop + 1;
     }
-    fprintf(out, "%*s%s\n", indent, "", text);
+    fprintf(out, "%*s%s\n", indent - before, "", text);
+}
+
+static void line_at(FILE *out, int indent, const char *text)
+{
+    line_behind(out, 0, indent, text);
 }
 
 /* An exact count while a double has all its digits. */
@@ -129,7 +134,8 @@ static void line(FILE *out, const char *format, ...)
 
 static void head_line(FILE *out, enum step step, struct text equation)
 {
-    fprintf(out, "\n%d. %-*s%s\n", (int)step + 1, STEP_INDENT - 3, step_names[step], equation.text);
+    const int before = fprintf(out, "\n%d. %s", (int)step + 1, step_names[step]) - 1;
+    line_behind(out, before, STEP_INDENT, equation.text);
 }
 
 /* Parameters, multiply-adds and result of one step, each where it has any. */
@@ -334,7 +340,15 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
               write_text("A_i[t][j] = exp(S_i[t][j] - max) / sum, over the keys that query t sees"));
     line(out, "%s exponentials (%s); rows sum to 1, and a row that sees no key is zero",
          counted(pairs * (double)h).text, rounded(pairs * (double)h).text);
-    if (l->scores)
+    if (l->scores > SCORES_WEIGHTS)
+        line(out, "scores other than weights: S is written out, %s a sequence, and goes through memory for that",
+             in_bytes(f[STEP_SOFTMAX].result_bytes).text);
+    if (l->sink)
+        line(out, "sink: exp(sink[i]) takes part in the sum and adds no value, so that rows sum to less than 1");
+    if (l->lse)
+        line(out, "lse = true: max + log(sum) is written out, %s a sequence",
+             in_bytes((double)l->h * (double)l->seq_len * FLOAT_BYTES).text);
+    if (l->scores == SCORES_WEIGHTS)
         line(out, "scores = true: A is written out, %s a sequence", in_bytes(f[STEP_SOFTMAX].result_bytes).text);
 
     head_line(out, STEP_VALUES, write_text("Z_i[t] = sum over j of A_i[t][j] V_%s[j]", kv));
@@ -375,7 +389,8 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
 static void total_line(FILE *out, const char *name, double parameters, double multiply_adds, double total)
 {
     fprintf(out, "  %-13s %16s %16s %20s %6.1f %%\n", name, counted(parameters).text,
-            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text, 100 * multiply_adds / total);
+            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text,
+            100 * multiply_adds / fmax(total, 1));
 }
 
 static void explain_totals(const struct layer *l, const struct figures *f, FILE *out)

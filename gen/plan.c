@@ -572,7 +572,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);
     p->rows_single = p->vecs == 1 ? p->rows : min(rows_single, apart);
-    p->at_once = !request_is_small(request);
+    p->at_once = !request_is_small(request) && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = request_is_small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, request_within(request, PLAN_VALUE_ROWS, rows));
     p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
@@ -692,28 +692,11 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         const char *key;
         bool is;
     } unbuilt[] = {
-        {"sink", l->sink},
-        {"scores other than the weights", l->scores > SCORES_WEIGHTS},
-        {"lse", l->lse},
+        {NULL, false}, /* ends the list: nothing is */
     };
-    for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
+    for (size_t i = 0; unbuilt[i].key != NULL; i++)
         if (unbuilt[i].is)
             diag_error(diag, l->name, "no kernel is built with %s yet; leave it out", unbuilt[i].key);
-}
-
-/* Frequencies so large that a fraction of a turn has no digits left. */
-static void refuse_frequencies(const struct layer *l, struct diag *diag)
-{
-    const int64_t ends[] = {0, l->rope.dims / 2 - 1};
-    for (size_t i = 0; l->rope.kind != ROPE_NONE && i < sizeof ends / sizeof *ends; i++) {
-        const double radians = rope_step(l, ends[i]).radians;
-        if (!(radians <= ROPE_MOST)) {
-            diag_error(diag, l->name, "rope_theta = %.9g with this scaling turns a pair by %.3g radians a position, and at "
-                       "most %.0f have an exact fraction of a turn; choose a larger rope_theta", l->rope.theta, radians,
-                       ROPE_MOST);
-            return;
-        }
-    }
 }
 
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
@@ -727,7 +710,6 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
             plan_value_read(&spec, key, option->value, option->place, diag);
     }
     refuse_unbuilt(layer, diag);
-    refuse_frequencies(layer, diag);
     refuse_numbers(layer, diag);
     if (diag->errors > before)
         return NULL;

@@ -154,6 +154,7 @@ struct plan_isa {
     struct {
         int64_t at, row, zero, low, high; /* its place; floats of a head */
     } relative;
+    int64_t sink; /* place of those of all heads, in base 2 */
     int64_t packed_size; /* floats, header included */
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 

@@ -49,6 +49,7 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         g->b = place(&next, layer->bias ? g->groups * g->columns : 0);
     }
     p->relative.at = p->relative.row > 0 ? place(&next, layer->h * p->relative.row) : 0;
+    p->sink = layer->sink ? place(&next, layer->h) : 0;
     place_finish(p, layer, &next);
     p->packed_size = next;
 }

@@ -58,6 +58,14 @@ odd_d_v      | d_k=64 d_v=67                      | 0
 odd_both     | d_k=61 d_v=67                      | 0
 wide         | width=wide                         | 0
 scale        | scale=0.25                         | 0
+rope         | rope=half                          | 0
+rope_interleaved | rope=interleaved               | 0
+rope_given   | rope=half rope_positions=given     | 0
+rms          | qk_norm=rms                        | 0
+rms_all      | qk_norm=rms_all                    | 0
+layer_norm   | qk_norm=layer                      | 0
+l2           | qk_norm=l2                         | 0
+rope_rms     | rope=half qk_norm=rms              | 0
 '
 
 # of BASE KEY: a number of the base layer's spec

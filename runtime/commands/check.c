@@ -70,6 +70,8 @@ static void print_line(const char *verdict, const struct check *c, const char *i
     if (c->layer->scores)
         printf("  attn: error %.2g, %.2g, %.2g", compare_shown_error(&f->attn), f->attn.drawn_ratio,
                f->attn.worst_ratio);
+    if (c->layer->lse)
+        printf("  lse: error %.2g, %.2g, %.2g", compare_shown_error(&f->lse), f->lse.drawn_ratio, f->lse.worst_ratio);
     printf("\n");
 }
 
@@ -90,8 +92,10 @@ static void report(const struct check *c, const struct findings *f, const char *
         print_line(f->verdict == VERDICT_GOOD ? "ok" : "FAILED", c, isa, f);
     compare_print_unbounded(&f->y, TENSOR_Y, stdout);
     compare_print_unbounded(&f->attn, TENSOR_ATTN, stdout);
+    compare_print_unbounded(&f->lse, TENSOR_LSE, stdout);
     print_miss(&f->y);
     print_miss(&f->attn);
+    print_miss(&f->lse);
     if (f->why[0] != '\0')
         printf("  %s\n", f->why);
     if (f->verdict == VERDICT_FAILED)

@@ -169,13 +169,13 @@ static void sample(struct output *o)
 
 static struct output output_of(const struct selftest *s, enum layer_tensor t)
 {
-    const bool y = t == TENSOR_Y;
+    const bool y = t == TENSOR_Y, lse = t == TENSOR_LSE;
     struct output o = {.name = layer_tensor_name(t), .count = inputs_count(s->layer, &s->inputs, t)};
     o.axes = inputs_shape(s->layer, &s->inputs, t, o.extent);
-    o.value = y ? s->reference.y : s->reference.attn;
-    o.worst = y ? s->bounds.y_worst : s->bounds.attn_worst;
-    o.drawn = y ? s->bounds.y_drawn : s->bounds.attn_drawn;
-    o.open = y ? s->bounds.y_open : s->bounds.attn_open;
+    o.value = y ? s->reference.y : lse ? s->reference.lse : s->reference.attn;
+    o.worst = y ? s->bounds.y_worst : lse ? s->bounds.lse_worst : s->bounds.attn_worst;
+    o.drawn = y ? s->bounds.y_drawn : lse ? s->bounds.lse_drawn : s->bounds.attn_drawn;
+    o.open = y ? s->bounds.y_open : lse ? s->bounds.lse_open : s->bounds.attn_open;
     sample(&o);
     return o;
 }
@@ -192,7 +192,7 @@ static double bound_of(const struct output *o, size_t at)
 
 /* ---- the text ---- */
 
-static const enum layer_tensor output_tensors[] = {TENSOR_Y, TENSOR_ATTN};
+static const enum layer_tensor output_tensors[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
 
 #define OUTPUTS (sizeof output_tensors / sizeof *output_tensors)
 #define has(s, tensor) layer_has_tensor((s)->layer, tensor)
@@ -311,6 +311,8 @@ static void print_args(struct selftest *s)
     fputs("\n    .y = y + GUARD,", s->out);
     if (has(s, TENSOR_ATTN))
         fputs(" .attn = attn + GUARD,", s->out);
+    if (has(s, TENSOR_LSE))
+        fputs(" .lse = lse + GUARD,", s->out);
     fprintf(s->out, " .batch = %zu, .n = %zu", in->batch, in->n);
     if (!layer_is_square(s->layer))
         fprintf(s->out, ", .m = %zu", in->m);
@@ -351,6 +353,8 @@ static void print_again(struct selftest *s)
 {
     if (has(s, TENSOR_ATTN))
         fputs("    again.attn = outputs[1].again + GUARD;\n", s->out);
+    if (has(s, TENSOR_LSE))
+        fprintf(s->out, "    again.lse = outputs[%d].again + GUARD;\n", has(s, TENSOR_ATTN) ? 2 : 1);
 }
 
 /* The first tensor of this kind that the layer has; TENSOR_COUNT: none. */

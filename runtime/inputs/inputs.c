@@ -393,6 +393,16 @@ static void draw_scores(struct random *random, const struct layer *layer, struct
     draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
 }
 
+/* Beside ordinary scores; now and then far above or below all of them. */
+static void draw_sink(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                      const struct inputs_draw *draw)
+{
+    float *sink = in->tensor[tensor];
+    (void)draw;
+    for (int64_t i = 0; i < layer->h; i++)
+        sink[i] = (float)((chance(random, 0.1) ? 100 : 2) * random_normal(random));
+}
+
 /* Of those not named here, which are weights, by draw_weight. */
 static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct layer *layer, struct inputs *in,
                                            enum layer_tensor tensor, const struct inputs_draw *draw) = {
@@ -401,7 +411,7 @@ static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct l
     [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_SEGMENT] = draw_segment,
     [TENSOR_SEGMENT_Q] = draw_segment, [TENSOR_SEGMENT_K] = draw_segment, [TENSOR_MASK_BOOL] = draw_mask_bool,
     [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_G_Q] = draw_gains, [TENSOR_G_K] = draw_gains,
-    [TENSOR_REL_BIAS] = draw_scores,
+    [TENSOR_REL_BIAS] = draw_scores, [TENSOR_SINK] = draw_sink,
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,

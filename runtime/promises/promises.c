@@ -12,12 +12,13 @@
 
 #include "fenced.h"
 #include "guarded.h"
+#include "merging.h"
 #include "packing.h"
 #include "reference/reference.h"
 
 #define WORKERS 5
 #define PAGE 4096
-#define WATCHED ((size_t)4 << 20) /* bytes, at most, of scratch, y or attn that are looked at part by part */
+#define WATCHED ((size_t)4 << 20) /* bytes, at most, of scratch or an output that are looked at part by part */
 
 struct trial {
     const struct kernel *kernel;
@@ -25,8 +26,8 @@ struct trial {
     const struct layer *layer;
     const struct inputs *in;
     const void *packed;
-    struct guarded y, attn, scratch; /* of the run at hand */
-    float *base_y, *base_attn;       /* of the first run */
+    struct guarded y, attn, lse, scratch; /* of the run at hand */
+    float *base_y, *base_attn, *base_lse; /* of the first run */
     uint64_t seed;
     char *why;
     struct diag *diag;
@@ -51,10 +52,16 @@ static size_t attn_count(const struct trial *t)
     return inputs_count(t->layer, t->in, TENSOR_ATTN);
 }
 
+static size_t lse_count(const struct trial *t)
+{
+    return inputs_count(t->layer, t->in, TENSOR_LSE);
+}
+
 static void release(struct trial *t)
 {
     guarded_free(&t->y);
     guarded_free(&t->attn);
+    guarded_free(&t->lse);
     guarded_free(&t->scratch);
 }
 
@@ -64,6 +71,7 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
     release(t);
     bool good = guarded_make(&t->y, y_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->attn, attn_count(t) * sizeof(float), offset) &&
+                guarded_make(&t->lse, lse_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
@@ -72,7 +80,7 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
 
 static struct kernel_args args_of(const struct trial *t, const struct inputs *in)
 {
-    return kernel_args_of(t->layer, in, t->y.data, t->attn.data);
+    return kernel_args_of(t->layer, in, (struct kernel_outputs){t->y.data, t->attn.data, t->lse.data});
 }
 
 static bool zones_intact(struct trial *t, const char *what)
@@ -81,6 +89,8 @@ static bool zones_intact(struct trial *t, const char *what)
         return violated(t, "%s: wrote outside y", what);
     if (!guarded_zones_intact(&t->attn))
         return violated(t, "%s: wrote outside attn", what);
+    if (!guarded_zones_intact(&t->lse))
+        return violated(t, "%s: wrote outside lse", what);
     return guarded_zones_intact(&t->scratch) || violated(t, "%s: wrote outside scratch", what);
 }
 
@@ -97,19 +107,22 @@ static bool same_bits(struct trial *t, const char *what)
 {
     if (memcmp(t->y.data, t->base_y, y_count(t) * sizeof(float)) != 0)
         return violated(t, "%s: y has other bits", what);
+    if (memcmp(t->lse.data, t->base_lse, lse_count(t) * sizeof(float)) != 0)
+        return violated(t, "%s: lse has other bits", what);
     return memcmp(t->attn.data, t->base_attn, attn_count(t) * sizeof(float)) == 0 ||
            violated(t, "%s: attn has other bits", what);
 }
 
 /* ---- the same call again, whole and in parts ------------------------------------------------------------------- */
 
-/* A row of attn lies in [0, 1] and sums to one, or is zero where nothing is seen. */
+/* A row of attn lies in [0, 1] and sums to one, or with a sink to at most one, or is zero where nothing is seen. */
 static bool sums_to_one(struct trial *t)
 {
     const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
     const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24;
     const float *attn = t->attn.data;
-    for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
+    const size_t rows = attn_count(t) > 0 && t->layer->scores == SCORES_WEIGHTS ? t->in->batch * h * n : 0;
+    for (size_t row = 0; row < rows; row++) {
         double sum = 0;
         bool sees = false, good = true;
         for (size_t j = 0; j < m; j++) {
@@ -118,7 +131,8 @@ static bool sums_to_one(struct trial *t)
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
-        if (!(good && (sees ? fabs(sum - 1) <= tolerance : sum == 0)))
+        const bool whole = t->layer->sink ? sum <= 1 + tolerance : fabs(sum - 1) <= tolerance;
+        if (!(good && (sees ? whole : sum == 0)))
             return violated(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
                             row / n % h, row % n, sum);
     }
@@ -131,6 +145,7 @@ static bool first_run(struct trial *t)
         return false;
     memcpy(t->base_y, t->y.data, y_count(t) * sizeof(float));
     memcpy(t->base_attn, t->attn.data, attn_count(t) * sizeof(float));
+    memcpy(t->base_lse, t->lse.data, lse_count(t) * sizeof(float));
     return true;
 }
 
@@ -208,7 +223,7 @@ struct shared {
     size_t bytes;
 };
 
-enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED };
+enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED_LSE, SHARED };
 
 static bool page_overlaps(struct trial *t, struct shared *s, size_t from, size_t end, size_t phase, size_t part)
 {
@@ -296,6 +311,7 @@ static bool memory_is_own(struct trial *t)
     bool good = make_shared(&shared[SHARED_SCRATCH], "scratch", t->scratch.data, bytes) &&
                 make_shared(&shared[SHARED_Y], "y", t->y.data, t->y.bytes) &&
                 make_shared(&shared[SHARED_ATTN], "attn", t->attn.data, t->attn.bytes) &&
+                make_shared(&shared[SHARED_LSE], "lse", t->lse.data, t->lse.bytes) &&
                 guarded_make(&fresh, (WORKERS - 1) * own, 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
@@ -446,6 +462,7 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
             in.tensor[tensor] = fenced_copy(from->tensor[tensor], readable(t->layer, from, tensor), fence);
     t->y.data = fenced_copy(NULL, y_count(t) * sizeof(float), fence);
     t->attn.data = fenced_copy(NULL, attn_count(t) * sizeof(float), fence);
+    t->lse.data = fenced_copy(NULL, lse_count(t) * sizeof(float), fence);
     forward_between(t, args_of(t, &in), fence);
     for (size_t i = 0; i < OF_KEYS; i++)
         in.tensor[of_keys[i]] = from->tensor[of_keys[i]];
@@ -675,8 +692,12 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
         bool finite = true;
         for (size_t j = 0; j < m; j++) {
             const size_t at = row * m + j;
-            finite = finite && isfinite(attn[at]);
-            if (attn[at] != 0 && !reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j))
+            const bool seen = reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j);
+            if (!seen && (t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED))
+                continue; /* anything */
+            finite = finite && (isfinite(attn[at]) || !seen);
+            const bool skipped = t->layer->pad_skipped && row % n >= inputs_keys(&p->in, row / n / h);
+            if (!seen && attn[at] != (t->layer->scores == SCORES_BIASED && !skipped ? -INFINITY : 0))
                 return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
                                 row / n / h, row / n % h, row % n, j, attn[at]);
             if (!p->tainted[row] && !(attn[at] == t->base_attn[at]))
@@ -690,11 +711,27 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
     return true;
 }
 
+static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum demand demand, const char *what)
+{
+    const size_t n = t->in->n, h = (size_t)t->layer->h;
+    const float *lse = t->lse.data;
+    for (size_t row = 0; row < lse_count(t); row++) {
+        if (!p->tainted[row] && !(lse[row] == t->base_lse[row]))
+            return violated(t, "%s in rows that nobody there sees changed lse[%zu][%zu][%zu] from %.9g to %.9g", what,
+                            row / n / h, row / n % h, row % n, t->base_lse[row], lse[row]);
+        if (p->tainted[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
+            return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h, row / n % h,
+                            row % n);
+    }
+    return true;
+}
+
 static bool with_poison(struct trial *t, const float values[3], bool one_column, enum demand demand, const char *what)
 {
     struct poison p;
     bool good = make_poison(&p, t, values, one_column) && prepare(t, 12, 1) && forward(t, &p.in, what) &&
-                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what);
+                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what) &&
+                check_poisoned_lse(&p, t, demand, what);
     poison_free(&p);
     return good;
 }
@@ -739,6 +776,8 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
 
 static bool with_masks_of(struct trial *t, float value, const char *what)
 {
+    const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED; /* shown before it is added */
+    const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
     struct poison p = {0};
     bool good = inputs_copy(&p.in, t->layer, t->in, t->diag);
     p.key = calloc(t->in->batch * t->in->m + 1, 1);
@@ -748,7 +787,7 @@ static bool with_masks_of(struct trial *t, float value, const char *what)
     if (good)
         poison_mask(&p, t, value);
     good = good && prepare(t, 12, 1) && forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
-           check_poisoned_attn(&p, t, DEMAND_OF_NAN, what);
+           check_poisoned_attn(&p, t, of_attn, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
     poison_free(&p);
     return good;
 }
@@ -797,12 +836,14 @@ static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial
 static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
 static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
 static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
+static bool null_positions(struct attempt *a) { a->args.positions = NULL; return has(a, TENSOR_POSITIONS); }
 static bool null_prefix(struct attempt *a) { a->args.prefix = NULL; return has(a, TENSOR_PREFIX); }
 static bool null_segment(struct attempt *a) { a->args.segment = NULL; return has(a, TENSOR_SEGMENT); }
 static bool null_segment_q(struct attempt *a) { a->args.segment_q = NULL; return has(a, TENSOR_SEGMENT_Q); }
 static bool null_segment_k(struct attempt *a) { a->args.segment_k = NULL; return has(a, TENSOR_SEGMENT_K); }
 static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
 static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
+static bool null_lse(struct attempt *a) { a->args.lse = NULL; return has(a, TENSOR_LSE); }
 static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
 static void single_query(struct attempt *a)
 {
@@ -825,6 +866,8 @@ static bool unused_v(struct attempt *a) { a->args.v = a->args.x; return !has(a, 
 static bool unused_source(struct attempt *a) { a->args.source = a->args.y; return !has(a, TENSOR_SOURCE); }
 static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
 static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
+static bool unused_positions(struct attempt *a) { a->args.positions = a->zeroed; return !has(a, TENSOR_POSITIONS); }
+static bool unused_lse(struct attempt *a) { a->args.lse = a->args.y; return !has(a, TENSOR_LSE); }
 static bool unused_prefix(struct attempt *a) { a->args.prefix = a->zeroed; return !has(a, TENSOR_PREFIX); }
 static bool unused_segment(struct attempt *a) { a->args.segment = a->zeroed; return !has(a, TENSOR_SEGMENT); }
 static bool unused_segment_q(struct attempt *a) { a->args.segment_q = a->zeroed; return !has(a, TENSOR_SEGMENT_Q); }
@@ -921,6 +964,7 @@ static bool large_v(struct attempt *a) { return large_batch(a, TENSOR_V); }
 static bool large_source(struct attempt *a) { return large_batch(a, TENSOR_SOURCE); }
 static bool large_mask_add(struct attempt *a) { return large_batch(a, TENSOR_MASK_ADD); }
 static bool large_y(struct attempt *a) { return large_batch(a, TENSOR_Y); }
+static bool large_lse(struct attempt *a) { return large_batch(a, TENSOR_LSE); }
 static bool large_attn(struct attempt *a) { return large_batch(a, TENSOR_ATTN); }
 
 static bool set_length(struct attempt *a, size_t b, int32_t length)
@@ -1073,8 +1117,14 @@ static bool mask_add_off(struct attempt *a)
     return has(a, TENSOR_MASK_ADD);
 }
 static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
+static bool lse_off(struct attempt *a) { a->args.lse = off(a, a->args.lse); return has(a, TENSOR_LSE); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
+static bool positions_off(struct attempt *a)
+{
+    a->args.positions = off(a, a->args.positions);
+    return has(a, TENSOR_POSITIONS);
+}
 static bool prefix_off(struct attempt *a) { a->args.prefix = off(a, a->args.prefix); return has(a, TENSOR_PREFIX); }
 static bool segment_off(struct attempt *a)
 {
@@ -1108,6 +1158,7 @@ static const struct wrong {
     {"source = NULL", KERNEL_NULL, null_source},
     {"lengths = NULL", KERNEL_NULL, null_lengths},
     {"past = NULL", KERNEL_NULL, null_past},
+    {"positions = NULL", KERNEL_NULL, null_positions},
     {"prefix = NULL", KERNEL_NULL, null_prefix},
     {"segment = NULL", KERNEL_NULL, null_segment},
     {"segment_q = NULL", KERNEL_NULL, null_segment_q},
@@ -1115,6 +1166,7 @@ static const struct wrong {
     {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
     {"mask_add = NULL", KERNEL_NULL, null_mask_add},
     {"attn = NULL", KERNEL_NULL, null_attn},
+    {"lse = NULL", KERNEL_NULL, null_lse},
     {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
     {"x where q, k and v are given", KERNEL_UNUSED, unused_x},
     {"q without input = projected", KERNEL_UNUSED, unused_q},
@@ -1123,11 +1175,13 @@ static const struct wrong {
     {"source without cross-attention", KERNEL_UNUSED, unused_source},
     {"lengths without padding", KERNEL_UNUSED, unused_lengths},
     {"past without offset = past", KERNEL_UNUSED, unused_past},
+    {"positions without rope_positions = given", KERNEL_UNUSED, unused_positions},
     {"prefix without the mask", KERNEL_UNUSED, unused_prefix},
     {"segment that the layer lacks", KERNEL_UNUSED, unused_segment},
     {"segment_q that the layer lacks", KERNEL_UNUSED, unused_segment_q},
     {"segment_k that the layer lacks", KERNEL_UNUSED, unused_segment_k},
     {"attn without scores", KERNEL_UNUSED, unused_attn},
+    {"lse without the key", KERNEL_UNUSED, unused_lse},
     {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
     {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
     {"n = seq_len + 1", KERNEL_SIZE, too_many_queries},
@@ -1149,6 +1203,7 @@ static const struct wrong {
     {"a batch whose mask_add has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_mask_add},
     {"a batch whose y has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_y},
     {"a batch whose attn has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_attn},
+    {"a batch whose lse has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_lse},
     {"a first length of m + 1", KERNEL_LENGTH, first_length_above_m},
     {"a length of m + 1", KERNEL_LENGTH, length_above_m},
     {"a length of m + 1, of fewer keys", KERNEL_LENGTH, length_above_shorter_m},
@@ -1186,8 +1241,10 @@ static const struct wrong {
     {"source off its boundary", KERNEL_ALIGN, source_off},
     {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
     {"attn off its boundary", KERNEL_ALIGN, attn_off},
+    {"lse off its boundary", KERNEL_ALIGN, lse_off},
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"past off its boundary", KERNEL_ALIGN, past_off},
+    {"positions off their boundary", KERNEL_ALIGN, positions_off},
     {"prefix off its boundary", KERNEL_ALIGN, prefix_off},
     {"segment off its boundary", KERNEL_ALIGN, segment_off},
     {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
@@ -1197,7 +1254,8 @@ static const struct wrong {
 
 static bool untouched(struct trial *t, const char *what)
 {
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->scratch)) ||
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse) &&
+            guarded_untouched(&t->scratch)) ||
            violated(t, "%s: refused, but something was written", what);
 }
 
@@ -1297,7 +1355,7 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
     error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
     if (error != KERNEL_PART)
         return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn)) || violated(t, "%s: something was written", what);
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse)) || violated(t, "%s: something was written", what);
 }
 
 /* Tensors without an element need no memory. */
@@ -1311,7 +1369,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
         args.lengths = zeros;
     if (!empty_call(t, &args, "n = 0"))
         return false;
-    args.x = args.q = args.mask_add = args.y = args.attn = NULL;
+    args.x = args.q = args.mask_add = args.y = args.attn = args.lse = NULL;
     args.segment = args.segment_q = NULL;
     args.mask_bool = NULL;
     if (!empty_call(t, &args, "n = 0, and NULL for what has no elements"))
@@ -1337,6 +1395,20 @@ static bool is_b_o(struct trial *t, const char *what)
     return true;
 }
 
+/* lse of rows that see nothing */
+static bool is_of_sinks(struct trial *t, const char *what)
+{
+    const float *sink = t->in->tensor[TENSOR_SINK], *lse = t->lse.data;
+    const size_t n = t->in->n, h = (size_t)t->layer->h;
+    for (size_t at = 0; at < lse_count(t); at++) {
+        const double expected = sink != NULL ? (double)sink[at / n % h] : -INFINITY;
+        if (!(lse[at] == expected || fabs(lse[at] - expected) <= 4e-7 * (1 + fabs(expected))))
+            return violated(t, "%s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, at / n / h, at / n % h, at % n, lse[at],
+                            expected);
+    }
+    return true;
+}
+
 /* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O. */
 static bool without_keys(struct trial *t)
 {
@@ -1358,10 +1430,13 @@ static bool without_keys(struct trial *t)
     args.lengths = args.lengths != NULL ? zeros : NULL;
     int error = t->call->forward(t->packed, &args, t->scratch.data);
     bool good = error == KERNEL_OK || violated(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
-    good = good && zones_intact(t, what) && is_b_o(t, what);
-    if (good)
+    good = good && zones_intact(t, what) && is_b_o(t, what) && is_of_sinks(t, what);
+    if (good) {
         guarded_fill(&t->y);
-    good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts");
+        guarded_fill(&t->lse);
+    }
+    good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts") &&
+           is_of_sinks(t, "m = 0, in parts");
     good = good && (guarded_untouched(&t->attn) || violated(t, "%s: attn was written", what));
     free(zeros);
     return good;
@@ -1422,6 +1497,13 @@ static bool good_and_bad_packing(struct trial *t)
     return packing_holds(t->kernel, t->layer, t->in, t->packed, t->why, t->diag);
 }
 
+/* ---- two results of one call ------------------------------------------------------------------------------------ */
+
+static bool merges(struct trial *t)
+{
+    return merging_holds(t->kernel, t->layer, t->in, t->packed, t->base_y, t->base_lse, t->why, t->diag);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(uint64_t hash, const unsigned char *bytes, size_t count) /* FNV-1a */
@@ -1455,7 +1537,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL}, {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
-        {good_and_bad_packing, PROMISES_ALL}, {last_run, PROMISES_ALL},
+        {merges, PROMISES_OF_VALUES}, {good_and_bad_packing, PROMISES_ALL}, {last_run, PROMISES_ALL},
     };
     struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
                       .seed = seed, .why = why, .diag = diag};
@@ -1463,7 +1545,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     const uint64_t hash = all ? hash_inputs(&t) : 0;
     t.base_y = malloc(y_count(&t) * sizeof(float) + 1);
     t.base_attn = malloc(attn_count(&t) * sizeof(float) + 1);
-    bool good = t.base_y != NULL && t.base_attn != NULL;
+    t.base_lse = malloc(lse_count(&t) * sizeof(float) + 1);
+    bool good = t.base_y != NULL && t.base_attn != NULL && t.base_lse != NULL;
     why[0] = '\0';
     if (!good)
         diag_environment(diag, NULL, "out of memory");
@@ -1474,5 +1557,6 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     release(&t);
     free(t.base_y);
     free(t.base_attn);
+    free(t.base_lse);
     return good;
 }

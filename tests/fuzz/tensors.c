@@ -20,6 +20,7 @@ static const char *const specs[] = {
     "name = b\nd_model = 2\nh = 2\nseq_len = 2\nsource_len = 3\nattention = cross\nmask = padding+bool+additive\nscores = true\n",
     "name = c\nd_model = 4\nh = 2\ninput = split\nw_o = conv\nseq_len = 2\nw_k = tied\nweight_layout = out_in\n",
     "name = d\nd_model = 4\nh = 2\nh_kv = 1\nseq_len = 3\nmask = causal+padding\nw_o = none\nbias = true\n",
+    "name = e\nd_model = 4\nh = 2\nh_kv = 1\nseq_len = 2\nqk_norm = layer\nsink = true\nrelative = t5\nrel_buckets = 4\n",
 };
 #define LAYERS (sizeof specs / sizeof *specs)
 
@@ -108,12 +109,13 @@ static bool parse(struct tensors *tensors, const unsigned char *bytes, size_t si
 static void try_weights(const char *path, const struct layer *layer, unsigned way)
 {
     static const char *const prefixes[] = {NULL, "", "h.0.attn.", "h.1"};
-    const struct weights_choice choice = {path, prefixes[way % 4], way / 4 % 2};
+    const struct weights_choice choice = {.path = path, .prefix = prefixes[way % 4], .zero_bias = way / 4 % 2,
+                                          .norm_plus_one = way / 8 % 2};
     struct tensors weights;
     struct diag diag = {0};
     const bool good = weights_read(&weights, layer, &choice, &diag);
     fuzz_diag(&diag, good);
-    for (enum layer_tensor t = TENSOR_W_Q; good && t <= TENSOR_B_O; t++) {
+    for (enum layer_tensor t = TENSOR_W_Q; good && t <= TENSOR_SINK; t++) {
         const struct tensor *w = tensors_find(&weights, layer_tensor_name(t));
         int64_t shape[4];
         const int rank = layer_weight_shape(layer, t, shape);
@@ -190,7 +192,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (use == 0)
             check_written(&tensors);
         else if (use < 4)
-            try_weights(path, layer_number(use - 1), way);
+            try_weights(path, layer_number(way / 8 == 3 ? LAYERS - 1 : use - 1), way);
         else
             try_inputs(&tensors, path, layer_number(use - 4));
         tensors_free(&tensors);

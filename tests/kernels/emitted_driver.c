@@ -86,11 +86,13 @@ static uint32_t checksum(void)
 /* The weights that the layer takes: of all sets of them, the one that it does not refuse. */
 static int find_weights(const float *w)
 {
-    for (unsigned set = 0; set < 128; set++) {
+    for (unsigned set = 0; set < 3 * 128; set++) { /* without gains, with them, with shifts too */
         const float *given[7];
         for (unsigned i = 0; i < 7; i++)
             given[i] = set >> i & 1 ? w : NULL;
         call.weights = (OF(_weights)){w, given[0], given[1], given[2], given[3], given[4], given[5], given[6]};
+        call.weights.g_q = call.weights.g_k = set >= 128 ? w : NULL;
+        call.weights.c_q = call.weights.c_k = set >= 256 ? w : NULL;
         call.error = OF(_pack)(call.packed, &call.weights, THE(_ISA_AUTO));
         if (call.error != THE(_ERROR_NULL) && call.error != THE(_ERROR_UNUSED))
             return call.error;
@@ -101,7 +103,7 @@ static int find_weights(const float *w)
 /* The same for the tensors of a call. */
 static int find_args(void)
 {
-    static int32_t lengths[BATCH] = {M, M / 2};
+    static int32_t lengths[BATCH] = {M, M / 2}, positions[BATCH * N];
     const size_t scores = (size_t)BATCH * THE(_H) * N * M;
     float *x = draw((size_t)BATCH * N * THE(_D_MODEL), 2.0f), *source = draw((size_t)BATCH * M * THE(_D_SOURCE), 2.0f);
     float *mask = draw(scores, 1.0f), *y = room((size_t)BATCH * N * THE(_D_OUT) * sizeof *y), *attn = room(scores * sizeof *attn);
@@ -118,7 +120,9 @@ static int find_args(void)
     for (size_t t = M / 2; t < M; t++)
         for (size_t i = 0; i < THE(_D_SOURCE); i++)
             source[t * THE(_D_SOURCE) + i] *= 1000.0f;
-    for (unsigned set = 32; set-- > 0;) { /* large ones first: without a source a call may have no keys */
+    for (size_t at = 0; at < (size_t)BATCH * N; at++)
+        positions[at] = at % 5 == 0 ? (int32_t)at * -100000 : (int32_t)at;
+    for (unsigned set = 64; set-- > 0;) { /* large ones first: without a source a call may have no keys */
         call.args = (OF(_args)){.x = x, .y = y, .batch = BATCH, .n = N};
         call.args.source = set & 1 ? source : NULL;
         call.args.m = set & 1 ? M : 0;
@@ -128,6 +132,7 @@ static int find_args(void)
         call.args.mask_add = set & 8 ? mask : NULL;
         call.args.mask_add_batch = call.args.mask_add_h = set & 8 ? 1 : 0;
         call.args.attn = set & 16 ? attn : NULL;
+        call.args.positions = set & 32 ? positions : NULL;
         call.error = OF(_forward)(call.packed, &call.args, call.scratch);
         if (call.error != THE(_ERROR_NULL) && call.error != THE(_ERROR_UNUSED) && call.error != THE(_ERROR_BROADCAST))
             return call.error;

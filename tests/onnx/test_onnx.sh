@@ -33,15 +33,7 @@ fi
 
 isas=$(tests/isas_here.sh all)
 
-# a case: "== NAME", its spec, "data BASE64"
-while IFS= read -r line; do
-    case $line in
-    '#'*) ;;
-    '== '*) name=${line#== } && : >"$work/$name.layer" ;;
-    'data '*) base64 -d <<<"${line#data }" >"$work/$name.safetensors" || exit 3 ;;
-    *) echo "$line" >>"$work/$name.layer" ;;
-    esac
-done <tests/onnx/cases.txt
+tests/onnx/unpack.sh "$work" || exit 3
 
 if [ $# -eq 0 ]; then
     for spec in "$work"/*.layer; do

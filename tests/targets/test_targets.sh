@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Pairs on machines that this one is not: compiled without a warning by the target's compilers, then run under an emulator
-# on the vectors of tests/vectors, whose answers came from elsewhere, and checked against the reference. attnrun itself is
+# on the vectors of tests/vectors and tests/onnx, whose answers came from elsewhere, and checked against the reference. attnrun itself is
 # cross-compiled for that, and starts the cross compiler on each pair; for WebAssembly, which can start nothing, the parts
 # that `attnrun run` is made of are linked with each pair (tests/targets/wasi). What `attnrun selftest` writes here runs there
 # too, as it would on a board, in the compiler's own dialect; where attnrun is not at home, in vectors' place. Left out on
@@ -83,7 +83,7 @@ one_vector() { # SPEC
     local tensors=${1%.layer}.safetensors
     if [[ $emulator = node* ]]; then
         wasi_program "$1" >"$result.log" 2>&1 || fail "$1 is not compiled by $compiler"
-        $emulator "$result.exe" "$PWD/$1" --in "$PWD/$tensors" --isa all >"$result.log" 2>&1 || fail "$1 on $target"
+        $emulator "$result.exe" "$(realpath "$1")" --in "$(realpath "$tensors")" --isa all >"$result.log" 2>&1 || fail "$1 on $target"
     else
         CC=$compiler CFLAGS="-O1 $strict" $emulator "$build/targets/$host/attnrun" run "$1" --in "$tensors" --isa all \
             >"$result.log" 2>&1 ||
@@ -191,10 +191,12 @@ make_runtime() {
 }
 
 if [ -n "${EVERYTHING:-}" ]; then
-    vectors=$(ls tests/vectors/*.layer tests/vectors/kinds/*.layer tests/data/*.layer)
+    own=$(ls tests/vectors/*.layer tests/vectors/kinds/*.layer tests/data/*.layer)
+    tests/onnx/unpack.sh "$work/onnx" || exit 3
+    vectors="$own $(for spec in "$work"/onnx/*.layer; do ! "$ATTNGEN" --explain "$spec" >/dev/null 2>&1 || echo "$spec"; done)"
     examples=$(ls examples/*.layer) window=examples/window.layer
     warned="$examples $(ls tests/vectors/*.layer)"
-    sanitized=$vectors
+    sanitized=$own
 else
     vectors=$(for name in $few; do echo "tests/vectors/$name.layer"; done)
     examples=examples/tiny.layer window=tests/vectors/window_causal_padding.layer # kws, window: a minute each in emulators

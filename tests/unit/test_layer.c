@@ -308,6 +308,7 @@ static void test_legal(void **state)
         BASE "w_k = tied\nqk_norm = layer\nrope = interleaved\n",
         BASE "d_k = 9\nrope = half\nrope_dims = 2\nrope_scaling = linear\nrope_factor = 0.5\n",
         BASE "rope = half\nrope_theta = 1\n", BASE "rope = half\nrope_theta = 0.5\n",
+        BASE "rope = half\nrope_theta = 1e-3\nrope_scaling = linear\nrope_factor = 1e-3\n",
         BASE "rope = half\nrope_scaling = yarn\nrope_factor = 1\nrope_original_len = 1.5\nrope_beta_fast = 1\n"
              "rope_beta_slow = 2\nrope_attention_factor = 0.5\n",
         BASE "relative = t5\nrel_buckets = 4\nrel_distance = 2\n",
@@ -544,6 +545,76 @@ static void test_projected_combinations(void **state)
             if (errors_of(text) != errors)
                 fail_msg("expected %zu errors of:\n%s", errors, text);
         }
+}
+
+/* Sources of 16 columns a head, for the keys of more kinds. */
+static const char *const sources[] = {BASE, BASE "attention = cross\n", BROUGHT "w_o = none\n"};
+enum { OF_SELF, OF_CROSS, OF_CALL };
+
+/* `number` is one of the choices, taken off *code. */
+static size_t choose(size_t *code, size_t number)
+{
+    const size_t chosen = *code % number;
+    *code /= number;
+    return chosen;
+}
+
+static void expect(const char *text, bool bad, size_t counts[2])
+{
+    if ((errors_of(text) > 0) != bad)
+        fail_msg("expected %s:\n%s", bad ? "a refusal" : "none", text);
+    counts[bad]++;
+}
+
+static void test_rope_combinations(void **state)
+{
+    static const char *const dims[] = {"", "rope_dims = 6\n", "rope_dims = 7\n", "rope_dims = 18\n"};
+    static const char *const scaling[] = {"", "rope_scaling = none\n", "rope_scaling = linear\n", "rope_scaling = llama3\n",
+                                          "rope_scaling = yarn\n"};
+    static const char *const factor[] = {"", "rope_factor = 0.5\n", "rope_factor = 2\n"};
+    size_t counts[2] = {0};
+    (void)state;
+    for (size_t code = 0; code < 3 * 2 * 4 * 5 * 3 * 2 * 2 * 2; code++) {
+        size_t rest = code;
+        const size_t source = choose(&rest, 3), rope = choose(&rest, 2), d = choose(&rest, 4), s = choose(&rest, 5);
+        const size_t f = choose(&rest, 3), length = choose(&rest, 2), theta = choose(&rest, 2), given = choose(&rest, 2);
+        const bool idle = d > 0 || s > 1 || f > 0 || length > 0 || theta > 0 || given > 0;
+        const bool scaled = (s < 2 && (f > 0 || length > 0)) || (s == 2 && (f == 0 || length > 0)) ||
+                            (s > 2 && (f == 0 || length == 0)) || (s == 4 && (f == 1 || theta > 0));
+        char text[400];
+        snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s", sources[source], rope ? "rope = half\n" : "", dims[d], scaling[s],
+                 factor[f], length ? "rope_original_len = 64\n" : "", theta ? "rope_theta = 1\n" : "",
+                 given ? "rope_positions = given\n" : "");
+        expect(text, rope ? source == OF_CROSS || d > 1 || scaled : idle, counts);
+    }
+    assert_true(counts[0] > 50 && counts[1] > 1000);
+}
+
+static void test_position_combinations(void **state)
+{
+    static const char *const offset[] = {"", "offset = none\n", "offset = past\n", "offset = end\n"};
+    static const char *const masks[] = {"", "mask = causal\n", "mask = prefix\n", "mask = causal+prefix+segments\n",
+                                        "mask = padding\n", "mask = segments+padding+causal\n"};
+    static const char *const relative[] = {"", "relative = none\n", "relative = t5\n", "relative = table\n"};
+    static const char *const buckets[] = {"", "rel_buckets = 30\n", "rel_buckets = 8\n"};
+    static const char *const distance[] = {"", "rel_distance = 4\n", "rel_distance = 2\n"};
+    size_t counts[2] = {0};
+    (void)state;
+    for (size_t code = 0; code < 3 * 4 * 6 * 2 * 4 * 3 * 3 * 2; code++) {
+        size_t rest = code;
+        const size_t source = choose(&rest, 3), o = choose(&rest, 4), m = choose(&rest, 6), skipped = choose(&rest, 2);
+        const size_t r = choose(&rest, 4), b = choose(&rest, 3), d = choose(&rest, 3), left = choose(&rest, 2);
+        const bool causal = m == 1 || m == 3 || m == 5;
+        const int near = (b == 2 ? 8 : 32) / (causal ? 2 : 4), far = d == 0 ? 128 : d == 1 ? 4 : 2;
+        const bool bad = (source == OF_SELF && o > 1) || m == 2 || (skipped && (source != OF_SELF || m < 4)) ||
+                         (r != 2 && (b > 0 || d > 0)) || (r != 3 && left > 0) || (r == 3 && left == 0) ||
+                         (r == 2 && (b == 1 || far <= near));
+        char text[400];
+        snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s", sources[source], offset[o], masks[m],
+                 skipped ? "pad_rows = skipped\n" : "", relative[r], buckets[b], distance[d], left ? "rel_left = 3\n" : "");
+        expect(text, bad, counts);
+    }
+    assert_true(counts[0] > 100 && counts[1] > 5000);
 }
 
 /* ---- tensors and counts ---------------------------------------------------------------------------------- */
@@ -802,7 +873,10 @@ static void test_explain_columns(void **state)
         "d_model = 65536\nh = 65536\nwidth = wide\ninput = split\nw_o = conv\nconv_width = 9999\nseq_len = 2147483647\n"
         "bias = true\nmask = causal+padding\n",
         "d_model = 1\nh = 2147483647\nd_k = 1\nd_v = 1\nseq_len = 500000000\nw_o = none\nw_k = tied\n",
-        "d_model = 1073741824\nh = 1073741824\ninput = split\nseq_len = 1\n"};
+        "d_model = 1073741824\nh = 1073741824\ninput = split\nseq_len = 1\n",
+        BASE "attention = cross\noffset = end\nscale = 1.234567e-6\nsoftcap = 1.2345678e-6\nalibi = true\nrelative = t5\n"
+             "mask = causal+prefix+additive+segments\nqk_norm = layer\nsink = true\nlse = true\nscores = biased\n",
+        BROUGHT "w_o = none\nsource_len = 1\nmask = causal+no_self+window\nwindow_left = 0\n"}; /* nothing to do */
     for (size_t i = 0; i < COUNT_OF(specs); i++) {
         char *text = explained(specs[i]);
         for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
@@ -912,7 +986,8 @@ int main(void)
         cmocka_unit_test(test_longest), cmocka_unit_test(test_multiply_adds), cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_explain_totals), cmocka_unit_test(test_explain_columns), cmocka_unit_test(test_isa),
         cmocka_unit_test(test_isa_rows), cmocka_unit_test(test_numbers), cmocka_unit_test(test_projected),
-        cmocka_unit_test(test_projected_combinations),
+        cmocka_unit_test(test_projected_combinations), cmocka_unit_test(test_rope_combinations),
+        cmocka_unit_test(test_position_combinations),
         cmocka_unit_test(test_diag),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -802,6 +802,48 @@ static void test_small(void **state)
     layer_free(layer);
 }
 
+/* A part that finishes heads begins with the first column of one; of rms_all it has all columns. */
+static void whole_heads(const struct plan_panels *g, const struct plan_isa *p, const struct layer *l)
+{
+    const bool all = l->qk_norm == NORM_RMS_ALL;
+    assert_true(g->exists && g->finish > 0);
+    for (int64_t part = 0; part < g->parts; part++) {
+        const int64_t panel = part * g->part_panels, column = panel % g->panels * g->vecs * p->lanes;
+        assert_true(panel < g->groups * g->panels);
+        assert_int_equal(g->groups > 1 ? column : column % l->d_k, 0);
+    }
+    assert_true(!all || g->parts == 1);
+    assert_true(g->parts * g->part_panels >= g->groups * g->panels);
+}
+
+static void test_parts_have_whole_heads(void **state)
+{
+    static const char *const kinds[] = {"rope=half", "qk_norm=rms", "qk_norm=rms_all"}, *const inputs[] = {"shared", "split"};
+    (void)state;
+    for (int64_t d_k = 2; d_k <= 70; d_k += 2)
+        for (int kind = 0; kind < 3; kind++)
+            for (int input = 0; input < 2; input++) {
+                struct settings s = {.count = 0};
+                char text[32];
+                set(&s, "d_model", 768);
+                set(&s, "h", 12);
+                set(&s, "d_k", d_k);
+                set(&s, "seq_len", 300);
+                set_word(&s, kinds[kind]);
+                snprintf(text, sizeof text, "input=%s", inputs[input]);
+                set_word(&s, text);
+                struct layer *layer = read_layer(&s);
+                struct plan *plan = make_plan(layer);
+                for (int64_t i = 0; i < plan->count; i++) {
+                    whole_heads(&plan->isas[i].q, &plan->isas[i], layer);
+                    whole_heads(&plan->isas[i].k, &plan->isas[i], layer);
+                    assert_false(plan->fold.scores);
+                }
+                plan_free(plan);
+                layer_free(layer);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -812,7 +854,7 @@ int main(void)
         cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
         cmocka_unit_test(test_small), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
-        cmocka_unit_test(test_asking),
+        cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
