@@ -143,6 +143,7 @@ struct plan_isa {
     /* scratch, in floats from its start; everything on a 64-byte boundary */
     int64_t s_t, q_all, keys, values, z, ranges, shared_size; /* ranges: of keys, for each vector of queries */
     int64_t turned; /* rows for positions that are not packed, one for each token */
+    int64_t turned_keys; /* likewise, of given keys */
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, operands, tile, queries, worker_size;

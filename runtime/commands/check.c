@@ -39,7 +39,7 @@ static bool choose_draw(struct check *c)
         .init = options->init,
         .batch = given_or(options->batch, work > ONE_SEQUENCE_FROM ? 1 : 2),
         .n = given_or(options->n, layer->seq_len),
-        .m = !layer->self ? given_or(options->m, layer->source_len) : given_or(options->n, layer->seq_len),
+        .m = !layer_is_square(layer) ? given_or(options->m, layer->source_len) : given_or(options->n, layer->seq_len),
     };
     if (c->draw.n <= (size_t)layer->seq_len && c->draw.m <= (size_t)layer->source_len)
         return true;
@@ -56,7 +56,7 @@ static void print_repeat(const struct check *c, const char *isa)
     printf("attnrun check ");
     compile_print_word(c->spec, stdout);
     printf(" --seed %llu --batch %zu --n %zu", (unsigned long long)c->draw.seed, c->draw.batch, c->draw.n);
-    if (!c->layer->self)
+    if (!layer_is_square(c->layer))
         printf(" --m %zu", c->draw.m);
     printf(" --init %s --isa %s", c->draw.init == INIT_NORMAL ? "normal" : "xavier", isa);
     compile_print_options(&c->options->compile, stdout);

@@ -56,7 +56,7 @@ struct output {
 static size_t keys_for(const struct selftest *s, size_t n)
 {
     const size_t given = s->options->m;
-    return s->layer->self ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
+    return layer_is_square(s->layer) ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
 }
 
 static double work_of(const struct selftest *s, size_t n)
@@ -319,7 +319,7 @@ static void print_args(struct selftest *s)
     if (has(s, TENSOR_LSE))
         fputs(" .lse = lse + GUARD,", s->out);
     fprintf(s->out, " .batch = %zu, .n = %zu", in->batch, in->n);
-    if (!s->layer->self)
+    if (!layer_is_square(s->layer))
         fprintf(s->out, ", .m = %zu", in->m);
     fputs("\n", s->out);
 }
@@ -418,7 +418,7 @@ static const struct filler {
 static void print_sizes(struct selftest *s)
 {
     fprintf(s->out, "batch %zu, %zu queries", s->inputs.batch, s->inputs.n);
-    if (!s->layer->self)
+    if (!layer_is_square(s->layer))
         fprintf(s->out, " on %zu keys", s->inputs.m);
 }
 
@@ -460,7 +460,7 @@ static void print_command(struct selftest *s)
     const char *slash = strrchr(s->spec, '/');
     fprintf(s->out, "attnrun selftest --seed %llu --batch %zu --n %zu", (unsigned long long)o->seed, s->inputs.batch,
             s->inputs.n);
-    if (!s->layer->self)
+    if (!layer_is_square(s->layer))
         fprintf(s->out, " --m %zu", s->inputs.m);
     if (o->lengths != NULL)
         fprintf(s->out, " --lengths %s", o->lengths);

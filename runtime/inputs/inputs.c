@@ -441,7 +441,7 @@ void inputs_draw_tensor(struct inputs *in, const struct layer *layer, enum layer
 static bool draw_tensors(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
                          const struct inputs *weights, struct diag *diag)
 {
-    *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer->self ? draw->m : draw->n,
+    *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer_is_square(layer) ? draw->m : draw->n,
                           .borrows_weights = weights != NULL};
     for (int t = 0; t < TENSOR_COUNT; t++) {
         struct random random = stream_of(draw->seed, t);
@@ -525,6 +525,10 @@ static bool sizes_from_tensors(struct inputs *in, const struct layer *layer, con
     in->batch = (size_t)x->shape[0];
     in->n = (size_t)x->shape[positions];
     in->m = source != NULL ? (size_t)source->shape[positions] : in->n;
+    if (layer_is_square(layer) && in->n != in->m) {
+        diag_error(diag, place, "%zu queries on %zu keys; rope_positions = given needs as many of both", in->n, in->m);
+        return false;
+    }
     if (in->n > (size_t)layer->seq_len || in->m > (size_t)layer->source_len) {
         diag_error(diag, place, "%zu queries on %zu keys; the layer is made for at most %lld on %lld", in->n, in->m,
                    (long long)layer->seq_len, (long long)layer->source_len);

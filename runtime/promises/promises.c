@@ -371,7 +371,7 @@ static struct kernel_args args_of_query(const struct trial *t, const int32_t *ze
 {
     struct kernel_args args = args_of(t, t->in);
     args.n = args.n > 0;
-    args.m = !t->layer->self ? args.m : args.n;
+    args.m = !layer_is_square(t->layer) ? args.m : args.n;
     args.lengths = args.lengths != NULL ? zeros : NULL;
     return args;
 }
@@ -869,8 +869,8 @@ static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TE
 static void single_query(struct attempt *a)
 {
     a->args.n = 1;
-    a->args.m = !a->trial->layer->self ? a->args.m : 1;
-    if (a->lengths != NULL && a->trial->layer->self)
+    a->args.m = !layer_is_square(a->trial->layer) ? a->args.m : 1;
+    if (a->lengths != NULL && layer_is_square(a->trial->layer))
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
 }
 static bool null_y_no_keys(struct attempt *a)
@@ -878,7 +878,7 @@ static bool null_y_no_keys(struct attempt *a)
     a->args.m = 0;
     if (a->lengths != NULL)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
-    return !a->trial->layer->self && null_y(a);
+    return !layer_is_square(a->trial->layer) && null_y(a);
 }
 static bool unused_x(struct attempt *a) { a->args.x = a->args.q; return !has(a, TENSOR_X); }
 static bool unused_q(struct attempt *a) { a->args.q = a->args.x; return !has(a, TENSOR_Q); }
@@ -909,23 +909,23 @@ static bool unused_mask_add(struct attempt *a)
 static bool too_many_queries(struct attempt *a)
 {
     a->args.n = (size_t)a->trial->layer->seq_len + 1;
-    a->args.m = !a->trial->layer->self ? a->args.m : a->args.n;
+    a->args.m = !layer_is_square(a->trial->layer) ? a->args.m : a->args.n;
     return true;
 }
 static bool too_many_keys(struct attempt *a)
 {
     a->args.m = (size_t)a->trial->layer->source_len + 1;
-    return !a->trial->layer->self;
+    return !layer_is_square(a->trial->layer);
 }
 static bool other_m(struct attempt *a)
 {
     a->args.m = a->args.n + 1;
-    return a->trial->layer->self;
+    return layer_is_square(a->trial->layer);
 }
 static bool smaller_m(struct attempt *a)
 {
     a->args.m = a->args.n - 1;
-    return a->trial->layer->self && a->args.n > 1;
+    return layer_is_square(a->trial->layer) && a->args.n > 1;
 }
 static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return true; }
 /* Cut to fewer bits, or taken for a signed number, these are in order. */
@@ -933,14 +933,14 @@ static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return
 static bool wrapping_n(struct attempt *a)
 {
     a->args.n += TOP_BIT;
-    a->args.m += !a->trial->layer->self ? 0 : TOP_BIT;
+    a->args.m += !layer_is_square(a->trial->layer) ? 0 : TOP_BIT;
     return true;
 }
 static bool n_past_32_bits(struct attempt *a)
 {
     const size_t more = SIZE_MAX > UINT32_MAX ? (size_t)UINT32_MAX + 1 : TOP_BIT;
     a->args.n += more;
-    a->args.m += !a->trial->layer->self ? 0 : more;
+    a->args.m += !layer_is_square(a->trial->layer) ? 0 : more;
     return true;
 }
 static bool wrapping_m(struct attempt *a) { a->args.m += TOP_BIT; return true; }
@@ -1005,7 +1005,7 @@ static bool shortest_length(struct attempt *a) { return set_length(a, 0, INT32_M
 static bool length_of_no_queries(struct attempt *a)
 {
     a->args.n = 0;
-    a->args.m = !a->trial->layer->self ? a->args.m : 0;
+    a->args.m = !layer_is_square(a->trial->layer) ? a->args.m : 0;
     return set_length(a, 0, (int32_t)a->args.m + 1);
 }
 static bool length_of_no_keys(struct attempt *a)
@@ -1013,7 +1013,7 @@ static bool length_of_no_keys(struct attempt *a)
     a->args.m = 0;
     if (a->lengths != NULL)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
-    return !a->trial->layer->self && set_length(a, 0, 1);
+    return !layer_is_square(a->trial->layer) && set_length(a, 0, 1);
 }
 static bool null_lengths_no_queries(struct attempt *a)
 {
@@ -1384,7 +1384,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
 {
     struct inputs none = *t->in;
     none.n = 0;
-    none.m = !t->layer->self ? none.m : 0;
+    none.m = !layer_is_square(t->layer) ? none.m : 0;
     struct kernel_args args = args_of(t, &none);
     if (args.lengths != NULL)
         args.lengths = zeros;
@@ -1434,7 +1434,7 @@ static bool is_of_sinks(struct trial *t, const char *what)
 static bool without_keys(struct trial *t)
 {
     static const char what[] = "m = 0, and NULL for what has no elements";
-    if (t->layer->self || t->in->n == 0 || t->in->batch == 0)
+    if (layer_is_square(t->layer) || t->in->n == 0 || t->in->batch == 0)
         return true;
     if (!prepare(t, 8, WORKERS))
         return false;

@@ -628,15 +628,35 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
     return !layer_finishes(p->layer) || finish_errors(&e);
 }
 
-/* c Q of given queries: c is rounded to f32, and so is each product. */
-static void given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+/* Given queries, normed with c in the gains; or times c, which is rounded to f32, and so is each product. */
+static bool given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const size_t d_k = (size_t)p->layer->d_k;
+    const bool norms = p->layer->qk_norm != NORM_NONE;
+    fill(p->q.worst, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
+    fill(p->q.drawn, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
+    memset(p->q_open, 0, rows);
+    if (!finish_row_errors(p, &head->finish_q, p->q, norms ? c : 1, 0, p->q_common, p->q_open))
+        return false;
     sizes(p, p->q_size, head->q, rows * d_k);
-    for (size_t r = 0; r < rows; r++)
-        p->q_open[r] = overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
-    for (size_t at = 0; at < rows * d_k; at++)
-        p->q.worst[at] = p->q.drawn[at] = c * gamma_of(2) * p->q_size[at] + p->omega * fmax(1, c);
+    for (size_t at = 0; !norms && at < rows * d_k; at++) {
+        const double small = p->omega * fmax(1, c), size = p->q_size[at] + p->q.worst[at];
+        p->q_size[at] = size;
+        p->q.worst[at] = c * (p->q.worst[at] + gamma_of(2) * size) + small;
+        p->q.drawn[at] = c * (p->q.drawn[at] + gamma_of(2) * p->q_size[at]) + small;
+    }
+    for (size_t r = 0; !norms && r < rows; r++)
+        p->q_open[r] |= overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
+    return true;
+}
+
+/* Given keys, which are exact before norm and rotation; values are. */
+static bool given_key_errors(struct propagation *p, const struct reference_head *head)
+{
+    fill(p->k.worst, p->phi, head->keys * (size_t)p->layer->d_k);
+    fill(p->k.drawn, p->phi, head->keys * (size_t)p->layer->d_k);
+    memset(p->k_open, 0, head->keys);
+    return finish_row_errors(p, &head->finish_k, p->k, 1, 0, p->k_common, p->k_open);
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
@@ -644,10 +664,8 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
 {
     const struct folded *folded = &p->folded;
     const bool fold = folded->folds.scores;
-    if (p->layer->projected) {
-        given_query_errors(p, head, rows, c);
-        return true;
-    }
+    if (p->layer->projected)
+        return given_query_errors(p, head, rows, c);
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k};
@@ -671,8 +689,8 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = head->keys, .in = in,
                                  .d = (size_t)p->layer->d_v};
     const double reach = 1 + gamma_of(in + 2);
-    if (p->layer->projected) /* as exact as the source's rows */
-        return true;
+    if (p->layer->projected)
+        return given_key_errors(p, head);
     if (!p->folded.folds.scores)
         projection_error(p, p->k, p->k_size, layer_finishes(p->layer) ? head->finish_k.from : head->k, &k, 1, 2, false);
     if (!p->layer->identity)
@@ -732,8 +750,10 @@ static void finish(struct propagation *p, const struct reference *reference)
     double *const of_attn[] = {b->attn_worst, b->attn_drawn, b->attn_open};
     for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
         reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);
-        reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, p->in->m, of_attn[i]);
-        reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
+        if (reference->attn != NULL) /* else its bounds are there, without a number */
+            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, p->in->m, of_attn[i]);
+        if (reference->lse != NULL)
+            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
     }
 }
 

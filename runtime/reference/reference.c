@@ -240,7 +240,8 @@ static void turn_rows(struct finish *of, const struct layer *layer, const struct
     const size_t pairs = (size_t)layer->rope.dims / 2;
     for (size_t r = 0; of->turns != NULL && r < of->rows; r++) {
         const size_t t = rows != NULL ? rows->row[r] : r;
-        finish_turns(layer, positions != NULL ? positions[b * in->n + t] : (int64_t)t, of->turns + r * pairs);
+        const int64_t p = rows != NULL ? inputs_position(layer, in, b, t) : (int64_t)t;
+        finish_turns(layer, positions != NULL ? positions[b * in->n + t] : p, of->turns + r * pairs);
     }
 }
 
@@ -253,7 +254,7 @@ static void keep_columns(struct finish *of, size_t i, const double *value, const
     for (size_t r = 0; r < of->rows; r++)
         for (size_t c = 0; c < d; c++) {
             double size = fabs(b[c]) + 0x1p-102;
-            for (size_t k = 0; k < in; k++)
+            for (size_t k = 0; in > 0 && k < in; k++)
                 size += (fabs(a[r * in + k]) + 0x1p-102) * (fabs(w[k * d + c]) + 0x1p-102);
             of->all[r * row + i * d + c] = value[r * d + c];
             of->all_size[r * row + i * d + c] = size;
