@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "emit.h"
+#include "expression.h"
 #include "finish.h"
 #include "isa.h"
 #include "layer.h"
@@ -141,7 +142,7 @@ static void push_known(struct emit *emit)
     emit_end(emit);
 }
 
-static void push_isa(struct emit *emit, const struct plan_isa *p)
+static void push_isa(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
 {
     emit_begin_item(emit);
     emit_set_string(emit, "isa", p->isa->name);
@@ -171,6 +172,19 @@ static void push_isa(struct emit *emit, const struct plan_isa *p)
     push_panels(emit, "k", &p->k);
     push_panels(emit, "v", &p->v);
     push_panels(emit, "o", &p->o);
+    emit_begin_table(emit, "tables");
+    for (size_t i = 0; i < layer->table_count; i++) {
+        int64_t shape[4], size = 1;
+        const int axes = layer_weight_shape(layer, TENSOR_TABLE + (enum layer_tensor)i, shape);
+        for (int axis = 0; axis < axes; axis++)
+            size *= shape[axis];
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", layer->tables[i].name);
+        emit_set_integer(emit, "at", p->tables[i]);
+        emit_set_integer(emit, "size", size);
+        emit_end(emit);
+    }
+    emit_end(emit);
     emit_begin_table(emit, "reasons");
     for (int r = 0; r < p->reason_count; r++) {
         emit_begin_item(emit);
@@ -267,6 +281,62 @@ static void push_slopes(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
+/* Where an operation of an expression is done: once for each head, key or query, or for each pair of those. */
+static const char *class_of(unsigned reads)
+{
+    const bool of_query = (reads & READS_P) != 0, of_key = (reads & READS_J) != 0;
+    return (reads & READS_S) != 0 || (of_query && of_key) ? "pair" : of_query ? "query" : of_key ? "key" : "head";
+}
+
+#define EXACT (INT64_C(1) << 23) /* integers below it, and sums of two, are exact in f32 */
+
+/* The nodes of an expression, in order. Integers of queries and pairs are floats in lanes where those are exact; `wide` ones
+ * are not, nor what is an integer or a condition on them, and are computed lane by lane. */
+static void push_expression(struct emit *emit, const char *name, const struct expression *e, const struct layer *layer)
+{
+    static const char *const types[] = {
+        [EXPRESSION_INTEGER] = "integer", [EXPRESSION_FLOAT] = "float", [EXPRESSION_CONDITION] = "condition"};
+    static const struct { const char *name; unsigned bit; } reads[] = {
+        {"s", READS_S}, {"i", READS_I}, {"p", READS_P}, {"j", READS_J}, {"table", READS_TABLE}};
+    const struct expression_box box = visible_box(layer);
+    const size_t count = e != NULL ? (size_t)e->count : 0;
+    struct expression_range *ranges = calloc(count + 1, sizeof *ranges);
+    bool *wide = calloc(count + 1, sizeof *wide);
+    int overflows;
+    if (ranges != NULL && wide != NULL && e != NULL)
+        (void)expression_ranges(e, &box, ranges, &overflows); /* they fit: the spec was checked */
+    emit_begin_table(emit, name);
+    for (size_t i = 0; ranges != NULL && wide != NULL && i < count; i++) {
+        const struct expression_node *n = &e->nodes[i];
+        const int of[] = {n->a, n->b, n->c}, operands = expression_operands(n->op);
+        const bool lanes = (n->reads & (READS_S | READS_P)) != 0;
+        wide[i] = n->type == EXPRESSION_INTEGER && (ranges[i].low < -EXACT || ranges[i].high > EXACT);
+        for (int k = 0; k < operands && n->type != EXPRESSION_FLOAT; k++)
+            wide[i] = wide[i] || (wide[of[k]] && e->nodes[of[k]].type == EXPRESSION_INTEGER);
+        emit_begin_item(emit);
+        emit_set_string(emit, "op", expression_op_name(n->op));
+        emit_set_string(emit, "type", types[n->type]);
+        emit_set_string(emit, "class", class_of(n->reads));
+        emit_set_boolean(emit, "wide", lanes && wide[i]);
+        emit_set_boolean(emit, "may_be_zero", ranges[i].low <= 0 && ranges[i].high >= 0);
+        emit_set_integer(emit, "operands", operands);
+        for (int k = 0; k < 3; k++)
+            emit_set_integer(emit, k == 0 ? "a" : k == 1 ? "b" : "c", of[k] + 1);
+        emit_set_integer(emit, "table", n->table + 1);
+        emit_set_integer(emit, "integer", n->integer);
+        emit_set_number(emit, "number", n->number);
+        for (size_t k = 0; k < sizeof reads / sizeof *reads; k++) {
+            char key[20];
+            snprintf(key, sizeof key, "reads_%s", reads[k].name);
+            emit_set_boolean(emit, key, (n->reads & reads[k].bit) != 0);
+        }
+        emit_end(emit);
+    }
+    emit_end(emit);
+    free(ranges);
+    free(wide);
+}
+
 /* How far distances are told apart, and the smallest distances of T5's wider buckets as far as that. */
 static void push_relative(struct emit *emit, const struct layer *layer)
 {
@@ -302,16 +372,18 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
 {
     static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs",
                                         [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias",
-                                        [TENSOR_LEARNED] = "learned", [TENSOR_OUTPUT] = "output"};
+                                        [TENSOR_LEARNED] = "learned", [TENSOR_NAMED] = "table", [TENSOR_OUTPUT] = "output"};
     static const char *const types[] = {
         [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char"};
     emit_begin_table(emit, "tensors");
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const struct layer_tensor_row *row = layer_tensor_row(t);
         char shape[LAYER_SHAPE_TEXT];
+        if (row->kind == TENSOR_NAMED && !layer_has_tensor(layer, t))
+            continue;
         layer_tensor_text(layer, t, shape);
         emit_begin_item(emit);
-        emit_set_string(emit, "name", row->name);
+        emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
         emit_set_string(emit, "type", types[row->type]);
         emit_set_string(emit, "shape", shape);
@@ -375,6 +447,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
+        {"VISIBLE_BLOCKS", visible_by_blocks(layer)}, {"MASKS_PLACED", score_masks_placed(layer)},
+        {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -388,6 +462,10 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     push_finish(emit, layer);
     push_rules(emit, layer);
     push_terms(emit, layer);
+    push_expression(emit, "score_nodes", layer->score_kernel, layer);
+    push_expression(emit, "visible_nodes", layer->visible_kernel, layer);
+    emit_set_string(emit, "SCORE_TEXT", layer->score != NULL ? layer->score->text : "");
+    emit_set_string(emit, "VISIBLE_TEXT", layer->visible != NULL ? layer->visible->text : "");
     emit_set_integer(emit, "LIFT", score_lift(layer));
     push_slopes(emit, layer);
     push_relative(emit, layer);
@@ -414,6 +492,6 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     push_known(emit);
     emit_begin_table(emit, "plans");
     for (int64_t i = 0; i < plan->count; i++)
-        push_isa(emit, &plan->isas[i]);
+        push_isa(emit, layer, &plan->isas[i]);
     emit_end(emit);
 }

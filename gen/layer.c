@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expression.h"
 #include "rope.h"
 #include "score.h"
 #include "spec.h"
@@ -116,6 +117,8 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
     for (size_t i = KEY_NAME + 1; i < KEY_COUNT; i++)
         if (is_given(spec, i))
             fprintf(out, "%s = %s\n", spec_key_name(i), spec->given[i].value);
+    for (size_t i = 0; i < spec->table_count; i++)
+        fprintf(out, "%s = %s\n", spec->tables[i].key, spec->tables[i].value);
     for (size_t i = 0; i < spec->plan_count; i++)
         plan[i] = &spec->plan[i];
     qsort(plan, spec->plan_count, sizeof(const struct entry *), by_key);
@@ -177,7 +180,7 @@ static void check_totals(const struct layer *layer, const struct spec *spec)
             for (int i = layer_tensor_has_axis(layer, tensor, "batch"), used = 0; i < count; i++)
                 used += snprintf(text + used, sizeof text - (size_t)used, "[%lld]", (long long)shape[i]);
             diag_error(spec->diag, spec->path, "%s %s has more than 2^63 - 1 bytes, which no C array can; "
-                       "choose smaller sizes", layer_tensor_name(tensor), text);
+                       "choose smaller sizes", layer_tensor_called(layer, tensor), text);
         }
         all_fit = all_fit && fits;
         if (fits && total >= 0 && __builtin_add_overflow(total, bytes, &total))
@@ -197,6 +200,7 @@ static struct layer *make_layer(struct spec *spec)
         spec_out_of_memory(spec);
     } else {
         fill(layer, spec);
+        spec_expressions(spec, layer);
         check_totals(layer, spec);
     }
     if (spec->diag->errors == errors)
@@ -238,6 +242,12 @@ void layer_free(struct layer *layer)
         free(layer->options[i].value);
         free(layer->options[i].place);
     }
+    for (size_t i = 0; i < layer->table_count; i++)
+        free(layer->tables[i].name);
+    expression_free(layer->score);
+    expression_free(layer->visible);
+    expression_free(layer->score_kernel);
+    expression_free(layer->visible_kernel);
     free(layer->options);
     free(layer->text);
     free(layer->name);
@@ -312,7 +322,8 @@ struct layer_parameters layer_parameters(const struct layer *layer)
         .w_v = elements(layer, TENSOR_W_V), .b_v = elements(layer, TENSOR_B_V),
         .w_o = elements(layer, TENSOR_W_O), .b_o = elements(layer, TENSOR_B_O)};
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
-        if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED)
+        if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
+            layer_tensor_row(tensor)->kind == TENSOR_NAMED)
             p.learned += elements(layer, tensor);
     p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o + p.learned;
     return p;

@@ -16,6 +16,7 @@
 #include "nearest.h"
 
 struct diag;
+struct expression;
 
 enum layer_mask {
     MASK_CAUSAL   = 1 << 0,
@@ -30,9 +31,10 @@ enum layer_mask {
 
 /* The terms of a score in the order in which they are applied, masks in that of their bits; score.h has their table. */
 enum score_name {
-    SCORE_SCALE, SCORE_SOFTCAP, SCORE_ALIBI, SCORE_RELATIVE,
+    SCORE_SCALE, SCORE_SOFTCAP, SCORE_ALIBI, SCORE_RELATIVE, SCORE_EXPRESSION,
+    SCORE_HIDING, /* an expression that may hide, or is long, in place of SCORE_EXPRESSION */
     SCORE_CAUSAL, SCORE_PADDING, SCORE_NO_SELF, SCORE_WINDOW, SCORE_MASK_BOOL, SCORE_MASK_ADD, SCORE_PREFIX,
-    SCORE_SEGMENTS,
+    SCORE_SEGMENTS, SCORE_VISIBLE,
     SCORE_TERMS
 };
 
@@ -53,6 +55,14 @@ struct layer_option {
     char *key;   /* with the "plan." */
     char *value;
     char *place; /* "file:line" or "--set key=value", for messages */
+};
+
+/* A "table.NAME = extent, extent…" of the spec: numbers that its expressions read. */
+#define LAYER_TABLES 8
+struct layer_table {
+    char *name;
+    int axes;
+    int64_t extent[4];
 };
 
 struct layer {
@@ -95,11 +105,16 @@ struct layer {
         double number[SCORE_TERMS]; /* by score term: its number; 0: none is given */
     };
 
+    struct expression *score, *visible; /* NULL: the spec has none; expression.h */
+    struct expression *score_kernel, *visible_kernel; /* in the form for kernels */
+    struct layer_table tables[LAYER_TABLES]; /* in the spec's order */
+    size_t table_count;
+
     struct layer_option *options;
     size_t options_count;
 
-    char *text; /* every key given, --set applied: "key = value" a line, the name first, plan.* last and in their own
-                 * order. A layer of the same text is the same layer. */
+    char *text; /* every key given, --set applied: "key = value" a line, the name first, tables and plan.* last, plan.* in
+                 * their own order. A layer of the same text is the same layer. */
 
     /* derived */
     int64_t d_in_q;  /* columns of x that one head reads: d_model, or d_model/h under split */
@@ -125,6 +140,8 @@ enum layer_tensor {
     TENSOR_PREFIX, TENSOR_SEGMENT, TENSOR_SEGMENT_Q, TENSOR_SEGMENT_K, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
     TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
     TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K, TENSOR_REL_BIAS, TENSOR_SINK,
+    TENSOR_TABLE, /* and on: the tables of a spec, in its order */
+    TENSOR_TABLE_LAST = TENSOR_TABLE + LAYER_TABLES - 1,
     TENSOR_Y, TENSOR_ATTN, TENSOR_LSE, TENSOR_COUNT
 };
 
@@ -133,11 +150,12 @@ enum tensor_kind {
     TENSOR_OF_PAIRS, /* likewise, a number for each query and key: [batch|1][h|1][n][m], two extents may be 1 */
     TENSOR_WEIGHT, TENSOR_BIAS,
     TENSOR_LEARNED, /* packed like those, in no other layout than its own */
+    TENSOR_NAMED,   /* likewise, a table that the spec names; the interface has all of them in one field */
     TENSOR_OUTPUT
 };
 static inline bool tensor_is_packed(enum tensor_kind kind)
 {
-    return kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED;
+    return kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED || kind == TENSOR_NAMED;
 }
 enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL };
 
@@ -151,6 +169,8 @@ struct layer_tensor_row {
 };
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
+/* The same but for tables: those are called as the spec calls them. */
+const char *layer_tensor_called(const struct layer *layer, enum layer_tensor tensor);
 size_t layer_tensor_size(enum layer_tensor tensor); /* bytes of an element */
 
 /* The masks of these bits as a spec names them: "causal+padding", "none". */

@@ -16,10 +16,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "layer.h"
 #include "request.h"
 #include "tiles.h"
 
-struct layer;
 struct diag;
 struct emit;
 struct isa;
@@ -148,6 +148,7 @@ struct plan_isa {
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, operands, tile, queries, worker_size;
 
+    int64_t tables[LAYER_TABLES]; /* of the spec, in the packed block */
     /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by side, as
      * they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no further
      * than from -low to high, it begins at back + zero. */

@@ -16,6 +16,14 @@ static int64_t place(int64_t *next, int64_t floats)
     return at;
 }
 
+static int64_t table_size(const struct layer_table *table)
+{
+    int64_t size = 1;
+    for (int axis = 0; axis < table->axes; axis++)
+        size *= table->extent[axis];
+    return size;
+}
+
 /* Gains and shifts of the norms, and a row of cosines and sines for each position that a token may have by its place. */
 static void place_finish(struct plan_isa *p, const struct layer *layer, int64_t *next)
 {
@@ -51,6 +59,8 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
     p->relative.at = p->relative.row > 0 ? place(&next, layer->h * p->relative.row) : 0;
     p->sink = layer->sink ? place(&next, layer->h) : 0;
     place_finish(p, layer, &next);
+    for (size_t i = 0; i < layer->table_count; i++)
+        p->tables[i] = place(&next, table_size(&layer->tables[i]));
     p->packed_size = next;
 }
 

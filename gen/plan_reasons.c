@@ -4,6 +4,10 @@
  */
 #include "plan_parts.h"
 
+#include "expression.h"
+#include "score.h"
+#include "visible.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,7 +15,7 @@
 
 #define D64 "%" PRId64
 
-#define REASON_TEXT 800
+#define REASON_TEXT 2000
 static void reason(struct plan_isa *p, const char *format, ...) DIAG_PRINTF(2, 3);
 static void reason(struct plan_isa *p, const char *format, ...)
 {
@@ -157,6 +161,26 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
                : g->groups > 1 ? "each head has a folded matrix of its own" : "a head's width fills whole vectors");
 }
 
+/* Where the spec's expressions are computed, and what of `visible` is known before. */
+static void explain_expressions(struct plan_isa *p, const struct layer *layer)
+{
+    char map[VISIBLE_MAP * (VISIBLE_MAP + 1) + 1];
+    if (layer->score != NULL)
+        reason(p, "score = %s: %d operations for each pair, %s", layer->score->text,
+               expression_pair_operations(layer->score_kernel),
+               score_has(layer, SCORE_EXPRESSION) ? "in the register tiles of scores"
+               : expression_hides(layer->score_kernel) ? "in a pass of its own, for it may hide"
+                                                       : "in a pass of its own, too many for register tiles");
+    if (!visible_by_blocks(layer))
+        return;
+    const bool of_head = (layer->visible_kernel->nodes[layer->visible_kernel->root].reads & READS_I) != 0;
+    const struct visible_share share = visible_shares(layer, 0, p->block);
+    visible_map(layer, 0, map);
+    reason(p, "visible = %s: %s%.3g %% of the blocks of " D64 " queries and 16 keys are computed, %.3g %% tested pair by pair; "
+           "the others nobody sees, or all do. Queries downwards, keys to the right:\n%s", layer->visible->text,
+           of_head ? "of head 0 " : "", 100 * share.computed, p->block, 100 * share.tested, map);
+}
+
 void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
 {
     const struct isa *isa = p->isa;
@@ -183,6 +207,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
            bytes_text(size, p->key_block * p->block),
            why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
                                             : "about half of L1, in near-equal blocks of source_len"));
+    explain_expressions(p, layer);
     if (p->two_pass)
         reason(p, "softmax in two passes: the largest score of each query first, then the weights and their sums");
     if (p->depth_slab < p->fold->d_score)

@@ -2,6 +2,8 @@
 /* The table of score terms, and what is read off it. */
 #include "score.h"
 
+#include "expression.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +16,10 @@ const struct score_term score_terms[SCORE_TERMS] = {
                      .lifts = true, .falls = true, .placed = true, .operations = 3},
     [SCORE_RELATIVE] = {"relative", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "@ + rel_bias_i(j - p)",
                         .placed = true, .operations = 2},
+    [SCORE_EXPRESSION] = {"expression", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "score(@)",
+                          .lifts = true, .placed = true},
+    [SCORE_HIDING] = {"hiding", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .equation = "score(@)",
+                      .sees = "its score is not -infinity", .lifts = true, .placed = true},
     [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
     [SCORE_PADDING] = {"padding", .word = "padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
                        .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]"},
@@ -30,6 +36,8 @@ const struct score_term score_terms[SCORE_TERMS] = {
                       .tensor = TENSOR_PREFIX},
     [SCORE_SEGMENTS] = {"segments", .word = "segments", .mask = MASK_SEGMENTS, .place = SCORE_EDGES,
                         .tensor = TENSOR_COUNT, .sees = "both are of one segment"},
+    [SCORE_VISIBLE] = {"visible", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .sees = "visible is true",
+                       .placed = true},
 };
 
 bool score_has(const struct layer *layer, enum score_name term)
@@ -51,7 +59,7 @@ bool score_is_absolute(const struct layer *layer)
     bool any = layer->sink || layer->lse || layer->scores > SCORES_WEIGHTS;
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         any = any || (score_terms[term].bends && score_has(layer, term));
-    return any;
+    return any || (layer->score != NULL && !expression_adds(layer->score));
 }
 
 bool score_everywhere(const struct layer *layer)
@@ -82,7 +90,15 @@ bool score_placed(const struct layer *layer)
 {
     bool any = false;
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].placed && score_has(layer, term));
+        any = any || (score_terms[term].placed && score_terms[term].place == SCORE_TILES && score_has(layer, term));
+    return any;
+}
+
+bool score_masks_placed(const struct layer *layer)
+{
+    bool any = false;
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        any = any || (score_terms[term].placed && score_terms[term].place == SCORE_EVERYWHERE && score_has(layer, term));
     return any;
 }
 
@@ -91,7 +107,8 @@ bool score_falls(const struct layer *layer)
     bool any = false;
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         any = any || (score_terms[term].falls && score_has(layer, term));
-    return any;
+    const struct expression *e = layer->score; /* may do anything with positions */
+    return any || (score_has(layer, SCORE_EXPRESSION) && (e->nodes[e->root].reads & (READS_P | READS_J | READS_TABLE)) != 0);
 }
 
 int score_lift(const struct layer *layer)

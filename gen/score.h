@@ -50,8 +50,9 @@ bool score_is_absolute(const struct layer *layer);
 bool score_everywhere(const struct layer *layer);
 bool score_hooked(const struct layer *layer);
 bool score_lifts(const struct layer *layer);
-/* Whether some term is placed; whether some term falls. */
+/* Whether some term of register tiles is placed; some mask; whether some term falls. */
 bool score_placed(const struct layer *layer);
+bool score_masks_placed(const struct layer *layer);
 bool score_falls(const struct layer *layer);
 /* A score that exceeds the one that others are relative to by so many powers of 2 takes its place, where terms lift. */
 int score_lift(const struct layer *layer);

@@ -25,7 +25,8 @@
 
 /* ---- keys ------------------------------------------------------------------------------------------------ */
 
-enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_FACTOR, KIND_CAP, KIND_POSITIVE, KIND_WORD };
+enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_FACTOR, KIND_CAP, KIND_POSITIVE, KIND_WORD,
+            KIND_EXPRESSION };
 
 struct key_row {
     const char *name;
@@ -95,6 +96,8 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_REL_DISTANCE] = {"rel_distance", KIND_SIZE, NULL},
     [KEY_REL_LEFT] = {"rel_left", KIND_COUNT, NULL},
     [KEY_REL_RIGHT] = {"rel_right", KIND_COUNT, NULL},
+    [KEY_SCORE] = {"score", KIND_EXPRESSION, NULL},
+    [KEY_VISIBLE] = {"visible", KIND_EXPRESSION, NULL},
     [KEY_SINK] = {"sink", KIND_WORD, words_switch},
     [KEY_SCORES] = {"scores", KIND_WORD, words_scores},
     [KEY_LSE] = {"lse", KIND_WORD, words_switch},
@@ -219,12 +222,17 @@ static bool is_plan_key(const char *key)
     return true;
 }
 
+static bool is_table_key(const char *key)
+{
+    return strncmp(key, "table.", 6) == 0 && key[6] != '\0';
+}
+
 bool layer_knows_key(const char *key)
 {
     for (size_t i = 0; i < KEY_COUNT; i++)
         if (is_key(i, key))
             return true;
-    return is_plan_key(key);
+    return is_plan_key(key) || is_table_key(key);
 }
 
 struct nearest layer_nearest_key(const char *key)
@@ -244,12 +252,27 @@ static void unknown_key(struct spec *spec, const char *place, const char *key)
                nearest_ask(&nearest, text, "write one that attngen --keys lists"));
 }
 
+static struct entry *table_slot(struct spec *spec, const char *place, const char *key)
+{
+    for (size_t i = 0; i < spec->table_count; i++)
+        if (strcmp(key, spec->tables[i].key) == 0)
+            return &spec->tables[i];
+    if (spec->table_count == LAYER_TABLES) {
+        diag_error(spec->diag, place, "more than %d tables; write at most that many, perhaps one with another axis",
+                   LAYER_TABLES);
+        return NULL;
+    }
+    return &spec->tables[spec->table_count]; /* counted when it is filled */
+}
+
 /* Where an entry with this key is or will be kept; NULL once it is reported that there is no such place. */
 static struct entry *slot_of(struct spec *spec, const char *place, const char *key)
 {
     for (size_t i = 0; i < KEY_COUNT; i++)
         if (is_key(i, key))
             return &spec->given[i];
+    if (is_table_key(key))
+        return table_slot(spec, place, key);
     if (!is_plan_key(key)) {
         unknown_key(spec, place, key);
         return NULL;
@@ -281,6 +304,8 @@ static void keep(struct spec *spec, struct entry *entry)
     } else {
         if (slot == &spec->plan[spec->plan_count])
             spec->plan_count++;
+        if (slot == &spec->tables[spec->table_count])
+            spec->table_count++;
         free_entry(slot);
         *slot = *entry;
     }
@@ -304,6 +329,7 @@ static void check_text(struct spec *spec, struct entry *entry)
 /* One line without its end; `line` is 0 for a --set. */
 static void read_line(struct spec *spec, const char *text, size_t length, const char *place, size_t line)
 {
+    const char *const begin = text;
     const char *comment = memchr(text, '#', length);
     if (comment != NULL)
         length = (size_t)(comment - text);
@@ -327,7 +353,7 @@ static void read_line(struct spec *spec, const char *text, size_t length, const 
     trim(&text, &key_length);
     trim(&value, &value_length);
     struct entry entry = {spec_copy(text, key_length), spec_copy(value, value_length), spec_copy(place, strlen(place)),
-                          line};
+                          line, (size_t)(value - begin) + 1};
     if (entry.key == NULL || entry.value == NULL || entry.place == NULL) {
         spec_out_of_memory(spec);
         free_entry(&entry);
@@ -625,7 +651,7 @@ static bool read_cap(struct spec *spec, enum key key, const char *text)
 
 static bool read_nothing(struct spec *spec, enum key key, const char *text)
 {
-    (void)spec, (void)key, (void)text; /* the name has its own check, since its default can be wrong too */
+    (void)spec, (void)key, (void)text; /* the name has its own check, since its default can be wrong too; so do expressions */
     return true;
 }
 
@@ -642,6 +668,7 @@ static const struct {
     [KIND_CAP] = {read_cap, "a number above 0, or none"},
     [KIND_POSITIVE] = {read_positive, "a number above 0"},
     [KIND_WORD] = {read_word, NULL},
+    [KIND_EXPRESSION] = {read_nothing, "an expression"},
 };
 
 static enum kind kind_of(enum key key)
@@ -663,6 +690,7 @@ void layer_print_keys(FILE *out)
                 kinds[kind_of(key)].values != NULL ? kinds[kind_of(key)].values : words,
                 kind_of(key) == KIND_MASK ? " joined by +" : "");
     }
+    fprintf(out, "%-22s %s\n", "table.NAME", "the extents of a table that expressions read, as in 2, 8");
     fprintf(out, "%-22s %s\n", "plan.*", "how the kernel is built; the most common is plan.size = small");
 }
 
@@ -727,5 +755,7 @@ void spec_free(struct spec *spec)
         free_entry(&spec->given[i]);
     for (size_t i = 0; i < spec->plan_count; i++)
         free_entry(&spec->plan[i]);
+    for (size_t i = 0; i < spec->table_count; i++)
+        free_entry(&spec->tables[i]);
     free(spec);
 }

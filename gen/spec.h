@@ -27,7 +27,7 @@ enum key {
     KEY_ROPE_ATTENTION_FACTOR,
     KEY_TERMS, /* and on, by enum score_name: the numbers of score terms */
     KEY_ALIBI = KEY_TERMS + SCORE_TERMS, KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_REL_LEFT, KEY_REL_RIGHT,
-    KEY_SINK, KEY_SCORES, KEY_LSE, KEY_WEIGHT_LAYOUT, KEY_COUNT
+    KEY_SCORE, KEY_VISIBLE, KEY_SINK, KEY_SCORES, KEY_LSE, KEY_WEIGHT_LAYOUT, KEY_COUNT
 };
 
 /* One "key = value", wherever it stood. */
@@ -36,6 +36,7 @@ struct entry {
     char *value;
     char *place;  /* "file:line" or "--set key=value" */
     size_t line;  /* 0: of a --set */
+    size_t column; /* in which the value begins, from 1 on */
 };
 
 struct spec {
@@ -45,6 +46,8 @@ struct spec {
     struct entry given[KEY_COUNT];
     struct entry plan[MAX_PLAN_KEYS];
     size_t plan_count;
+    struct entry tables[LAYER_TABLES]; /* "table.NAME", in the order of the file */
+    size_t table_count;
 
     bool bad[KEY_COUNT];      /* required and missing, or its value is wrong and has been reported */
     int64_t value[KEY_COUNT]; /* what was written or, without that, the default; valid unless bad */
@@ -88,5 +91,9 @@ static inline bool is_wide(const struct spec *spec) { return !is_projected(spec)
 
 /* spec_rules.c */
 void spec_rules(struct spec *spec);
+
+/* spec_expressions.c */
+/* Fills the layer's tables and expressions, whose sizes are known by now; what is wrong is in diag. */
+void spec_expressions(struct spec *spec, struct layer *layer);
 
 #endif

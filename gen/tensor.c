@@ -49,6 +49,15 @@ static bool has_key_bias(const struct layer *layer) { return layer->bias && has_
 static bool has_value_bias(const struct layer *layer) { return layer->bias && has_values(layer); }
 static bool has_output_bias(const struct layer *layer) { return layer->bias && has_output(layer); }
 
+/* Named and shaped by the spec: struct layer's tables. */
+#define TABLE(number) [TENSOR_TABLE + number] = {.shown = {"table_" #number, TENSOR_NAMED, TENSOR_F32, NULL, NULL}}
+_Static_assert(LAYER_TABLES == 8, "a row for each of them");
+static const struct layer_table *table_of(const struct layer *layer, enum layer_tensor tensor)
+{
+    return tensor >= TENSOR_TABLE && tensor <= TENSOR_TABLE_LAST && tensor - TENSOR_TABLE < layer->table_count
+               ? &layer->tables[tensor - TENSOR_TABLE] : NULL;
+}
+
 /* In the order of docs/spec.md's table, and of the fields of a call. */
 static const struct row {
     struct layer_tensor_row shown;
@@ -118,6 +127,7 @@ static const struct row {
                          .has = has_relative, .variant = {{is_table, "[h][rel_width]"}}},
     [TENSOR_SINK] = {.shown = {"sink", TENSOR_LEARNED, TENSOR_F32, NULL,
                                 ", a score of each head that takes part in the softmax and adds no value"}, .extents = "[h]", .has = has_sink},
+    TABLE(0), TABLE(1), TABLE(2), TABLE(3), TABLE(4), TABLE(5), TABLE(6), TABLE(7),
     [TENSOR_Y] = {.shown = {"y", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_out]",
                   .has = always, .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"}}},
     [TENSOR_ATTN] = {.shown = {"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n][m]",
@@ -137,6 +147,12 @@ const char *layer_tensor_name(enum layer_tensor tensor)
     return tensor < TENSOR_COUNT ? rows[tensor].shown.name : NULL;
 }
 
+const char *layer_tensor_called(const struct layer *layer, enum layer_tensor tensor)
+{
+    const struct layer_table *table = table_of(layer, tensor);
+    return table != NULL ? table->name : layer_tensor_name(tensor);
+}
+
 size_t layer_tensor_size(enum layer_tensor tensor)
 {
     return rows[tensor].shown.type == TENSOR_BOOL ? 1 : 4;
@@ -145,6 +161,8 @@ size_t layer_tensor_size(enum layer_tensor tensor)
 bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
 {
     bool has = false;
+    if (rows[tensor].shown.kind == TENSOR_NAMED)
+        return table_of(layer, tensor) != NULL;
     if (rows[tensor].has != NULL)
         return rows[tensor].has(layer);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -239,7 +257,8 @@ static bool extent_of(const struct layer *layer, const struct layer_call *call, 
 /* out_in swaps the last two axes of matrices. */
 static int layer_axes(const struct layer *layer, enum layer_tensor tensor, struct axis axes[4])
 {
-    const int count = layer_has_tensor(layer, tensor) ? axes_of(extents_of(layer, tensor), axes) : 0;
+    const bool named = rows[tensor].shown.kind == TENSOR_NAMED;
+    const int count = !named && layer_has_tensor(layer, tensor) ? axes_of(extents_of(layer, tensor), axes) : 0;
     if (count > 1 && rows[tensor].shown.kind == TENSOR_WEIGHT && layer->out_in) {
         const struct axis last = axes[count - 1];
         axes[count - 1] = axes[count - 2];
@@ -252,6 +271,11 @@ int layer_tensor_shape(const struct layer *layer, enum layer_tensor tensor, cons
                        int64_t shape[4])
 {
     struct axis axes[4];
+    const struct layer_table *table = table_of(layer, tensor);
+    for (int i = 0; table != NULL && i < table->axes; i++)
+        shape[i] = table->extent[i];
+    if (table != NULL)
+        return table->axes;
     const int count = layer_axes(layer, tensor, axes);
     for (int i = 0; i < count; i++)
         if (!extent_of(layer, call, &axes[i], &shape[i]))
@@ -267,9 +291,12 @@ int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int6
 void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char text[LAYER_SHAPE_TEXT])
 {
     struct axis axes[4];
-    const int count = layer_axes(layer, tensor, axes);
+    const struct layer_table *table = table_of(layer, tensor);
+    const int count = table == NULL ? layer_axes(layer, tensor, axes) : 0;
     size_t used = 0;
     text[0] = '\0';
+    for (int i = 0; table != NULL && i < table->axes; i++)
+        used += (size_t)snprintf(text + used, LAYER_SHAPE_TEXT - used, "[%lld]", (long long)table->extent[i]);
     for (int i = 0; i < count; i++) {
         int64_t extent = 0;
         char number[24];
@@ -286,7 +313,8 @@ void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char
 bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, const char *letter)
 {
     struct axis axes[4];
-    const int count = axes_of(extents_of(layer, tensor), axes);
+    const bool named = rows[tensor].shown.kind == TENSOR_NAMED;
+    const int count = named ? 0 : axes_of(extents_of(layer, tensor), axes);
     bool has = false;
     for (int i = 0; i < count; i++)
         has = has || is_letter(letter, axes[i].text, axes[i].length);

@@ -92,6 +92,25 @@ static int64_t pairs_from_0(const struct layer *layer, int64_t n, int64_t m)
     return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : min(n, m));
 }
 
+struct expression_box visible_box(const struct layer *layer)
+{
+    struct expression_box box = {.i = {.high = layer->h - 1}, .p = {.high = layer->seq_len - 1},
+                                 .j = {.high = layer->source_len - 1}};
+    if (layer->offset == OFFSET_PAST)
+        box.p.high += INT32_MAX;
+    if (layer->offset == OFFSET_END) {
+        box.p.low = -layer->seq_len;
+        box.p.high = layer->source_len - 1;
+    }
+    return box;
+}
+
+bool visible_by_blocks(const struct layer *layer)
+{
+    const struct expression *e = layer->visible_kernel;
+    return e != NULL && (e->nodes[e->root].reads & READS_TABLE) == 0;
+}
+
 /* Queries before position 0 see the keys up to p + right, which no other rule cuts. */
 int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
 {
@@ -105,6 +124,56 @@ int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
     else if (first < 0)
         before = clamped(min(end, 0) + right, m) - clamped(first + right, m);
     return before + pairs_from_0(layer, end, m) - pairs_from_0(layer, first, m);
+}
+
+#define GRAIN 16 /* keys of a block, as templates/attend.in has it */
+#define SAMPLED 64
+
+/* Whether `visible` is never true, always, or neither is known: {0, 0}, {1, 1}, {0, 1}. */
+static struct expression_range box_range(const struct layer *layer, int64_t head, struct visible_range p,
+                                         struct visible_range j)
+{
+    static struct expression_range unknown = {.low = 0, .high = 1};
+    const struct expression *e = layer->visible_kernel;
+    const struct expression_box box = {.i = {.low = head, .high = head}, .p = {.low = p.first, .high = p.end - 1},
+                                       .j = {.low = j.first, .high = j.end - 1}};
+    struct expression_range ranges[8 * EXPRESSION_NODES];
+    int node;
+    return expression_ranges(e, &box, ranges, &node) ? ranges[e->root] : unknown;
+}
+
+struct visible_share visible_shares(const struct layer *layer, int64_t head, int64_t queries)
+{
+    const int64_t n = layer->seq_len, m = layer->source_len, rows = ceil_div(n, queries), taken = min(rows, SAMPLED);
+    double blocks = 0, computed = 0, tested = 0;
+    for (int64_t k = 0; k < taken; k++) {
+        const int64_t t = k * rows / taken * queries;
+        const struct visible_range p = {t, min(n, t + queries)}, keys = visible_keys(layer, t, p.end - 1);
+        for (int64_t j = 0; j < m; j += GRAIN) {
+            const struct visible_range of = {j, min(m, j + GRAIN)};
+            const struct expression_range seen = box_range(layer, head, p, of);
+            const bool reached = of.end > keys.first && of.first < keys.end;
+            blocks++;
+            computed += reached && seen.high != 0;
+            tested += reached && seen.high != 0 && seen.low == 0;
+        }
+    }
+    return (struct visible_share){computed / blocks, tested / blocks};
+}
+
+void visible_map(const struct layer *layer, int64_t head, char text[VISIBLE_MAP * (VISIBLE_MAP + 1) + 1])
+{
+    const int64_t n = layer->seq_len, m = layer->source_len, rows = min(n, VISIBLE_MAP), columns = min(m, VISIBLE_MAP);
+    char *at = text;
+    for (int64_t r = 0; r < rows; r++, *at++ = '\n')
+        for (int64_t c = 0; c < columns; c++) {
+            const struct visible_range p = {r * n / rows, (r + 1) * n / rows}, j = {c * m / columns, (c + 1) * m / columns};
+            const struct expression_range seen = box_range(layer, head, p, j);
+            const struct visible_range keys = visible_keys(layer, p.first, p.end - 1);
+            const bool reached = j.end > keys.first && j.first < keys.end;
+            *at++ = !reached || seen.high == 0 ? '.' : seen.low == 1 ? '#' : '+';
+        }
+    at[rows > 0 ? -1 : 0] = '\0';
 }
 
 /* ---- blocks of keys -------------------------------------------------------------------------------------- */

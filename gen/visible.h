@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "expression.h"
+
 struct layer;
 
 enum visible_kind {
@@ -39,6 +41,23 @@ bool visible_pair_behind(const struct layer *layer, int64_t prefix, int64_t p, i
 void visible_reach(const struct layer *layer, int64_t *left, int64_t *right);
 /* Query-key pairs of n queries and m keys, with that offset, and no prefix. */
 int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m);
+
+/* Every head, position and key that a call may bring. */
+struct expression_box visible_box(const struct layer *layer);
+
+/* Whether `visible` is an expression of head and positions alone, so that whole blocks are known to be seen or not. */
+bool visible_by_blocks(const struct layer *layer);
+
+/* Of a layer that is visible by blocks, of one head at the compiled limits: shares of blocks of so many queries and 16 keys
+ * that are computed, and that are tested pair by pair; of up to 64 rows of blocks spread evenly. */
+struct visible_share {
+    double computed, tested;
+};
+struct visible_share visible_shares(const struct layer *layer, int64_t head, int64_t queries);
+/* A picture of it, rows of up to VISIBLE_MAP characters behind each other with a newline behind each: '#' seen by all, '+' by
+ * some, '.' by none. */
+#define VISIBLE_MAP 24
+void visible_map(const struct layer *layer, int64_t head, char text[VISIBLE_MAP * (VISIBLE_MAP + 1) + 1]);
 
 /* What follows is what the emitted functions of the same names do, at the compiled limits. */
 struct visible_range {

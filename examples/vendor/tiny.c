@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x2102397eb38e692au
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x987e0420cd3d5ecbu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -5999,7 +5999,8 @@ static int check_weights(const tiny_weights *w)
         if (misaligned(used[i], sizeof(float)))
             return TINY_ERROR_ALIGNMENT;
     }
-    if (w->b_q || w->b_k || w->b_v || w->b_o || w->g_q || w->c_q || w->g_k || w->c_k || w->rel_bias || w->sink)
+    if (w->b_q || w->b_k || w->b_v || w->b_o || w->g_q || w->c_q || w->g_k || w->c_k || w->rel_bias || w->sink ||
+        w->tables)
         return TINY_ERROR_UNUSED;
     return TINY_OK;
 }

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 2
-#define TINY_PAIR 0x2102397eb38e692au /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x987e0420cd3d5ecbu /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -101,6 +101,7 @@ typedef enum tiny_error {
 typedef struct tiny_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
     const float *g_q, *c_q, *g_k, *c_k, *rel_bias, *sink;
+    const float *const *tables;
 } tiny_weights;
 
 typedef struct tiny_args {

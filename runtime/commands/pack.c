@@ -162,7 +162,7 @@ static bool choose_symbol(struct job *job)
 
 static const float *floats(const struct job *job, enum layer_tensor tensor)
 {
-    const struct tensor *found = tensors_find(&job->weights, layer_tensor_name(tensor));
+    const struct tensor *found = tensors_find(&job->weights, layer_tensor_called(job->layer, tensor));
     return found != NULL ? found->data : NULL;
 }
 
@@ -177,7 +177,11 @@ static void chain(unsigned char *block, size_t next)
 
 static bool pack(struct job *job)
 {
+    const float *tables[LAYER_TABLES];
+    for (int i = 0; i < LAYER_TABLES; i++)
+        tables[i] = floats(job, TENSOR_TABLE + i);
     const struct kernel_weights weights = {
+        .tables = job->layer->table_count > 0 ? tables : NULL,
         .w_q = floats(job, TENSOR_W_Q), .b_q = floats(job, TENSOR_B_Q), .w_k = floats(job, TENSOR_W_K),
         .b_k = floats(job, TENSOR_B_K), .w_v = floats(job, TENSOR_W_V), .b_v = floats(job, TENSOR_B_V),
         .w_o = floats(job, TENSOR_W_O), .b_o = floats(job, TENSOR_B_O),

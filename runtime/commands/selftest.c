@@ -261,6 +261,9 @@ static void print_tensors(struct selftest *s)
             fprintf(s->out, "static %s %s[%zu];\n",
                     layer_tensor_row(t)->type == TENSOR_BOOL ? "unsigned char" : "float", name, count > 0 ? count : 1);
     }
+    for (size_t i = 0; i < s->layer->table_count; i++)
+        fprintf(s->out, "%s%s", i == 0 ? "static const float *const tables[] = {" : ", ", layer_tensor_name(TENSOR_TABLE + i));
+    fputs(s->layer->table_count > 0 ? "};\n" : "", s->out);
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (has(s, t) && is_of_integers(t))
             print_integers(s, layer_tensor_name(t), s->inputs.tensor[t], inputs_count(s->layer, &s->inputs, t), 0);
@@ -285,11 +288,13 @@ static void print_weights(struct selftest *s)
 {
     const char *separator = "";
     for (int t = 0; t < TENSOR_COUNT; t++)
-        if (has(s, t) && tensor_is_packed(layer_tensor_row(t)->kind)) {
+        if (has(s, t) && tensor_is_packed(layer_tensor_row(t)->kind) && layer_tensor_row(t)->kind != TENSOR_NAMED) {
             fprintf(s->out, "%s.%s = %s", separator, layer_tensor_name(t), layer_tensor_name(t));
             separator = ", ";
         }
-    if (*separator == '\0')
+    if (s->layer->table_count > 0)
+        fprintf(s->out, "%s.tables = tables", separator);
+    else if (*separator == '\0')
         putc('0', s->out);
 }
 

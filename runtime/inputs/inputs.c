@@ -417,7 +417,8 @@ static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct l
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                         const struct inputs_draw *draw)
 {
-    (drawers[tensor] != NULL ? drawers[tensor] : draw_weight)(random, layer, in, tensor, draw);
+    const bool named = kind_of(tensor) == TENSOR_NAMED; /* a spec's table: numbers that are added and compared */
+    (drawers[tensor] != NULL ? drawers[tensor] : named ? draw_tokens : draw_weight)(random, layer, in, tensor, draw);
     shrink_queries(layer, in, tensor);
 }
 
@@ -476,10 +477,10 @@ bool inputs_draw_call(struct inputs *in, const struct layer *layer, const struct
 
 /* ---- from a file ----------------------------------------------------------------------------------------------- */
 
-static enum layer_tensor tensor_of_name(const char *name)
+static enum layer_tensor tensor_of_name(const struct layer *layer, const char *name)
 {
     int t = 0;
-    while (t < TENSOR_COUNT && strcmp(layer_tensor_name(t), name) != 0)
+    while (t < TENSOR_COUNT && strcmp(layer_tensor_called(layer, t), name) != 0)
         t++;
     return t;
 }
@@ -496,15 +497,15 @@ static bool names_are_known(const struct layer *layer, const struct tensors *ten
 {
     size_t errors = diag->errors;
     for (size_t i = 0; i < tensors->count; i++) {
-        enum layer_tensor t = tensor_of_name(tensors->items[i].name);
+        enum layer_tensor t = tensor_of_name(layer, tensors->items[i].name);
         if (t == TENSOR_COUNT)
             diag_error(diag, place, "unexpected tensor \"%s\"; no layer has one of this name", tensors->items[i].name);
         else if (!layer_has_tensor(layer, t))
             diag_error(diag, place, "unexpected tensor \"%s\"; this layer has none", tensors->items[i].name);
     }
     for (int t = 0; t < TENSOR_COUNT; t++)
-        if (is_read(layer, t) && tensors_find(tensors, layer_tensor_name(t)) == NULL)
-            diag_error(diag, place, "tensor \"%s\" is missing", layer_tensor_name(t));
+        if (is_read(layer, t) && tensors_find(tensors, layer_tensor_called(layer, t)) == NULL)
+            diag_error(diag, place, "tensor \"%s\" is missing", layer_tensor_called(layer, t));
     return diag->errors == errors;
 }
 
@@ -600,10 +601,10 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
         return false;
     bool good = true;
     for (size_t i = 0; i < tensors->count; i++)
-        if (!check_shape(layer, in, tensor_of_name(tensors->items[i].name), &tensors->items[i], place, diag))
+        if (!check_shape(layer, in, tensor_of_name(layer, tensors->items[i].name), &tensors->items[i], place, diag))
             good = false;
     for (int t = 0; good && t < TENSOR_COUNT; t++) {
-        const struct tensor *tensor = tensors_find(tensors, layer_tensor_name(t));
+        const struct tensor *tensor = tensors_find(tensors, layer_tensor_called(layer, t));
         good = allocate(in, layer, t, diag);
         if (good && in->tensor[t] != NULL)
             memcpy(in->tensor[t], tensor->data, tensor->bytes);

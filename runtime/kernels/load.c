@@ -189,8 +189,10 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
 {
     struct kernel_weights weights = {0};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        if (tensor_is_packed(layer_tensor_row(t)->kind))
+        if (tensor_is_packed(layer_tensor_row(t)->kind) && layer_tensor_row(t)->kind != TENSOR_NAMED)
             memcpy((char *)&weights + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
+    if (in->tensor[TENSOR_TABLE] != NULL) /* one behind the other in the layer's order */
+        weights.tables = (const float *const *)&in->tensor[TENSOR_TABLE];
     return weights;
 }
 

@@ -27,6 +27,7 @@ enum kernel_error {
 struct kernel_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
     const float *g_q, *c_q, *g_k, *c_k, *rel_bias, *sink;
+    const float *const *tables;
 };
 
 struct kernel_args {

@@ -2,6 +2,8 @@
 /* One kernel, one set of inputs, run in many ways; each way is a function of its own. */
 #include "promises.h"
 
+#include "../../gen/expression.h"
+
 #include <link.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -131,6 +133,9 @@ static bool sums_to_one(struct trial *t)
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
+        const bool free = t->layer->score != NULL && expression_decides(t->layer->score); /* may hide by scores */
+        if (free && good && sum == 0)
+            continue;
         const bool whole = t->layer->sink ? sum <= 1 + tolerance : fabs(sum - 1) <= tolerance;
         if (!(good && (sees ? whole : sum == 0)))
             return violated(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
@@ -662,8 +667,23 @@ static bool y_is_tainted(const struct poison *p, const struct trial *t, size_t b
     return false;
 }
 
+/* An expression may make a finite score of an infinite one, and where it compares scores, of NaN, or hide such a pair. */
+static enum demand demand_of(const struct layer *layer, enum demand demand)
+{
+    const bool bends = layer->score != NULL && !expression_adds(layer->score);
+    const bool decides = layer->score != NULL && expression_decides(layer->score);
+    return decides || (bends && demand == DEMAND_OF_INFINITY) ? DEMAND_NOTHING : demand;
+}
+
+/* Where an expression overflows on the way, a row may be non-finite before it is poisoned. */
+static bool overflowed(const struct trial *t, float base)
+{
+    return t->layer->score != NULL && !isfinite(base);
+}
+
 static bool check_poisoned_y(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {
+    demand = demand_of(t->layer, demand);
     const size_t d_out = (size_t)t->layer->d_out, n = t->in->n, h = (size_t)t->layer->h;
     const size_t step = t->layer->w_o == W_O_DENSE ? d_out : d_out / h; /* columns that share their fate */
     const float *y = t->y.data;
@@ -672,7 +692,7 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
             const bool tainted = y_is_tainted(p, t, row / n, row % n, first);
             for (size_t c = first; c < first + step; c++) {
                 const size_t at = inputs_y_at(t->layer, t->in, row / n, row % n, c);
-                if (!tainted && !(y[at] == t->base_y[at]))
+                if (!tainted && !(y[at] == t->base_y[at] || overflowed(t, t->base_y[at])))
                     return violated(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
                                     what, row / n, row % n, c, t->base_y[at], y[at]);
                 if (tainted && demand != DEMAND_NOTHING && isfinite(y[at]))
@@ -685,6 +705,7 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
 
 static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {
+    demand = demand_of(t->layer, demand);
     const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
     const float *attn = t->attn.data;
     for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
@@ -700,7 +721,7 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
             if (!seen && attn[at] != (t->layer->scores == SCORES_BIASED && !skipped ? -INFINITY : 0))
                 return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
                                 row / n / h, row / n % h, row % n, j, attn[at]);
-            if (!p->tainted[row] && !(attn[at] == t->base_attn[at]))
+            if (!p->tainted[row] && !(attn[at] == t->base_attn[at] || overflowed(t, t->base_attn[at])))
                 return violated(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
                                 row / n / h, row / n % h, row % n, j);
         }

@@ -160,8 +160,11 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
             compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->attn.data, gates);
         if (s->layer->lse)
             compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->lse.data, gates);
-        if (y.misses > 0 || attn.misses > 0 || lse.misses > 0 || !all_finite(b->y.data, inputs_count(s->layer, in, TENSOR_Y)) ||
-            (s->layer->scores == SCORES_WEIGHTS && !all_finite(b->attn.data, inputs_count(s->layer, in, TENSOR_ATTN))))
+        const bool weights = s->layer->scores == SCORES_WEIGHTS;
+        const bool finite = s->layer->score != NULL || /* what an expression computes on the way may overflow */
+                            (all_finite(b->y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
+                             (!weights || all_finite(b->attn.data, inputs_count(s->layer, in, TENSOR_ATTN))));
+        if (y.misses > 0 || attn.misses > 0 || lse.misses > 0 || !finite)
             return failed_call(f, call, what, y.misses > 0 ? &y : lse.misses > 0 ? &lse : &attn);
     }
     return true;

@@ -70,6 +70,7 @@
 
 #include "../../gen/arith.h"
 #include "../../gen/score.h"
+#include "expressions.h"
 #include "finish_error.h"
 #include "fold.h"
 #include "product.h"
@@ -79,8 +80,8 @@
 #define U BOUND_U
 #define TINY 0x1p-100
 #define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
-#define EXP_ERROR 2.5e-7 /* the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
-#define LAMBDA 2.5
+#define EXP_ERROR BOUND_EXP2
+#define LAMBDA BOUND_LAMBDA
 #define LOG2_E BOUND_LOG2_E
 #define LN_2 0.6931471805599453
 #define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */
@@ -295,6 +296,8 @@ struct row {
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
+    bool unsure;    /* f32 may see other keys: nothing is promised */
+    size_t t;
     bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
 };
 
@@ -312,11 +315,48 @@ static void shown_errors(const struct propagation *p, const struct term_error *e
     p->bounds->attn_open[at] = e->open;
 }
 
+/* T through the terms up to the last one that is wanted; `shown_at`: where attn shows the scores, NOT_SHOWN. */
+#define NOT_SHOWN SIZE_MAX
+static struct term_error pair_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
+                                    size_t r, size_t j, enum score_name last, size_t shown_at)
+{
+    const size_t at = r * head->keys + j, d_k = (size_t)p->layer->d_k;
+    const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
+    const double with_errors = p->t_worst[at], size = p->t_size[at];
+    struct term_error e = {.value = LOG2_E * head->raw[at], .worst = with_errors - size + dot * with_errors,
+                           .reach = (1 + dot) * with_errors};
+    e.squares = p->t_squares[at] + square(LAMBDA * U * (size + root * fmin(size, fabs(e.value))));
+    e.open = !(e.reach <= FLT_MAX);
+    e.squares += square(e.value) * (square(p->q_common[r]) + square(p->k_common[j]));
+    for (enum score_name term = 0; term <= last; term++) {
+        terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
+        if (term == SCORE_EXPRESSION)
+            expressions_error(p->layer, p->in, reference_pair(p->layer, p->in, head->b, head->i, row->t, j), &e);
+        if (shown_at != NOT_SHOWN && (term == reference_shown(p->layer) || term + 1 == SCORE_TERMS) &&
+            term <= reference_shown(p->layer))
+            shown_errors(p, &e, shown_at);
+    }
+    return e;
+}
+
+/* Whether f32 may hide, or see, another key of the row than the reference does. */
+static bool row_unsure(const struct propagation *p, const struct reference_head *head, const struct row *row, size_t r)
+{
+    bool unsure = false, one;
+    for (size_t j = 0; j < head->keys && p->layer->visible != NULL; j++) {
+        (void)expressions_visible(p->layer, p->in, reference_pair(p->layer, p->in, head->b, head->i, row->t, j), &one);
+        unsure = unsure || one;
+    }
+    for (size_t j = 0; j < head->keys && score_has(p->layer, SCORE_HIDING); j++)
+        if (!row->visible[j])
+            unsure = unsure || !isfinite(pair_error(p, head, row, r, j, SCORE_EXPRESSION, NOT_SHOWN).worst);
+    return unsure;
+}
+
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
 {
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
     const size_t shown_at = ((head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r) * p->in->m;
-    const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
     double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
@@ -340,18 +380,8 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         if (!row->visible[j])
             continue;
         const double t = LOG2_E * head->scores[at], below = LOG2_E * maximum - t + gap;
-        const double with_errors = p->t_worst[at], size = p->t_size[at];
-        struct term_error e = {.value = LOG2_E * head->raw[at], .worst = with_errors - size + dot * with_errors,
-                               .reach = (1 + dot) * with_errors};
-        e.squares = p->t_squares[at] + square(LAMBDA * U * (size + root * fmin(size, fabs(e.value))));
-        e.open = !(e.reach <= FLT_MAX);
-        e.squares += square(e.value) * (square(p->q_common[r]) + square(p->k_common[j]));
-        for (enum score_name term = 0; term < SCORE_TERMS; term++) {
-            terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
-            if (head->shown != NULL && (term == reference_shown(p->layer) || term + 1 == SCORE_TERMS) &&
-                term <= reference_shown(p->layer))
-                shown_errors(p, &e, shown_at + j);
-        }
+        const struct term_error e = pair_error(p, head, row, r, j, SCORE_TERMS - 1,
+                                               head->shown != NULL ? shown_at + j : NOT_SHOWN);
         const double e_worst = e.worst + of_reference + 2 * U * (fabs(t) + below);
         const double e_drawn = e.squares + square(LAMBDA * U * (e.rounded + fabs(t) + below));
         row->log_a[j] = head->scores[at] - maximum - log(sum);
@@ -468,6 +498,8 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         if (row->saturated || open[c] != 0)
             drawn[c] = INFINITY;
     }
+    for (size_t c = 0; row->unsure && c < d_v; c++)
+        worst[c] = drawn[c] = INFINITY;
     if (indicator)
         worst[d_v - 1] = drawn[d_v - 1] = 0;
 }
@@ -492,6 +524,8 @@ static void attn_errors(struct propagation *p, const struct reference *reference
             if (row->saturated || row->open)
                 p->bounds->attn_drawn[at + j] = INFINITY;
         }
+    for (size_t j = 0; row->unsure && j < row->keys; j++)
+        p->bounds->attn_worst[at + j] = p->bounds->attn_drawn[at + j] = INFINITY;
 }
 
 /* What lse may be off by: each summand's d, the rounding of their sum, and that of the result. The sum is at least one
@@ -526,6 +560,8 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
         struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
                           .d_worst = work + each, .d_drawn = work + 2 * each, .e_worst = work + 3 * each,
                           .e_drawn = work + 4 * each};
+        row.t = reference->z_rows.row[r];
+        row.unsure = row_unsure(p, head, &row, r);
         score_errors(p, head, &row, r);
         weight_errors(&row);
         value_errors(p, head, &row, r, work + 5 * each);

@@ -24,6 +24,12 @@
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */
 
+struct expression_pair reference_pair(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t,
+                                      size_t j)
+{
+    return (struct expression_pair){i, inputs_position(layer, in, b, t), (int64_t)j};
+}
+
 /* By its place alone: masks of position, prefix, segments. */
 static bool sees_place(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t j)
 {
@@ -42,7 +48,8 @@ bool reference_visible(const struct layer *layer, const struct inputs *in, size_
     bool sees = sees_place(layer, in, b, t, j) && j < inputs_keys(in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
-    return sees;
+    const struct expression_pair pair = reference_pair(layer, in, b, i, t, j);
+    return sees && expressions_visible(layer, in, pair, NULL) && !expressions_hide(layer, in, pair);
 }
 
 /* ---- which rows ------------------------------------------------------------------------------------------------ */
@@ -346,10 +353,8 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project_head_keys(head, layer, in, i);
     if (layer_finishes(layer))
         finish(of, layer, in, head->k, i, TENSOR_G_K, TENSOR_C_K);
-    if (layer->projected) {
-        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
+    if (layer->projected) /* the values are there with the keys */
         return;
-    }
     if (layer->identity) {
         memcpy(head->v, head->s, head->keys * d_v * sizeof *head->v);
         return;
@@ -371,7 +376,8 @@ enum score_name reference_shown(const struct layer *layer)
 static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
                        size_t t, size_t j)
 {
-    bool sees = sees_place(layer, in, head->b, t, j);
+    const struct expression_pair pair = reference_pair(layer, in, head->b, head->i, t, j);
+    bool sees = sees_place(layer, in, head->b, t, j) && expressions_visible(layer, in, pair, NULL);
     for (enum score_name term = 0; term < SCORE_TERMS; term++) {
         const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
         sees = sees && !terms_hide(layer, term, operand);
@@ -382,6 +388,10 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
             head->shown[at] = head->scores[at];
         if (head->operand[term] != NULL)
             head->operand[term][at] = operand;
+        if (term == SCORE_EXPRESSION && layer->score != NULL) {
+            head->scores[at] = expressions_score(layer, in, pair, head->scores[at]);
+            sees = sees && head->scores[at] != -INFINITY;
+        }
     }
     head->visible[at] = sees;
     if (layer->scores == SCORES_BIASED && !sees)

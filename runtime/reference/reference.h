@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "expressions.h"
 #include "finish.h"
 #include "inputs/inputs.h"
 
@@ -59,7 +60,10 @@ void reference_free(struct reference *reference);
 void reference_clear_padding(const struct layer *layer, const struct inputs *inputs, const struct rows *rows,
                              size_t heads, size_t width, double *numbers);
 
-/* Whether query t of sequence b and head i sees key j. */
+/* Query t of sequence b and key j by their positions. */
+struct expression_pair reference_pair(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t,
+                                      size_t j);
+/* Whether query t of sequence b and head i sees key j, as far as that does not depend on its score. */
 bool reference_visible(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
 /* The last term of the scores that attn shows: raw, capped or biased. */
 enum score_name reference_shown(const struct layer *layer);

@@ -12,6 +12,7 @@
 # What there is:
 #   spec     specs and --set, as text                       layer    mostly legal layers: counts, plan, explanations, text
 #   texts    plan files, lists, attnrun's command line      tensors  safetensors: as such, as weights, as inputs
+#   expressions  texts of score and visible: values, ranges, the form for kernels
 #   records  JSON lines, journals, merge; CSV and pages     calls    emitted pairs, called rightly and wrongly
 #
 # Left out on purpose, as no reader of theirs is a function of its own: labels of a heatmap, kernels in the cache. Templates

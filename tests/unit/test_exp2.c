@@ -56,7 +56,7 @@ static void stored_coefficients(const char *name, double c[TERMS])
 
 static double allowed_error(void)
 {
-    return strtod(text_behind("runtime/reference/bound.c", "#define EXP_ERROR"), NULL);
+    return strtod(text_behind("runtime/reference/bound.h", "#define BOUND_EXP2"), NULL);
 }
 
 /* ---- Remez's exchange ------------------------------------------------------------------------------------------ */

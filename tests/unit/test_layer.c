@@ -681,6 +681,29 @@ static void test_has_tensor(void **state)
     }
 }
 
+/* Tables in the order of the file, --set in their place; expressions; all of it in the text that is the layer's. */
+static void test_expressions(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"table.wide=2, 8,3", "visible=keep[i] > 0.5"};
+    static const char text[] = BASE "score = s + wide[i][p - j][0] # added\ntable.wide = 4\ntable.keep = 4\n";
+    struct diag diag = {0};
+    struct layer *layer = read_bytes("spec.layer", text, strlen(text), set, COUNT_OF(set), &diag);
+    int64_t shape[4];
+    assert_non_null(layer);
+    assert_int_equal(layer->table_count, 2);
+    assert_string_equal(layer_tensor_called(layer, TENSOR_TABLE), "wide");
+    assert_string_equal(layer_tensor_called(layer, TENSOR_TABLE + 1), "keep");
+    assert_int_equal(layer_weight_shape(layer, TENSOR_TABLE, shape), 3);
+    assert_int_equal(shape[0] * 100 + shape[1] * 10 + shape[2], 283);
+    assert_false(layer_has_tensor(layer, TENSOR_TABLE + 2));
+    assert_int_equal(layer_parameters(layer).learned, 52);
+    assert_non_null(layer->visible);
+    assert_non_null(strstr(layer->text, "score = s + wide[i][p - j][0]\nvisible = keep[i] > 0.5\ntable.wide = 2, 8,3\n"
+                           "table.keep = 4\n"));
+    layer_free(layer);
+}
+
 static bool sees(const struct layer *l, int64_t t, int64_t j)
 {
     if ((l->mask & MASK_CAUSAL) != 0 && j > t)
@@ -982,7 +1005,7 @@ int main(void)
         cmocka_unit_test(test_stem), cmocka_unit_test(test_text_forms), cmocka_unit_test(test_nul_and_length),
         cmocka_unit_test(test_unreadable), cmocka_unit_test(test_set), cmocka_unit_test(test_earlier_error),
         cmocka_unit_test(test_many_errors), cmocka_unit_test(test_all_combinations), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_has_tensor), cmocka_unit_test(test_pairs), cmocka_unit_test(test_conv_taps),
+        cmocka_unit_test(test_has_tensor), cmocka_unit_test(test_expressions), cmocka_unit_test(test_pairs), cmocka_unit_test(test_conv_taps),
         cmocka_unit_test(test_longest), cmocka_unit_test(test_multiply_adds), cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_explain_totals), cmocka_unit_test(test_explain_columns), cmocka_unit_test(test_isa),
         cmocka_unit_test(test_isa_rows), cmocka_unit_test(test_numbers), cmocka_unit_test(test_projected),

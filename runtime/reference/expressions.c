@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* Values and errors of expressions, node by node. Errors are those of the form for kernels, in base 2.
+ *
+ * Of each float: its value in double; `worst`, how far f32 may be from it at most; `slope`, its derivative by T, the score so
+ * far; `squares`, the roundings on the way to it, squared and added up. Integers, and conditions on them, are exact: they never
+ * come from floats, but by `where`. A comparison of floats that are nearer to each other than they may be off is not sure,
+ * and what it chooses may be either.
+ */
+#include "expressions.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "../../gen/expression.h"
+#include "bound.h"
+
+#define U BOUND_U
+#define MAX_NODES (8 * EXPRESSION_NODES)
+#define SMALLEST 0x1p-124 /* what underflow, or flushing to zero, may take from one operation */
+#define SQUARED(x) ((x) * (x))
+#define LN_2 0.6931471805599453
+#define LARGE_INTEGER 0x1p24 /* from here on f32 rounds integers */
+
+static struct expression_point point_of(const struct inputs *in, struct expression_pair pair, double s)
+{
+    /* void * and float * have one representation wherever this runs */
+    return (struct expression_point){s, (int64_t)pair.i, pair.p, pair.j, (const float *const *)&in->tensor[TENSOR_TABLE]};
+}
+
+static union expression_value value_of(const struct expression *e, const struct inputs *in, struct expression_pair pair,
+                                       double s)
+{
+    union expression_value values[MAX_NODES];
+    const struct expression_point at = point_of(in, pair, s);
+    expression_evaluate(e, &at, values);
+    return values[e->root];
+}
+
+double expressions_score(const struct layer *layer, const struct inputs *in, struct expression_pair pair, double score)
+{
+    return layer->score != NULL ? value_of(layer->score, in, pair, score).number : score;
+}
+
+bool expressions_hide(const struct layer *layer, const struct inputs *in, struct expression_pair pair)
+{
+    static const double scores[] = {NAN, 0, 1, -1, 1e30, -1e30};
+    bool hides = layer->score != NULL;
+    for (size_t k = 0; hides && k < sizeof scores / sizeof *scores; k++)
+        hides = expressions_score(layer, in, pair, scores[k]) == -INFINITY;
+    return hides;
+}
+
+/* ---- errors ---- */
+
+struct error {
+    double worst, slope, squares;
+    bool unsure; /* of an integer or a condition */
+    bool open;   /* f32 may overflow, or leave the numbers, on the way */
+};
+
+/* One rounding of a value; none where operands are exact and f32 holds the result. */
+static void round_off(struct error *out, double value)
+{
+    if (out->worst == 0 && value == (double)(float)value && isfinite(value))
+        return;
+    out->worst += U * (fabs(value) + out->worst) + SMALLEST;
+    out->squares += SQUARED(U * value);
+    out->open = out->open || !(fabs(value) + out->worst <= FLT_MAX);
+}
+
+static void add_up(struct error *out, const struct error *a, const struct error *b, double of_a, double of_b)
+{
+    out->worst = fabs(of_a) * a->worst + fabs(of_b) * b->worst;
+    out->slope = of_a * a->slope + of_b * b->slope;
+    out->squares = SQUARED(of_a) * a->squares + SQUARED(of_b) * b->squares;
+}
+
+/* Of a function with this slope at its operand; `steepest` within reach. */
+static void pass_on(struct error *out, const struct error *a, double slope, double steepest)
+{
+    out->worst = fabs(steepest) * a->worst;
+    out->slope = slope * a->slope;
+    out->squares = SQUARED(slope) * a->squares;
+}
+
+static void multiply(struct error *out, const struct error *a, const struct error *b, double x, double y)
+{
+    add_up(out, a, b, y, x);
+    out->worst += a->worst * b->worst;
+    round_off(out, x * y);
+}
+
+static void divide(struct error *out, const struct error *a, const struct error *b, double x, double y)
+{
+    const double quotient = x / y, least = fabs(y) - b->worst;
+    add_up(out, a, b, 1 / y, -quotient / y);
+    out->worst = least > 0 ? (a->worst + fabs(quotient) * b->worst) / least : INFINITY;
+    out->open = out->open || !(least > 0);
+    round_off(out, quotient);
+}
+
+/* The larger one, or the smaller: where they are too near to each other, the steeper of them. */
+static void choose(struct error *out, const struct error *a, const struct error *b, bool first, double distance)
+{
+    const struct error *chosen = first ? a : b, *other = first ? b : a;
+    const bool near = distance <= a->worst + b->worst;
+    out->worst = near ? fmax(a->worst, b->worst) : chosen->worst;
+    out->slope = near && fabs(other->slope) > fabs(chosen->slope) ? other->slope : chosen->slope;
+    out->squares = near ? fmax(a->squares, b->squares) : chosen->squares;
+}
+
+static void power(struct error *out, const struct error *a, double x)
+{
+    const double value = exp2(x), steepest = exp2(a->worst);
+    pass_on(out, a, LN_2 * value, 0);
+    out->worst = value * (steepest - 1) + BOUND_EXP2 * value * steepest + SMALLEST;
+    out->squares += SQUARED(BOUND_EXP2 * value);
+    round_off(out, value);
+}
+
+static void hyperbolic_tangent(struct error *out, const struct error *a, double x)
+{
+    const double nearest = fmax(0, fabs(x) - a->worst), steepest = 1 / (cosh(nearest) * cosh(nearest)), value = tanh(x);
+    pass_on(out, a, 1 / (cosh(x) * cosh(x)), steepest);
+    out->worst = fmin(out->worst, 2) + BOUND_TANH * fmin(1, fabs(value) + out->worst);
+    out->squares += SQUARED(BOUND_TANH * value);
+}
+
+static void square_root(struct error *out, const struct error *a, double x)
+{
+    const double value = sqrt(x), least = sqrt(fmax(0, x - a->worst));
+    pass_on(out, a, x > 0 ? 0.5 / value : a->slope != 0 ? INFINITY : 0, 0);
+    out->worst = a->worst > 0 ? a->worst / (value + least) : 0;
+    out->open = out->open || x < a->worst;
+    round_off(out, value);
+}
+
+/* Whether f32 may find another order than the values have. */
+static bool compare_unsure(const struct error *a, const struct error *b, double x, double y)
+{
+    return (a->worst > 0 || b->worst > 0) && !(fabs(x - y) > a->worst + b->worst) && !(x == y && isinf(x));
+}
+
+static void choose_where(struct error *out, const struct error *condition, const struct error *a, const struct error *b,
+                         bool first, double x, double y)
+{
+    *out = first ? *a : *b;
+    out->unsure = (first ? a : b)->unsure;
+    if (!condition->unsure || x == y)
+        return;
+    out->unsure = true;
+    out->worst = fabs(x - y) + fmax(a->worst, b->worst);
+    out->squares += SQUARED(x - y);
+}
+
+/* An integer, or what is made of conditions: exact, or not sure. */
+static void exact(const struct expression_node *n, struct error *out, const struct error *of[3],
+                  const union expression_value *values)
+{
+    const int operands = expression_operands(n->op);
+    const bool a = operands > 0 && of[0]->unsure, b = operands > 1 && of[1]->unsure;
+    out->unsure = a || b || (operands > 2 && of[2]->unsure);
+    if (n->op == NODE_AND && ((!a && values[n->a].integer == 0) || (!b && values[n->b].integer == 0)))
+        out->unsure = false;
+    if (n->op == NODE_OR && ((!a && values[n->a].integer != 0) || (!b && values[n->b].integer != 0)))
+        out->unsure = false;
+    if (n->op == NODE_WHERE)
+        out->unsure = (values[n->a].integer != 0 ? b : of[2]->unsure) ||
+                      (a && values[n->b].integer != values[n->c].integer) || (a && (b || of[2]->unsure));
+}
+
+static void of_float(const struct expression_node *n, struct error *out, const struct error *of[3],
+                     const union expression_value *values, const struct term_error *score)
+{
+    const double x = values[n->a].number, y = values[n->b].number;
+    switch (n->op) {
+    case NODE_CONSTANT: out->worst = isinf(n->number) ? 0 : fabs(n->number - (double)(float)n->number);
+        out->squares = SQUARED(out->worst); break;
+    case NODE_S: out->worst = score->worst, out->slope = 1; break;
+    case NODE_TABLE: out->worst = of[0]->unsure ? INFINITY : 0; break;
+    case NODE_FLOAT:
+        out->worst = of[0]->unsure ? INFINITY : 0;
+        if (llabs(values[n->a].integer) > (int64_t)LARGE_INTEGER)
+            round_off(out, (double)values[n->a].integer);
+        break;
+    case NODE_ADD: add_up(out, of[0], of[1], 1, 1); round_off(out, x + y); break;
+    case NODE_SUB: add_up(out, of[0], of[1], 1, -1); round_off(out, x - y); break;
+    case NODE_MUL: multiply(out, of[0], of[1], x, y); break;
+    case NODE_DIV: divide(out, of[0], of[1], x, y); break;
+    case NODE_NEG: pass_on(out, of[0], -1, 1); break;
+    case NODE_ABS: pass_on(out, of[0], x < 0 ? -1 : 1, 1); break;
+    case NODE_MIN: choose(out, of[0], of[1], x < y, fabs(x - y)); break;
+    case NODE_MAX: choose(out, of[0], of[1], x > y, fabs(x - y)); break;
+    case NODE_EXP2: power(out, of[0], x); break;
+    case NODE_TANH: hyperbolic_tangent(out, of[0], x); break;
+    case NODE_SQRT: square_root(out, of[0], x); break;
+    default: choose_where(out, of[0], of[1], of[2], values[n->a].integer != 0, values[n->b].number, values[n->c].number);
+    }
+    if (isnan(out->worst))
+        out->worst = INFINITY;
+}
+
+/* The root's error; `values` of all nodes. */
+static struct error error_of(const struct expression *e, const union expression_value *values,
+                             const struct term_error *score)
+{
+    struct error errors[MAX_NODES];
+    for (int i = 0; i < e->count; i++) {
+        const struct expression_node *n = &e->nodes[i];
+        const struct error *of[3] = {&errors[n->a], &errors[n->b], &errors[n->c]};
+        const int operands = expression_operands(n->op);
+        struct error out = {0};
+        for (int k = 0; k < operands; k++)
+            out.open = out.open || of[k]->open;
+        if (n->type == EXPRESSION_FLOAT)
+            of_float(n, &out, of, values, score);
+        else if (n->op >= NODE_EQ && n->op <= NODE_LE && e->nodes[n->a].type == EXPRESSION_FLOAT)
+            out.unsure = compare_unsure(of[0], of[1], values[n->a].number, values[n->b].number);
+        else
+            exact(n, &out, of, values);
+        errors[i] = out;
+    }
+    return errors[e->root];
+}
+
+bool expressions_visible(const struct layer *layer, const struct inputs *in, struct expression_pair pair, bool *unsure)
+{
+    const struct expression *e = layer->visible_kernel;
+    const struct term_error none = {0};
+    union expression_value values[MAX_NODES];
+    if (unsure != NULL)
+        *unsure = false;
+    if (e == NULL)
+        return true;
+    const struct expression_point at = point_of(in, pair, 0);
+    expression_evaluate(e, &at, values);
+    if (unsure != NULL)
+        *unsure = error_of(e, values, &none).unsure;
+    return values[e->root].integer != 0;
+}
+
+void expressions_error(const struct layer *layer, const struct inputs *in, struct expression_pair pair,
+                       struct term_error *score)
+{
+    const struct expression *e = layer->score_kernel;
+    union expression_value values[MAX_NODES];
+    if (e == NULL)
+        return;
+    const struct expression_point at = point_of(in, pair, score->value);
+    expression_evaluate(e, &at, values);
+    const struct error error = error_of(e, values, score);
+    score->squares = SQUARED(error.slope) * (score->squares + SQUARED(BOUND_LAMBDA * U * score->rounded)) + error.squares;
+    score->lost = error.slope == 0 ? 0 : fabs(error.slope) * score->lost;
+    score->value = values[e->root].number;
+    score->worst = error.worst;
+    score->rounded = 0;
+    score->reach = fabs(score->value) + error.worst;
+    score->open = score->open || error.open;
+}
