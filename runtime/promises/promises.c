@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/score.h"
 #include "fenced.h"
 #include "guarded.h"
 #include "merging.h"
@@ -545,7 +546,7 @@ static bool each_sequence_alone(struct trial *t)
 
 /* What rows that see the poison must become: with infinite values a score may be -infinity, which makes the weight 0
  * and leaves attn finite; 0 times the value is NaN all the same, and an infinite query has no finite score to divide
- * by. A value that is finite but huge promises nothing. */
+ * by, but for a sink, or one that a softcap makes finite. A value that is finite but huge promises nothing. */
 enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
 
 struct poison {
@@ -707,6 +708,7 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
 {
     demand = demand_of(t->layer, demand);
     const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
+    const bool divides = !t->layer->sink && !score_has(t->layer, SCORE_SOFTCAP);
     const float *attn = t->attn.data;
     for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
         const bool query = p->query[row / n / h * n + row % n];
@@ -725,7 +727,7 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
                 return violated(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
                                 row / n / h, row / n % h, row % n, j);
         }
-        if (p->tainted[row] && finite && (demand == DEMAND_OF_NAN || (demand == DEMAND_OF_INFINITY && query)))
+        if (p->tainted[row] && finite && (demand == DEMAND_OF_NAN || (demand == DEMAND_OF_INFINITY && query && divides)))
             return violated(t, "%s in a row that is seen left attn[%zu][%zu][%zu] finite", what, row / n / h,
                             row / n % h, row % n);
     }

@@ -750,7 +750,7 @@ static void finish(struct propagation *p, const struct reference *reference)
     double *const of_attn[] = {b->attn_worst, b->attn_drawn, b->attn_open};
     for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
         reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);
-        if (reference->attn != NULL) /* else its bounds are there, without a number */
+        if (reference->attn != NULL) /* else there are none, but no NULL */
             reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, p->in->m, of_attn[i]);
         if (reference->lse != NULL)
             reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
