@@ -35,7 +35,8 @@ static const struct option_row options[] = {
      .help = "write a Make rule for each pair that lists what it was made from"},
     {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates), .commands = 1,
      .help = "read the templates from DIR instead of the built-in ones"},
-    {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = 1, .help = "the keys of a spec and their values"},
+    {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = 1,
+     .help = "the keys of a spec and their values"},
     {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = 1, .help = "this text"},
     {.name = "version", .kind = OPTION_ASK, .field = FIELD(version), .commands = 1, .help = "the version"},
 };

@@ -68,9 +68,10 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z), FIELD(plan_isa, z_front),
     FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible), FIELD(plan_isa, ranges), FIELD(plan_isa, operands),
     FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
-    FIELD(plan_isa, turn_width), FIELD(plan_isa, turn_rows), FIELD(plan_isa, turns), FIELD(plan_isa, turned),
+    FIELD(plan_isa, turn_width), FIELD(plan_isa, turn_rows), FIELD(plan_isa, turns), FIELD(plan_isa, turned), FIELD(plan_isa, turned_keys),
     FIELD(plan_isa, g_q), FIELD(plan_isa, c_q), FIELD(plan_isa, g_k), FIELD(plan_isa, c_k),
     FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
+    FIELD(plan_isa, sink),
     {"relative", offsetof(struct plan_isa, relative.at)}, {"relative_row", offsetof(struct plan_isa, relative.row)},
     {"relative_zero", offsetof(struct plan_isa, relative.zero)}, {"relative_low", offsetof(struct plan_isa, relative.low)},
     {"relative_high", offsetof(struct plan_isa, relative.high)},
@@ -444,11 +445,16 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"HEADS_FIRST", layer->heads_first},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
+        {"SINK", layer->sink}, {"LSE", layer->lse},
+        {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", visible_by_blocks(layer)}, {"MASKS_PLACED", score_masks_placed(layer)},
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
+    static const char *const shown[] = {[SCORES_NONE] = "", [SCORES_WEIGHTS] = "", [SCORES_RAW] = "raw",
+                                        [SCORES_CAPPED] = "capped", [SCORES_BIASED] = "biased"};
+    emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
     emit_set_number(emit, "SCALE", layer->scale);
     char equation[SCORE_TEXT];
     score_equation(layer, "scale Q_i K_i^T", "", equation);

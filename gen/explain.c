@@ -340,7 +340,15 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
               write_text("A_i[t][j] = exp(S_i[t][j] - max) / sum, over the keys that query t sees"));
     line(out, "%s exponentials (%s); rows sum to 1, and a row that sees no key is zero",
          counted(pairs * (double)h).text, rounded(pairs * (double)h).text);
-    if (l->scores)
+    if (l->scores > SCORES_WEIGHTS)
+        line(out, "scores other than weights: S is written out, %s a sequence, and goes through memory for that",
+             in_bytes(f[STEP_SOFTMAX].result_bytes).text);
+    if (l->sink)
+        line(out, "sink: exp(sink[i]) takes part in the sum and adds no value, so that rows sum to less than 1");
+    if (l->lse)
+        line(out, "lse = true: max + log(sum) is written out, %s a sequence",
+             in_bytes((double)l->h * (double)l->seq_len * FLOAT_BYTES).text);
+    if (l->scores == SCORES_WEIGHTS)
         line(out, "scores = true: A is written out, %s a sequence", in_bytes(f[STEP_SOFTMAX].result_bytes).text);
 
     head_line(out, STEP_VALUES, write_text("Z_i[t] = sum over j of A_i[t][j] V_%s[j]", kv));
@@ -381,7 +389,8 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
 static void total_line(FILE *out, const char *name, double parameters, double multiply_adds, double total)
 {
     fprintf(out, "  %-13s %16s %16s %20s %6.1f %%\n", name, counted(parameters).text,
-            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text, 100 * multiply_adds / total);
+            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text,
+            100 * multiply_adds / fmax(total, 1));
 }
 
 static void explain_totals(const struct layer *l, const struct figures *f, FILE *out)

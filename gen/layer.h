@@ -123,6 +123,11 @@ struct layer {
     int64_t rel_width; /* numbers of a head in the table of relative = table */
 };
 
+/* Whether a call has as many keys as queries: those of self-attention, or as many as `positions` serves both. */
+static inline bool layer_is_square(const struct layer *layer)
+{
+    return layer->self || (layer->projected && layer->rope.given);
+}
 /* Whether something stands between the projections of queries and keys and their scores: a norm, a rotation. */
 static inline bool layer_finishes(const struct layer *layer)
 {

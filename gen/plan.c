@@ -500,7 +500,7 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer->source_len);
-    const int64_t sequences = layer->projected ? queries : min(queries, keys); /* of those, only Z is a matrix's operand */
+    const int64_t sequences = layer->projected && !layer_finishes(layer) ? queries : min(queries, keys); /* of those, only Z is a matrix's operand */
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = sequences * layer->source_len;
 }
@@ -541,12 +541,16 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
 static void take_layout(struct plan_isa *p, const struct layer *layer)
 {
     const bool first = layer->heads_first;
-    p->q_row = (first ? 1 : layer->h) * layer->d_k;
-    p->k_row = (first ? 1 : layer->h_kv) * layer->d_k;
     p->v_row = (first ? 1 : layer->h_kv) * layer->d_v;
-    p->q_head = p->k_head = first ? 0 : layer->d_k;
     p->v_head = first ? 0 : layer->d_v;
     p->v_feature = 1;
+    if (layer_finishes(layer)) { /* normed or rotated into the scratch; plan_one knows how many */
+        p->q_row = p->k_row = row_stride(p, layer->d_k);
+        return;
+    }
+    p->q_row = (first ? 1 : layer->h) * layer->d_k;
+    p->k_row = (first ? 1 : layer->h_kv) * layer->d_k;
+    p->q_head = p->k_head = first ? 0 : layer->d_k;
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
@@ -568,7 +572,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);
     p->rows_single = p->vecs == 1 ? p->rows : min(rows_single, apart);
-    p->at_once = !request_is_small(request);
+    p->at_once = !request_is_small(request) && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = request_is_small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, request_within(request, PLAN_VALUE_ROWS, rows));
     p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
@@ -594,6 +598,10 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     plan_z(p, layer, request);
     if (!layer->projected)
         plan_projections(p, layer, request);
+    if (layer->projected && layer_finishes(layer)) {
+        p->q_head = max(layer->seq_len, p->batch_rows) * p->q_row;
+        p->k_head = max(layer->source_len, p->batch_sources) * p->k_row;
+    }
     if (layer->w_o != W_O_NONE)
         plan_output(&p->o, layer, request, p);
     plan_relative(p, layer);
@@ -684,13 +692,9 @@ static void refuse_unbuilt(const struct layer *l, struct diag *diag)
         const char *key;
         bool is;
     } unbuilt[] = {
-        {"input = projected with qk_norm", l->projected && l->qk_norm != NORM_NONE},
-        {"input = projected with rope", l->projected && l->rope.kind != ROPE_NONE},
-        {"sink", l->sink},
-        {"scores other than the weights", l->scores > SCORES_WEIGHTS},
-        {"lse", l->lse},
+        {NULL, false}, /* ends the list: nothing is */
     };
-    for (size_t i = 0; i < sizeof unbuilt / sizeof *unbuilt; i++)
+    for (size_t i = 0; unbuilt[i].key != NULL; i++)
         if (unbuilt[i].is)
             diag_error(diag, l->name, "no kernel is built with %s yet; leave it out", unbuilt[i].key);
 }

@@ -143,6 +143,7 @@ struct plan_isa {
     /* scratch, in floats from its start; everything on a 64-byte boundary */
     int64_t s_t, q_all, keys, values, z, ranges, shared_size; /* ranges: of keys, for each vector of queries */
     int64_t turned; /* rows for positions that are not packed, one for each token */
+    int64_t turned_keys; /* likewise, of given keys */
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* one worker's own part, in floats from its start */
     int64_t scores, visible, operands, tile, queries, worker_size;
@@ -154,6 +155,7 @@ struct plan_isa {
     struct {
         int64_t at, row, zero, low, high; /* its place; floats of a head */
     } relative;
+    int64_t sink; /* place of those of all heads, in base 2 */
     int64_t packed_size; /* floats, header included */
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 

@@ -38,7 +38,7 @@ static void place_finish(struct plan_isa *p, const struct layer *layer, int64_t 
         return;
     const int64_t cosines = layer->rope.kind == ROPE_HALF ? layer->rope.dims / 2 : layer->rope.dims;
     p->turn_width = round_up(cosines, p->lanes);
-    p->turn_rows = layer->seq_len;
+    p->turn_rows = max(layer->seq_len, layer->source_len);
     p->turns = place(next, p->turn_rows * 2 * p->turn_width);
 }
 
@@ -57,6 +57,7 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         g->b = place(&next, layer->bias ? g->groups * g->columns : 0);
     }
     p->relative.at = p->relative.row > 0 ? place(&next, layer->h * p->relative.row) : 0;
+    p->sink = layer->sink ? place(&next, layer->h) : 0;
     place_finish(p, layer, &next);
     for (size_t i = 0; i < layer->table_count; i++)
         p->tables[i] = place(&next, table_size(&layer->tables[i]));
@@ -96,7 +97,14 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     if ((layer->mask & MASK_SEGMENTS) != 0) /* short sequences of a group have a vector each */
         p->ranges = place(&next, 2 * max(layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes),
                                          p->batch_rows));
-    p->turned = layer->rope.given ? place(&next, max(layer->seq_len, p->batch_rows) * 2 * p->turn_width) : 0;
+    if (layer->projected && layer_finishes(layer)) {
+        p->q_all = place(&next, layer->h * p->q_head);
+        p->keys = place(&next, layer->h_kv * p->k_head);
+    }
+    const bool anywhere = layer->rope.given || (layer->rope.kind != ROPE_NONE && layer->offset != OFFSET_NONE);
+    p->turned = anywhere ? place(&next, max(layer->seq_len, p->batch_rows) * 2 * p->turn_width) : 0;
+    p->turned_keys = layer->rope.given && layer->projected
+                         ? place(&next, max(layer->source_len, p->batch_sources) * 2 * p->turn_width) : 0;
     p->shared_size = next;
 
     const bool hooked = score_hooked(layer);

@@ -89,17 +89,21 @@ static void explain_finish(struct plan_isa *p, const struct layer *layer)
 {
     const struct plan_panels *q = p->q.exists ? &p->q : &p->k;
     char size[32];
+    const char *what = layer->qk_norm == NORM_NONE ? "turned" : layer->rope.kind == ROPE_NONE ? "normed"
+                     : "normed and turned";
     if (!layer_finishes(layer))
         return;
-    reason(p, "queries and keys are %s after the panel that completes a head, row block by row block: W_Q W_K^T is not "
-           "folded%s", layer->qk_norm == NORM_NONE ? "turned" : layer->rope.kind == ROPE_NONE ? "normed"
-           : "normed and turned", request_asks(&p->request, PLAN_FOLD) ? ", as requested or not," : "");
-    if (layer->qk_norm == NORM_RMS_ALL)
+    if (layer->projected)
+        reason(p, "given queries and keys are %s into the scratch, all heads of a block of tokens in a part", what);
+    else
+        reason(p, "queries and keys are %s after the panel that completes a head, row block by row block: W_Q W_K^T is not "
+               "folded%s", what, request_asks(&p->request, PLAN_FOLD) ? ", as requested or not," : "");
+    if (layer->qk_norm == NORM_RMS_ALL && !layer->projected)
         reason(p, "qk_norm = rms_all: a row is complete after the last panel alone, so a part has all " D64 " panels of the "
                "queries: " D64 " part%s for " D64 " tokens", q->groups * q->panels,
                q->parts * ceil_div(layer->seq_len, q->group_rows), plural(q->parts * ceil_div(layer->seq_len, q->group_rows)),
                layer->seq_len);
-    else if (q->finish > 1)
+    else if (q->finish > 1 && !layer->projected)
         reason(p, "a part has a multiple of " D64 " panels, which hold whole heads", q->finish);
     if (layer->rope.kind != ROPE_NONE)
         reason(p, "cosines and sines of " D64 " positions are packed, %s%s", p->turn_rows,

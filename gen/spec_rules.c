@@ -16,14 +16,17 @@ static bool has_mask(const struct spec *spec, enum layer_mask mask)
 /* Whether d_k or d_v is d_model / h because nothing else says what it is. */
 static bool has_narrow_width(const struct spec *spec)
 {
-    return !is_projected(spec) && !is_wide(spec) && (!is_given(spec, KEY_D_K) || (!is_given(spec, KEY_D_V) && !is_identity(spec)));
+    const bool both = is_given(spec, KEY_D_K) && (is_given(spec, KEY_D_V) || is_identity(spec));
+    return !is_projected(spec) && !is_wide(spec) && !both;
 }
 
 /* The width of a head's queries and keys; 0 where another rule says that there is none. */
 static int64_t head_width(const struct spec *spec)
 {
     const int64_t d_model = spec->value[KEY_D_MODEL], h = spec->value[KEY_H];
-    return is_given(spec, KEY_D_K) ? spec->value[KEY_D_K] : is_wide(spec) ? d_model : d_model % h == 0 ? d_model / h : 0;
+    if (is_given(spec, KEY_D_K))
+        return spec->value[KEY_D_K];
+    return is_wide(spec) ? d_model : d_model % h == 0 ? d_model / h : 0;
 }
 
 /* " 4 or 8": the divisors of `whole` next to `part`. */
@@ -122,7 +125,8 @@ static void check_idle_keys(struct spec *spec)
 
 static void rule_width(struct spec *spec)
 {
-    if (!is_projected(spec) && is_given(spec, KEY_WIDTH) && is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) && !is_identity(spec))
+    const bool both = is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V);
+    if (!is_projected(spec) && is_given(spec, KEY_WIDTH) && both && !is_identity(spec))
         diag_error(spec->diag, place_of(spec, KEY_WIDTH),
                    "width says nothing where d_k and d_v are both given; leave out width, or one of them");
 }
@@ -336,8 +340,8 @@ static void rule_rope_fast(struct spec *spec)
     const double radians = factor < 1 ? last / factor : last;
     if (has_rope(spec) && radians > ROPE_MOST)
         diag_error(spec->diag, place_of(spec, factor < 1 && 1 / factor > last ? KEY_ROPE_FACTOR : KEY_ROPE_THETA),
-                   "a pair is turned by %.3g radians a position, and at most %.0f have an exact fraction of a turn; choose a "
-                   "larger rope_theta%s", radians, ROPE_MOST, factor < 1 ? " or rope_factor" : "");
+                   "a pair is turned by %.3g radians a position, and at most %.0f have an exact fraction of a turn; choose "
+                   "a larger rope_theta%s", radians, ROPE_MOST, factor < 1 ? " or rope_factor" : "");
 }
 
 /* ---- score terms ----------------------------------------------------------------------------------------- */
@@ -347,8 +351,8 @@ static void rule_buckets(struct spec *spec)
     const int64_t buckets = spec->value[KEY_REL_BUCKETS];
     if (has_buckets(spec) && buckets % 4 != 0)
         diag_error(spec->diag, place_of(spec, KEY_REL_BUCKETS),
-                   "rel_buckets = %lld is no multiple of 4, but buckets are halved for both directions, and for near and "
-                   "far; write for example rel_buckets = %lld", (long long)buckets, (long long)(buckets / 4 * 4 + 4));
+                   "rel_buckets = %lld is no multiple of 4, but buckets are halved for both directions, and for near "
+                   "and far; write for example rel_buckets = %lld", (long long)buckets, (long long)(buckets / 4 * 4 + 4));
 }
 
 /* Of N buckets of a direction the first N/2 hold one distance each. */
@@ -359,8 +363,8 @@ static void rule_distance(struct spec *spec)
     const enum key key = is_given(spec, KEY_REL_DISTANCE) ? KEY_REL_DISTANCE : KEY_REL_BUCKETS;
     if (has_buckets(spec) && buckets % 4 == 0 && distance <= near)
         diag_error(spec->diag, place_of(spec, key),
-                   "rel_distance = %lld, but %lld buckets with a distance each go as far; write a rel_distance above %lld, "
-                   "or fewer rel_buckets", (long long)distance, (long long)near, (long long)near);
+                   "rel_distance = %lld, but %lld buckets with a distance each go as far; write a rel_distance above "
+                   "%lld, or fewer rel_buckets", (long long)distance, (long long)near, (long long)near);
 }
 
 static void rule_table(struct spec *spec)

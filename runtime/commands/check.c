@@ -39,7 +39,7 @@ static bool choose_draw(struct check *c)
         .init = options->init,
         .batch = given_or(options->batch, work > ONE_SEQUENCE_FROM ? 1 : 2),
         .n = given_or(options->n, layer->seq_len),
-        .m = !layer->self ? given_or(options->m, layer->source_len) : given_or(options->n, layer->seq_len),
+        .m = !layer_is_square(layer) ? given_or(options->m, layer->source_len) : given_or(options->n, layer->seq_len),
     };
     if (c->draw.n <= (size_t)layer->seq_len && c->draw.m <= (size_t)layer->source_len)
         return true;
@@ -56,7 +56,7 @@ static void print_repeat(const struct check *c, const char *isa)
     printf("attnrun check ");
     compile_print_word(c->spec, stdout);
     printf(" --seed %llu --batch %zu --n %zu", (unsigned long long)c->draw.seed, c->draw.batch, c->draw.n);
-    if (!c->layer->self)
+    if (!layer_is_square(c->layer))
         printf(" --m %zu", c->draw.m);
     printf(" --init %s --isa %s", c->draw.init == INIT_NORMAL ? "normal" : "xavier", isa);
     compile_print_options(&c->options->compile, stdout);
@@ -70,6 +70,8 @@ static void print_line(const char *verdict, const struct check *c, const char *i
     if (c->layer->scores)
         printf("  attn: error %.2g, %.2g, %.2g", compare_shown_error(&f->attn), f->attn.drawn_ratio,
                f->attn.worst_ratio);
+    if (c->layer->lse)
+        printf("  lse: error %.2g, %.2g, %.2g", compare_shown_error(&f->lse), f->lse.drawn_ratio, f->lse.worst_ratio);
     printf("\n");
 }
 
@@ -90,8 +92,10 @@ static void report(const struct check *c, const struct findings *f, const char *
         print_line(f->verdict == VERDICT_GOOD ? "ok" : "FAILED", c, isa, f);
     compare_print_unbounded(&f->y, TENSOR_Y, stdout);
     compare_print_unbounded(&f->attn, TENSOR_ATTN, stdout);
+    compare_print_unbounded(&f->lse, TENSOR_LSE, stdout);
     print_miss(&f->y);
     print_miss(&f->attn);
+    print_miss(&f->lse);
     if (f->why[0] != '\0')
         printf("  %s\n", f->why);
     if (f->verdict == VERDICT_FAILED)

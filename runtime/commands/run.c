@@ -10,7 +10,7 @@
 struct job {
     const struct options *options;
     struct call call;
-    const struct tensor *y_given, *attn_given; /* in the file, or NULL */
+    const struct tensor *y_given, *attn_given, *lse_given; /* in the file, or NULL */
     struct reference reference;
     struct bounds bounds;
     struct diag diag;
@@ -54,12 +54,18 @@ static bool compute_reference(struct job *job)
         job->call.y[place_of(job, TENSOR_Y, i)] = (float)job->reference.y[i];
     for (size_t i = 0; job->options->reference && i < attn; i++)
         job->call.attn[i] = (float)job->reference.attn[i];
+    const size_t lse = inputs_count(job->call.layer, &job->call.inputs, TENSOR_LSE);
+    for (size_t i = 0; job->options->reference && i < lse; i++)
+        job->call.lse[i] = (float)job->reference.lse[i];
     if (y > 0) /* the bounds are NULL where there is nothing to bound */
         expect_given(job, TENSOR_Y, job->reference.y, job->bounds.y_worst, job->bounds.y_drawn, job->bounds.y_open,
                      job->y_given);
     if (attn > 0)
         expect_given(job, TENSOR_ATTN, job->reference.attn, job->bounds.attn_worst, job->bounds.attn_drawn,
                      job->bounds.attn_open, job->attn_given);
+    if (lse > 0)
+        expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_drawn,
+                     job->bounds.lse_open, job->lse_given);
     return true;
 }
 
@@ -76,14 +82,14 @@ static void print_comparison(const char *who, enum layer_tensor tensor, const st
     if (c->misses == 0)
         return;
     printf("  %s", name);
-    for (int i = 0; i < (tensor == TENSOR_Y ? 3 : 4); i++)
+    for (int i = 0; i < (tensor == TENSOR_ATTN ? 4 : 3); i++)
         printf("[%zu]", c->index[i]);
     printf(" is %.9g; the file has %.9g; %zu of %zu elements miss\n", c->actual, c->expected, c->misses, c->elements);
 }
 
 static void compare_outputs(struct job *job, const char *who)
 {
-    struct comparison y = {0}, attn = {0};
+    struct comparison y = {0}, attn = {0}, lse = {0};
     if (job->y_given != NULL) {
         compare_y(&y, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.y, GATE_WORST);
         print_comparison(who, TENSOR_Y, &y);
@@ -93,8 +99,13 @@ static void compare_outputs(struct job *job, const char *who)
                      GATE_WORST);
         print_comparison(who, TENSOR_ATTN, &attn);
     }
-    job->missed = job->missed || y.misses + attn.misses + y.unbounded + attn.unbounded > 0;
-    if (job->y_given == NULL && job->attn_given == NULL)
+    if (job->lse_given != NULL) {
+        compare_lse(&lse, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.lse, GATE_WORST);
+        print_comparison(who, TENSOR_LSE, &lse);
+    }
+    job->missed = job->missed || y.misses + attn.misses + lse.misses > 0 ||
+                  y.unbounded + attn.unbounded + lse.unbounded > 0;
+    if (job->y_given == NULL && job->attn_given == NULL && job->lse_given == NULL)
         printf("%s: computed\n", who);
 }
 
@@ -156,15 +167,19 @@ static bool run_kernels(struct job *job)
 
 static bool write_outputs(struct job *job)
 {
-    struct tensor items[2] = {{.name = "y"}, {.name = "attn"}};
-    const enum layer_tensor which[2] = {TENSOR_Y, TENSOR_ATTN};
-    items[0].data = job->call.y;
-    items[1].data = job->call.attn;
-    for (int i = 0; i < 2; i++) {
-        items[i].rank = inputs_shape(job->call.layer, &job->call.inputs, which[i], items[i].shape);
-        items[i].bytes = inputs_count(job->call.layer, &job->call.inputs, which[i]) * sizeof(float);
+    const enum layer_tensor which[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
+    float *const data[] = {job->call.y, job->call.attn, job->call.lse};
+    struct tensor items[3];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        if (!layer_has_tensor(job->call.layer, which[i]))
+            continue;
+        struct tensor *item = &items[count++];
+        *item = (struct tensor){.name = (char *)(uintptr_t)layer_tensor_name(which[i]), .data = data[i]};
+        item->rank = inputs_shape(job->call.layer, &job->call.inputs, which[i], item->shape);
+        item->bytes = inputs_count(job->call.layer, &job->call.inputs, which[i]) * sizeof(float);
     }
-    return tensors_write(job->options->out, items, job->call.layer->scores ? 2 : 1, &job->diag);
+    return tensors_write(job->options->out, items, count, &job->diag);
 }
 
 int command_run(const struct options *options)
@@ -174,9 +189,10 @@ int command_run(const struct options *options)
     bool good = call_read(&job.call, spec, &options->compile, options->in, &options->weights, &job.diag);
     job.y_given = tensors_find(&job.call.file, "y");
     job.attn_given = tensors_find(&job.call.file, "attn");
+    job.lse_given = tensors_find(&job.call.file, "lse");
     if (good && !options->reference)
         good = compile_kernel(&job.call.kernel, spec, job.call.layer->name, &options->compile, &job.diag);
-    if (good && (options->reference || job.y_given != NULL || job.attn_given != NULL))
+    if (good && (options->reference || job.y_given != NULL || job.attn_given != NULL || job.lse_given != NULL))
         good = compute_reference(&job);
     if (good && options->reference)
         compare_outputs(&job, "reference");

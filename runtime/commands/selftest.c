@@ -56,7 +56,7 @@ struct output {
 static size_t keys_for(const struct selftest *s, size_t n)
 {
     const size_t given = s->options->m;
-    return s->layer->self ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
+    return layer_is_square(s->layer) ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
 }
 
 static double work_of(const struct selftest *s, size_t n)
@@ -169,13 +169,13 @@ static void sample(struct output *o)
 
 static struct output output_of(const struct selftest *s, enum layer_tensor t)
 {
-    const bool y = t == TENSOR_Y;
+    const bool y = t == TENSOR_Y, lse = t == TENSOR_LSE;
     struct output o = {.name = layer_tensor_name(t), .count = inputs_count(s->layer, &s->inputs, t)};
     o.axes = inputs_shape(s->layer, &s->inputs, t, o.extent);
-    o.value = y ? s->reference.y : s->reference.attn;
-    o.worst = y ? s->bounds.y_worst : s->bounds.attn_worst;
-    o.drawn = y ? s->bounds.y_drawn : s->bounds.attn_drawn;
-    o.open = y ? s->bounds.y_open : s->bounds.attn_open;
+    o.value = y ? s->reference.y : lse ? s->reference.lse : s->reference.attn;
+    o.worst = y ? s->bounds.y_worst : lse ? s->bounds.lse_worst : s->bounds.attn_worst;
+    o.drawn = y ? s->bounds.y_drawn : lse ? s->bounds.lse_drawn : s->bounds.attn_drawn;
+    o.open = y ? s->bounds.y_open : lse ? s->bounds.lse_open : s->bounds.attn_open;
     sample(&o);
     return o;
 }
@@ -192,7 +192,7 @@ static double bound_of(const struct output *o, size_t at)
 
 /* ---- the text ---- */
 
-static const enum layer_tensor output_tensors[] = {TENSOR_Y, TENSOR_ATTN};
+static const enum layer_tensor output_tensors[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
 
 #define OUTPUTS (sizeof output_tensors / sizeof *output_tensors)
 #define has(s, tensor) layer_has_tensor((s)->layer, tensor)
@@ -316,8 +316,10 @@ static void print_args(struct selftest *s)
     fputs("\n    .y = y + GUARD,", s->out);
     if (has(s, TENSOR_ATTN))
         fputs(" .attn = attn + GUARD,", s->out);
+    if (has(s, TENSOR_LSE))
+        fputs(" .lse = lse + GUARD,", s->out);
     fprintf(s->out, " .batch = %zu, .n = %zu", in->batch, in->n);
-    if (!s->layer->self)
+    if (!layer_is_square(s->layer))
         fprintf(s->out, ", .m = %zu", in->m);
     fputs("\n", s->out);
 }
@@ -356,6 +358,8 @@ static void print_again(struct selftest *s)
 {
     if (has(s, TENSOR_ATTN))
         fputs("    again.attn = outputs[1].again + GUARD;\n", s->out);
+    if (has(s, TENSOR_LSE))
+        fprintf(s->out, "    again.lse = outputs[%d].again + GUARD;\n", has(s, TENSOR_ATTN) ? 2 : 1);
 }
 
 /* The first tensor of this kind that the layer has; TENSOR_COUNT: none. */
@@ -414,7 +418,7 @@ static const struct filler {
 static void print_sizes(struct selftest *s)
 {
     fprintf(s->out, "batch %zu, %zu queries", s->inputs.batch, s->inputs.n);
-    if (!s->layer->self)
+    if (!layer_is_square(s->layer))
         fprintf(s->out, " on %zu keys", s->inputs.m);
 }
 
@@ -456,7 +460,7 @@ static void print_command(struct selftest *s)
     const char *slash = strrchr(s->spec, '/');
     fprintf(s->out, "attnrun selftest --seed %llu --batch %zu --n %zu", (unsigned long long)o->seed, s->inputs.batch,
             s->inputs.n);
-    if (!s->layer->self)
+    if (!layer_is_square(s->layer))
         fprintf(s->out, " --m %zu", s->inputs.m);
     if (o->lengths != NULL)
         fprintf(s->out, " --lengths %s", o->lengths);

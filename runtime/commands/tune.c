@@ -216,7 +216,7 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
     compile_print_variables(stderr);
     fprintf(stderr, "attnrun check %s --isa %s --seed %llu --n %zu", t->spec, isa_of(t)->name,
             (unsigned long long)t->draw.seed, t->draw.n);
-    if (!t->layer->self)
+    if (!layer_is_square(t->layer))
         fprintf(stderr, " --m %zu", t->draw.m);
     request_words(&words, t->options, request);
     compile.set = (const char *const *)words.word;
@@ -874,7 +874,7 @@ static bool choose_draw(struct tune *t)
     const struct layer *l = t->layer;
     t->draw = (struct inputs_draw){.seed = o->seed, .init = o->init, .full_lengths = true,
                                    .batch = given_or(o->batch, 1), .n = given_or(o->n, l->seq_len)};
-    t->draw.m = !l->self ? given_or(o->m, l->source_len) : t->draw.n;
+    t->draw.m = !layer_is_square(l) ? given_or(o->m, l->source_len) : t->draw.n;
     if (t->draw.n >= 1 && t->draw.m >= 1 && t->draw.batch >= 1 && t->draw.n <= (size_t)l->seq_len &&
         t->draw.m <= (size_t)l->source_len)
         return true;

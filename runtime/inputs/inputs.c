@@ -393,6 +393,16 @@ static void draw_scores(struct random *random, const struct layer *layer, struct
     draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
 }
 
+/* Beside ordinary scores; now and then far above or below all of them. */
+static void draw_sink(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                      const struct inputs_draw *draw)
+{
+    float *sink = in->tensor[tensor];
+    (void)draw;
+    for (int64_t i = 0; i < layer->h; i++)
+        sink[i] = (float)((chance(random, 0.1) ? 100 : 2) * random_normal(random));
+}
+
 /* Of those not named here, which are weights, by draw_weight. */
 static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct layer *layer, struct inputs *in,
                                            enum layer_tensor tensor, const struct inputs_draw *draw) = {
@@ -401,7 +411,7 @@ static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct l
     [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_SEGMENT] = draw_segment,
     [TENSOR_SEGMENT_Q] = draw_segment, [TENSOR_SEGMENT_K] = draw_segment, [TENSOR_MASK_BOOL] = draw_mask_bool,
     [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_G_Q] = draw_gains, [TENSOR_G_K] = draw_gains,
-    [TENSOR_REL_BIAS] = draw_scores,
+    [TENSOR_REL_BIAS] = draw_scores, [TENSOR_SINK] = draw_sink,
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
@@ -431,7 +441,7 @@ void inputs_draw_tensor(struct inputs *in, const struct layer *layer, enum layer
 static bool draw_tensors(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
                          const struct inputs *weights, struct diag *diag)
 {
-    *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer->self ? draw->m : draw->n,
+    *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer_is_square(layer) ? draw->m : draw->n,
                           .borrows_weights = weights != NULL};
     for (int t = 0; t < TENSOR_COUNT; t++) {
         struct random random = stream_of(draw->seed, t);
@@ -515,6 +525,10 @@ static bool sizes_from_tensors(struct inputs *in, const struct layer *layer, con
     in->batch = (size_t)x->shape[0];
     in->n = (size_t)x->shape[positions];
     in->m = source != NULL ? (size_t)source->shape[positions] : in->n;
+    if (layer_is_square(layer) && in->n != in->m) {
+        diag_error(diag, place, "%zu queries on %zu keys; rope_positions = given needs as many of both", in->n, in->m);
+        return false;
+    }
     if (in->n > (size_t)layer->seq_len || in->m > (size_t)layer->source_len) {
         diag_error(diag, place, "%zu queries on %zu keys; the layer is made for at most %lld on %lld", in->n, in->m,
                    (long long)layer->seq_len, (long long)layer->source_len);

@@ -222,15 +222,22 @@ static void say_none(struct search *s)
                    found[0] != '\0' ? found : "none at all");
     else
         diag_error(s->diag, s->place, "no weights of %s among %zu tensors%s%s: %s; known are names that end in %s",
-                   layer_has_tensor(s->layer, TENSOR_W_Q) ? "queries" : "the layer", count, prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
+                   layer_has_tensor(s->layer, TENSOR_W_Q) ? "queries" : "the layer", count,
+                   prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
                    found[0] != '\0' ? found : "none at all", known);
+}
+
+static const char *next_alternative(const char *at)
+{
+    at = strchr(at, '|');
+    return at != NULL ? at + 1 : NULL;
 }
 
 /* Length of the module's name if any of the alternatives follows it, else -1. */
 static long module_of(const char *name, const char *alternatives)
 {
     long length = -1;
-    for (const char *at = alternatives; at != NULL && length < 0; at = strchr(at, '|') != NULL ? strchr(at, '|') + 1 : NULL) {
+    for (const char *at = alternatives; at != NULL && length < 0; at = next_alternative(at)) {
         char suffix[100];
         snprintf(suffix, sizeof suffix, "%.*s", (int)strcspn(at, "|"), at);
         length = module_length(name, suffix);
@@ -279,7 +286,7 @@ static const struct tensor *find(const struct search *s, const char *alternative
         const char *name = s->names.items[i].name;
         if (strncmp(name, s->module, module) != 0)
             continue;
-        for (const char *at = alternatives; at != NULL; at = strchr(at, '|') != NULL ? strchr(at, '|') + 1 : NULL)
+        for (const char *at = alternatives; at != NULL; at = next_alternative(at))
             if (strcspn(at, "|") == strlen(name + module) && strncmp(at, name + module, strcspn(at, "|")) == 0) {
                 found = &s->names.items[i];
                 (*count)++;

@@ -52,11 +52,14 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
         return false;
     call->y_bytes = inputs_count(call->layer, &call->inputs, TENSOR_Y) * sizeof(float);
     call->attn_bytes = inputs_count(call->layer, &call->inputs, TENSOR_ATTN) * sizeof(float);
+    call->lse_bytes = inputs_count(call->layer, &call->inputs, TENSOR_LSE) * sizeof(float);
     call->y = shared(call->y_bytes);
     call->attn = shared(call->attn_bytes);
-    if (call->y == NULL || call->attn == NULL)
+    call->lse = shared(call->lse_bytes);
+    const bool room = call->y != NULL && call->attn != NULL && call->lse != NULL;
+    if (!room)
         diag_environment(diag, NULL, "out of memory");
-    return call->y != NULL && call->attn != NULL;
+    return room;
 }
 
 /* What the process of a call is told and answers. */
@@ -79,7 +82,8 @@ static void pack_and_run(void *context, FILE *answer)
     const struct call *call = errand->call;
     const struct kernel_table *kernel = call->kernel.call;
     const struct kernel_weights weights = kernel_weights_of(&call->inputs);
-    const struct kernel_args args = kernel_args_of(call->layer, &call->inputs, call->y, call->attn);
+    const struct kernel_outputs outputs = {call->y, call->attn, call->lse};
+    const struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
     void *packed = aligned_alloc(KERNEL_ALIGNMENT, (kernel->packed_bytes + KERNEL_ALIGNMENT) / 64 * 64);
     void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (kernel->scratch_bytes + KERNEL_ALIGNMENT) / 64 * 64);
     int error = KERNEL_OK;
@@ -131,5 +135,6 @@ void call_free(struct call *call)
     inputs_free(&call->inputs);
     unshare(call->y, call->y_bytes);
     unshare(call->attn, call->attn_bytes);
+    unshare(call->lse, call->lse_bytes);
     layer_free(call->layer);
 }

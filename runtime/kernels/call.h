@@ -14,8 +14,8 @@ struct call {
     struct layer *layer;
     struct tensors file;
     struct inputs inputs;
-    float *y, *attn;      /* what was computed; attn is empty without scores */
-    size_t y_bytes, attn_bytes;
+    float *y, *attn, *lse; /* what was computed; attn is empty without scores, lse without that */
+    size_t y_bytes, attn_bytes, lse_bytes;
     struct kernel kernel; /* none until compile_kernel() */
     char why[80];         /* what became of a kernel that is CALL_BROKEN */
 };

@@ -29,7 +29,14 @@ static const char shim_text[] =
     "#define shim_parts_of 0\n"
     "#define shim_run_of 0\n"
     "#define shim_phase_of 0\n"
+    "#define shim_merge_of 0\n"
     "#else\n"
+    "#ifdef @N_MERGES\n"
+    "static int shim_merge_of(const void *p, const float *y, const float *l, const float *v, const float *k, float *z,\n"
+    "                         float *j, size_t b, size_t n) { return (int)@n_merge(p, y, l, v, k, z, j, b, n); }\n"
+    "#else\n"
+    "#define shim_merge_of 0\n"
+    "#endif\n"
     "static int shim_forward_of(const void *p, const void *a, void *s) { return (int)@n_forward(p, a, s); }\n"
     "static size_t shim_phases_of(const void *p, const void *a) { return @n_phases(p, a); }\n"
     "static size_t shim_parts_of(const void *p, const void *a, size_t f) { return @n_parts(p, a, f); }\n"
@@ -55,12 +62,15 @@ static const char shim_text[] =
     "    const char *(*name)(int);\n"
     "    const char *(*text)(int);\n"
     "    int scores, values;\n"
+    "    int (*merge)(const void *, const float *, const float *, const float *, const float *, float *, float *, size_t,\n"
+    "                 size_t);\n"
     "};\n"
     "extern const struct shim_table attnrun_shim_table;\n"
     "const struct shim_table attnrun_shim_table = {\n"
     "    @N_INTERFACE_VERSION, @N_PACKED_BYTES, @N_SCRATCH_BYTES, sizeof(@n_weights), sizeof(@n_args),\n"
     "    shim_scratch_of, shim_pack_of, shim_forward_of, shim_phases_of, shim_parts_of, shim_run_of, shim_phase_of,\n"
-    "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES\n"
+    "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES,\n"
+    "    shim_merge_of\n"
     "};\n";
 
 char *kernel_shim(const char *name)
@@ -186,7 +196,7 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
     return weights;
 }
 
-struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, float *y, float *attn)
+struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, struct kernel_outputs outputs)
 {
     struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
@@ -197,8 +207,9 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
             memcpy((char *)&args + fields[t].h, &in->mask_h[t], sizeof in->mask_h[t]);
         }
     }
-    args.y = y;
-    args.attn = layer->scores ? attn : NULL;
+    args.y = outputs.y;
+    args.attn = layer->scores ? outputs.attn : NULL;
+    args.lse = layer->lse ? outputs.lse : NULL;
     return args;
 }
 

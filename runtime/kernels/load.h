@@ -71,6 +71,8 @@ struct kernel_table {
     const char *(*strerror)(int error);
     /* of a pair that was compiled to pack only, the functions from forward to phase_name are NULL */
     int folds_scores, folds_values; /* which weights are multiplied with each other when packed: fold.h */
+    int (*merge)(const void *packed, const float *y_a, const float *lse_a, const float *y_b, const float *lse_b, float *y,
+                 float *lse, size_t batch, size_t n); /* NULL: the layer has none */
 };
 
 struct kernel {
@@ -93,8 +95,12 @@ int kernel_isa(const struct kernel_table *call, const char *name);
 /* None without a kernel. */
 struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
-/* y and attn are the caller's. */
-struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs, float *y, float *attn);
+/* The caller's; those that the layer lacks are not handed on. */
+struct kernel_outputs {
+    float *y, *attn, *lse;
+};
+struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
+                                  struct kernel_outputs outputs);
 /* Those of sequence b alone. */
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
                                            struct kernel_args args, size_t b);

@@ -23,7 +23,7 @@ struct packing {
     const struct inputs *in;
     const void *good;      /* the block that was packed whole */
     struct guarded packed; /* one to be spoiled */
-    struct guarded y, attn, scratch;
+    struct guarded y, attn, lse, scratch;
     int isa;
     char *why;
     struct diag *diag;
@@ -37,10 +37,15 @@ static bool no_memory(struct packing *p)
 
 /* ---- what is not a packed block --------------------------------------------------------------------------------- */
 
+static struct kernel_args args_of(const struct packing *p)
+{
+    return kernel_args_of(p->layer, p->in, (struct kernel_outputs){p->y.data, p->attn.data, p->lse.data});
+}
+
 /* Whatever stands in `block` is not taken for a packed block: calls return `expected`. */
 static bool not_taken(struct packing *p, const void *block, int expected, const char *what)
 {
-    const struct kernel_args args = kernel_args_of(p->layer, p->in, p->y.data, p->attn.data);
+    const struct kernel_args args = args_of(p);
     const int isa = p->call->isa(block), error = p->call->forward(block, &args, p->scratch.data);
     if (error != expected)
         return violated(p, "%s: forward returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
@@ -53,7 +58,8 @@ static bool not_taken(struct packing *p, const void *block, int expected, const 
 
 static bool untouched(struct packing *p)
 {
-    return (guarded_untouched(&p->y) && guarded_untouched(&p->attn) && guarded_untouched(&p->scratch)) ||
+    return (guarded_untouched(&p->y) && guarded_untouched(&p->attn) && guarded_untouched(&p->lse) &&
+            guarded_untouched(&p->scratch)) ||
            violated(p, "calls with something else than a packed block: refused, but something was written");
 }
 
@@ -256,12 +262,12 @@ static void pack_weights(void *context)
     c->p->call->pack(c->packed, &c->weights, c->p->isa);
 }
 
-/* It dies of reading the last matrix. */
+/* It dies of reading the last of them. */
 static bool cut_off(struct packing *p, void *packed, const float *unreadable)
 {
     struct packing_call call = {p, packed, kernel_weights_of(p->in)};
     size_t last = 0;
-    for (size_t i = 0; i < WEIGHTS; i += 2) /* matrices */
+    for (size_t i = 0; i < WEIGHTS; i++)
         last = *member_of(&call.weights, i) != NULL ? i : last;
     *member_of(&call.weights, last) = unreadable;
     memcpy(packed, p->good, p->packed.bytes);
@@ -297,7 +303,7 @@ static bool packing_cut_off(struct packing *p)
     size_t max = 1;
     if (first_weight(p) == NULL)
         return true;
-    for (size_t i = 0; i < WEIGHTS; i += 2) {
+    for (size_t i = 0; i < WEIGHTS; i++) {
         const size_t bytes = inputs_count(p->layer, p->in, tensors[i]) * sizeof(float);
         max = bytes > max ? bytes : max;
     }
@@ -476,26 +482,26 @@ static bool opens_the_second(struct packing *p, char *two)
 /* The same bits as by the good block */
 static bool computes_alike(struct packing *p, const void *block, const char *what)
 {
-    const struct kernel_args args = kernel_args_of(p->layer, p->in, p->y.data, p->attn.data);
-    const struct guarded *outputs[] = {&p->y, &p->attn};
-    void *kept[2] = {malloc(p->y.bytes + 1), malloc(p->attn.bytes + 1)};
-    bool good = (kept[0] != NULL && kept[1] != NULL) || no_memory(p);
+    const struct kernel_args args = args_of(p);
+    struct guarded *outputs[] = {&p->y, &p->attn, &p->lse};
+    void *kept[3] = {malloc(p->y.bytes + 1), malloc(p->attn.bytes + 1), malloc(p->lse.bytes + 1)};
+    bool good = (kept[0] != NULL && kept[1] != NULL && kept[2] != NULL) || no_memory(p);
     if (good && p->call->forward(p->good, &args, p->scratch.data) != KERNEL_OK)
         good = violated(p, "a good call fails");
-    for (size_t i = 0; good && i < 2; i++)
+    for (size_t i = 0; good && i < 3; i++) {
         memcpy(kept[i], outputs[i]->data, outputs[i]->bytes);
-    guarded_fill(&p->y);
-    guarded_fill(&p->attn);
+        guarded_fill(outputs[i]);
+    }
     const int error = good ? p->call->forward(block, &args, p->scratch.data) : KERNEL_OK;
     if (error != KERNEL_OK || (good && p->call->isa(block) != p->isa))
         good = violated(p, "%s: isa returns %d, forward %d (%s)", what, p->call->isa(block), error,
                         p->call->strerror(error));
-    for (size_t i = 0; good && i < 2; i++)
+    for (size_t i = 0; good && i < 3; i++)
         good = memcmp(kept[i], outputs[i]->data, outputs[i]->bytes) == 0 || violated(p, "%s: other bits", what);
-    free(kept[0]);
-    free(kept[1]);
-    guarded_fill(&p->y);
-    guarded_fill(&p->attn);
+    for (size_t i = 0; i < 3; i++) {
+        free(kept[i]);
+        guarded_fill(outputs[i]);
+    }
     guarded_fill(&p->scratch);
     return good;
 }
@@ -573,6 +579,7 @@ bool packing_holds(const struct kernel *kernel, const struct layer *layer, const
     const bool room = guarded_make(&p.packed, p.call->packed_bytes, KERNEL_ALIGNMENT) &&
                       guarded_make(&p.y, inputs_count(layer, inputs, TENSOR_Y) * sizeof(float), 0) &&
                       guarded_make(&p.attn, inputs_count(layer, inputs, TENSOR_ATTN) * sizeof(float), 0) &&
+                      guarded_make(&p.lse, inputs_count(layer, inputs, TENSOR_LSE) * sizeof(float), 0) &&
                       guarded_make(&p.scratch, p.call->scratch_bytes, 0);
     const bool good = room ? wrong_packing(&p) && foreign_blocks(&p) && misplaced_block(&p) && packing_cut_off(&p) &&
                                  weights_read_within(&p, FENCE_BEHIND) && weights_read_within(&p, FENCE_IN_FRONT) &&
@@ -582,6 +589,7 @@ bool packing_holds(const struct kernel *kernel, const struct layer *layer, const
     guarded_free(&p.packed);
     guarded_free(&p.y);
     guarded_free(&p.attn);
+    guarded_free(&p.lse);
     guarded_free(&p.scratch);
     return good;
 }

@@ -14,12 +14,13 @@
 
 #include "fenced.h"
 #include "guarded.h"
+#include "merging.h"
 #include "packing.h"
 #include "reference/reference.h"
 
 #define WORKERS 5
 #define PAGE 4096
-#define WATCHED ((size_t)4 << 20) /* bytes, at most, of scratch, y or attn that are looked at part by part */
+#define WATCHED ((size_t)4 << 20) /* bytes, at most, of scratch or an output that are looked at part by part */
 
 struct trial {
     const struct kernel *kernel;
@@ -27,8 +28,8 @@ struct trial {
     const struct layer *layer;
     const struct inputs *in;
     const void *packed;
-    struct guarded y, attn, scratch; /* of the run at hand */
-    float *base_y, *base_attn;       /* of the first run */
+    struct guarded y, attn, lse, scratch; /* of the run at hand */
+    float *base_y, *base_attn, *base_lse; /* of the first run */
     uint64_t seed;
     char *why;
     struct diag *diag;
@@ -53,10 +54,16 @@ static size_t attn_count(const struct trial *t)
     return inputs_count(t->layer, t->in, TENSOR_ATTN);
 }
 
+static size_t lse_count(const struct trial *t)
+{
+    return inputs_count(t->layer, t->in, TENSOR_LSE);
+}
+
 static void release(struct trial *t)
 {
     guarded_free(&t->y);
     guarded_free(&t->attn);
+    guarded_free(&t->lse);
     guarded_free(&t->scratch);
 }
 
@@ -66,6 +73,7 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
     release(t);
     bool good = guarded_make(&t->y, y_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->attn, attn_count(t) * sizeof(float), offset) &&
+                guarded_make(&t->lse, lse_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
@@ -74,7 +82,7 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
 
 static struct kernel_args args_of(const struct trial *t, const struct inputs *in)
 {
-    return kernel_args_of(t->layer, in, t->y.data, t->attn.data);
+    return kernel_args_of(t->layer, in, (struct kernel_outputs){t->y.data, t->attn.data, t->lse.data});
 }
 
 static bool zones_intact(struct trial *t, const char *what)
@@ -83,6 +91,8 @@ static bool zones_intact(struct trial *t, const char *what)
         return violated(t, "%s: wrote outside y", what);
     if (!guarded_zones_intact(&t->attn))
         return violated(t, "%s: wrote outside attn", what);
+    if (!guarded_zones_intact(&t->lse))
+        return violated(t, "%s: wrote outside lse", what);
     return guarded_zones_intact(&t->scratch) || violated(t, "%s: wrote outside scratch", what);
 }
 
@@ -99,19 +109,22 @@ static bool same_bits(struct trial *t, const char *what)
 {
     if (memcmp(t->y.data, t->base_y, y_count(t) * sizeof(float)) != 0)
         return violated(t, "%s: y has other bits", what);
+    if (memcmp(t->lse.data, t->base_lse, lse_count(t) * sizeof(float)) != 0)
+        return violated(t, "%s: lse has other bits", what);
     return memcmp(t->attn.data, t->base_attn, attn_count(t) * sizeof(float)) == 0 ||
            violated(t, "%s: attn has other bits", what);
 }
 
 /* ---- the same call again, whole and in parts ------------------------------------------------------------------- */
 
-/* A row of attn lies in [0, 1] and sums to one, or is zero where nothing is seen. */
+/* A row of attn lies in [0, 1] and sums to one, or with a sink to at most one, or is zero where nothing is seen. */
 static bool sums_to_one(struct trial *t)
 {
     const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
     const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24;
     const float *attn = t->attn.data;
-    for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
+    const size_t rows = attn_count(t) > 0 && t->layer->scores == SCORES_WEIGHTS ? t->in->batch * h * n : 0;
+    for (size_t row = 0; row < rows; row++) {
         double sum = 0;
         bool sees = false, good = true;
         for (size_t j = 0; j < m; j++) {
@@ -123,7 +136,8 @@ static bool sums_to_one(struct trial *t)
         const bool free = t->layer->score != NULL && expression_decides(t->layer->score); /* may hide by scores */
         if (free && good && sum == 0)
             continue;
-        if (!(good && (sees ? fabs(sum - 1) <= tolerance : sum == 0)))
+        const bool whole = t->layer->sink ? sum <= 1 + tolerance : fabs(sum - 1) <= tolerance;
+        if (!(good && (sees ? whole : sum == 0)))
             return violated(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
                             row / n % h, row % n, sum);
     }
@@ -136,6 +150,7 @@ static bool first_run(struct trial *t)
         return false;
     memcpy(t->base_y, t->y.data, y_count(t) * sizeof(float));
     memcpy(t->base_attn, t->attn.data, attn_count(t) * sizeof(float));
+    memcpy(t->base_lse, t->lse.data, lse_count(t) * sizeof(float));
     return true;
 }
 
@@ -213,7 +228,7 @@ struct shared {
     size_t bytes;
 };
 
-enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED };
+enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED_LSE, SHARED };
 
 static bool page_overlaps(struct trial *t, struct shared *s, size_t from, size_t end, size_t phase, size_t part)
 {
@@ -301,6 +316,7 @@ static bool memory_is_own(struct trial *t)
     bool good = make_shared(&shared[SHARED_SCRATCH], "scratch", t->scratch.data, bytes) &&
                 make_shared(&shared[SHARED_Y], "y", t->y.data, t->y.bytes) &&
                 make_shared(&shared[SHARED_ATTN], "attn", t->attn.data, t->attn.bytes) &&
+                make_shared(&shared[SHARED_LSE], "lse", t->lse.data, t->lse.bytes) &&
                 guarded_make(&fresh, (WORKERS - 1) * own, 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
@@ -355,7 +371,7 @@ static struct kernel_args args_of_query(const struct trial *t, const int32_t *ze
 {
     struct kernel_args args = args_of(t, t->in);
     args.n = args.n > 0;
-    args.m = !t->layer->self ? args.m : args.n;
+    args.m = !layer_is_square(t->layer) ? args.m : args.n;
     args.lengths = args.lengths != NULL ? zeros : NULL;
     return args;
 }
@@ -451,6 +467,7 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
             in.tensor[tensor] = fenced_copy(from->tensor[tensor], readable(t->layer, from, tensor), fence);
     t->y.data = fenced_copy(NULL, y_count(t) * sizeof(float), fence);
     t->attn.data = fenced_copy(NULL, attn_count(t) * sizeof(float), fence);
+    t->lse.data = fenced_copy(NULL, lse_count(t) * sizeof(float), fence);
     forward_between(t, args_of(t, &in), fence);
     for (size_t i = 0; i < OF_KEYS; i++)
         in.tensor[of_keys[i]] = from->tensor[of_keys[i]];
@@ -698,8 +715,12 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
         bool finite = true;
         for (size_t j = 0; j < m; j++) {
             const size_t at = row * m + j;
-            finite = finite && isfinite(attn[at]);
-            if (attn[at] != 0 && !reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j))
+            const bool seen = reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j);
+            if (!seen && (t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED))
+                continue; /* anything */
+            finite = finite && (isfinite(attn[at]) || !seen);
+            const bool skipped = t->layer->pad_skipped && row % n >= inputs_keys(&p->in, row / n / h);
+            if (!seen && attn[at] != (t->layer->scores == SCORES_BIASED && !skipped ? -INFINITY : 0))
                 return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
                                 row / n / h, row / n % h, row % n, j, attn[at]);
             if (!p->tainted[row] && !(attn[at] == t->base_attn[at] || overflowed(t, t->base_attn[at])))
@@ -713,11 +734,27 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
     return true;
 }
 
+static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum demand demand, const char *what)
+{
+    const size_t n = t->in->n, h = (size_t)t->layer->h;
+    const float *lse = t->lse.data;
+    for (size_t row = 0; row < lse_count(t); row++) {
+        if (!p->tainted[row] && !(lse[row] == t->base_lse[row]))
+            return violated(t, "%s in rows that nobody there sees changed lse[%zu][%zu][%zu] from %.9g to %.9g", what,
+                            row / n / h, row / n % h, row % n, t->base_lse[row], lse[row]);
+        if (p->tainted[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
+            return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h, row / n % h,
+                            row % n);
+    }
+    return true;
+}
+
 static bool with_poison(struct trial *t, const float values[3], bool one_column, enum demand demand, const char *what)
 {
     struct poison p;
     bool good = make_poison(&p, t, values, one_column) && prepare(t, 12, 1) && forward(t, &p.in, what) &&
-                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what);
+                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what) &&
+                check_poisoned_lse(&p, t, demand, what);
     poison_free(&p);
     return good;
 }
@@ -762,6 +799,8 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
 
 static bool with_masks_of(struct trial *t, float value, const char *what)
 {
+    const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED; /* shown before it is added */
+    const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
     struct poison p = {0};
     bool good = inputs_copy(&p.in, t->layer, t->in, t->diag);
     p.key = calloc(t->in->batch * t->in->m + 1, 1);
@@ -771,7 +810,7 @@ static bool with_masks_of(struct trial *t, float value, const char *what)
     if (good)
         poison_mask(&p, t, value);
     good = good && prepare(t, 12, 1) && forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
-           check_poisoned_attn(&p, t, DEMAND_OF_NAN, what);
+           check_poisoned_attn(&p, t, of_attn, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
     poison_free(&p);
     return good;
 }
@@ -827,12 +866,13 @@ static bool null_segment_q(struct attempt *a) { a->args.segment_q = NULL; return
 static bool null_segment_k(struct attempt *a) { a->args.segment_k = NULL; return has(a, TENSOR_SEGMENT_K); }
 static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
 static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
+static bool null_lse(struct attempt *a) { a->args.lse = NULL; return has(a, TENSOR_LSE); }
 static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
 static void single_query(struct attempt *a)
 {
     a->args.n = 1;
-    a->args.m = !a->trial->layer->self ? a->args.m : 1;
-    if (a->lengths != NULL && a->trial->layer->self)
+    a->args.m = !layer_is_square(a->trial->layer) ? a->args.m : 1;
+    if (a->lengths != NULL && layer_is_square(a->trial->layer))
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
 }
 static bool null_y_no_keys(struct attempt *a)
@@ -840,7 +880,7 @@ static bool null_y_no_keys(struct attempt *a)
     a->args.m = 0;
     if (a->lengths != NULL)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
-    return !a->trial->layer->self && null_y(a);
+    return !layer_is_square(a->trial->layer) && null_y(a);
 }
 static bool unused_x(struct attempt *a) { a->args.x = a->args.q; return !has(a, TENSOR_X); }
 static bool unused_q(struct attempt *a) { a->args.q = a->args.x; return !has(a, TENSOR_Q); }
@@ -850,6 +890,7 @@ static bool unused_source(struct attempt *a) { a->args.source = a->args.y; retur
 static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
 static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
 static bool unused_positions(struct attempt *a) { a->args.positions = a->zeroed; return !has(a, TENSOR_POSITIONS); }
+static bool unused_lse(struct attempt *a) { a->args.lse = a->args.y; return !has(a, TENSOR_LSE); }
 static bool unused_prefix(struct attempt *a) { a->args.prefix = a->zeroed; return !has(a, TENSOR_PREFIX); }
 static bool unused_segment(struct attempt *a) { a->args.segment = a->zeroed; return !has(a, TENSOR_SEGMENT); }
 static bool unused_segment_q(struct attempt *a) { a->args.segment_q = a->zeroed; return !has(a, TENSOR_SEGMENT_Q); }
@@ -870,23 +911,23 @@ static bool unused_mask_add(struct attempt *a)
 static bool too_many_queries(struct attempt *a)
 {
     a->args.n = (size_t)a->trial->layer->seq_len + 1;
-    a->args.m = !a->trial->layer->self ? a->args.m : a->args.n;
+    a->args.m = !layer_is_square(a->trial->layer) ? a->args.m : a->args.n;
     return true;
 }
 static bool too_many_keys(struct attempt *a)
 {
     a->args.m = (size_t)a->trial->layer->source_len + 1;
-    return !a->trial->layer->self;
+    return !layer_is_square(a->trial->layer);
 }
 static bool other_m(struct attempt *a)
 {
     a->args.m = a->args.n + 1;
-    return a->trial->layer->self;
+    return layer_is_square(a->trial->layer);
 }
 static bool smaller_m(struct attempt *a)
 {
     a->args.m = a->args.n - 1;
-    return a->trial->layer->self && a->args.n > 1;
+    return layer_is_square(a->trial->layer) && a->args.n > 1;
 }
 static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return true; }
 /* Cut to fewer bits, or taken for a signed number, these are in order. */
@@ -894,14 +935,14 @@ static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return
 static bool wrapping_n(struct attempt *a)
 {
     a->args.n += TOP_BIT;
-    a->args.m += !a->trial->layer->self ? 0 : TOP_BIT;
+    a->args.m += !layer_is_square(a->trial->layer) ? 0 : TOP_BIT;
     return true;
 }
 static bool n_past_32_bits(struct attempt *a)
 {
     const size_t more = SIZE_MAX > UINT32_MAX ? (size_t)UINT32_MAX + 1 : TOP_BIT;
     a->args.n += more;
-    a->args.m += !a->trial->layer->self ? 0 : more;
+    a->args.m += !layer_is_square(a->trial->layer) ? 0 : more;
     return true;
 }
 static bool wrapping_m(struct attempt *a) { a->args.m += TOP_BIT; return true; }
@@ -946,6 +987,7 @@ static bool large_v(struct attempt *a) { return large_batch(a, TENSOR_V); }
 static bool large_source(struct attempt *a) { return large_batch(a, TENSOR_SOURCE); }
 static bool large_mask_add(struct attempt *a) { return large_batch(a, TENSOR_MASK_ADD); }
 static bool large_y(struct attempt *a) { return large_batch(a, TENSOR_Y); }
+static bool large_lse(struct attempt *a) { return large_batch(a, TENSOR_LSE); }
 static bool large_attn(struct attempt *a) { return large_batch(a, TENSOR_ATTN); }
 
 static bool set_length(struct attempt *a, size_t b, int32_t length)
@@ -965,7 +1007,7 @@ static bool shortest_length(struct attempt *a) { return set_length(a, 0, INT32_M
 static bool length_of_no_queries(struct attempt *a)
 {
     a->args.n = 0;
-    a->args.m = !a->trial->layer->self ? a->args.m : 0;
+    a->args.m = !layer_is_square(a->trial->layer) ? a->args.m : 0;
     return set_length(a, 0, (int32_t)a->args.m + 1);
 }
 static bool length_of_no_keys(struct attempt *a)
@@ -973,7 +1015,7 @@ static bool length_of_no_keys(struct attempt *a)
     a->args.m = 0;
     if (a->lengths != NULL)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
-    return !a->trial->layer->self && set_length(a, 0, 1);
+    return !layer_is_square(a->trial->layer) && set_length(a, 0, 1);
 }
 static bool null_lengths_no_queries(struct attempt *a)
 {
@@ -1098,6 +1140,7 @@ static bool mask_add_off(struct attempt *a)
     return has(a, TENSOR_MASK_ADD);
 }
 static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
+static bool lse_off(struct attempt *a) { a->args.lse = off(a, a->args.lse); return has(a, TENSOR_LSE); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
 static bool positions_off(struct attempt *a)
@@ -1146,6 +1189,7 @@ static const struct wrong {
     {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
     {"mask_add = NULL", KERNEL_NULL, null_mask_add},
     {"attn = NULL", KERNEL_NULL, null_attn},
+    {"lse = NULL", KERNEL_NULL, null_lse},
     {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
     {"x where q, k and v are given", KERNEL_UNUSED, unused_x},
     {"q without input = projected", KERNEL_UNUSED, unused_q},
@@ -1160,6 +1204,7 @@ static const struct wrong {
     {"segment_q that the layer lacks", KERNEL_UNUSED, unused_segment_q},
     {"segment_k that the layer lacks", KERNEL_UNUSED, unused_segment_k},
     {"attn without scores", KERNEL_UNUSED, unused_attn},
+    {"lse without the key", KERNEL_UNUSED, unused_lse},
     {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
     {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
     {"n = seq_len + 1", KERNEL_SIZE, too_many_queries},
@@ -1181,6 +1226,7 @@ static const struct wrong {
     {"a batch whose mask_add has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_mask_add},
     {"a batch whose y has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_y},
     {"a batch whose attn has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_attn},
+    {"a batch whose lse has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_lse},
     {"a first length of m + 1", KERNEL_LENGTH, first_length_above_m},
     {"a length of m + 1", KERNEL_LENGTH, length_above_m},
     {"a length of m + 1, of fewer keys", KERNEL_LENGTH, length_above_shorter_m},
@@ -1218,6 +1264,7 @@ static const struct wrong {
     {"source off its boundary", KERNEL_ALIGN, source_off},
     {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
     {"attn off its boundary", KERNEL_ALIGN, attn_off},
+    {"lse off its boundary", KERNEL_ALIGN, lse_off},
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"past off its boundary", KERNEL_ALIGN, past_off},
     {"positions off their boundary", KERNEL_ALIGN, positions_off},
@@ -1230,7 +1277,8 @@ static const struct wrong {
 
 static bool untouched(struct trial *t, const char *what)
 {
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->scratch)) ||
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse) &&
+            guarded_untouched(&t->scratch)) ||
            violated(t, "%s: refused, but something was written", what);
 }
 
@@ -1330,7 +1378,7 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
     error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
     if (error != KERNEL_PART)
         return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn)) || violated(t, "%s: something was written", what);
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse)) || violated(t, "%s: something was written", what);
 }
 
 /* Tensors without an element need no memory. */
@@ -1338,13 +1386,13 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
 {
     struct inputs none = *t->in;
     none.n = 0;
-    none.m = !t->layer->self ? none.m : 0;
+    none.m = !layer_is_square(t->layer) ? none.m : 0;
     struct kernel_args args = args_of(t, &none);
     if (args.lengths != NULL)
         args.lengths = zeros;
     if (!empty_call(t, &args, "n = 0"))
         return false;
-    args.x = args.q = args.mask_add = args.y = args.attn = NULL;
+    args.x = args.q = args.mask_add = args.y = args.attn = args.lse = NULL;
     args.segment = args.segment_q = NULL;
     args.mask_bool = NULL;
     if (!empty_call(t, &args, "n = 0, and NULL for what has no elements"))
@@ -1370,11 +1418,25 @@ static bool is_b_o(struct trial *t, const char *what)
     return true;
 }
 
+/* lse of rows that see nothing */
+static bool is_of_sinks(struct trial *t, const char *what)
+{
+    const float *sink = t->in->tensor[TENSOR_SINK], *lse = t->lse.data;
+    const size_t n = t->in->n, h = (size_t)t->layer->h;
+    for (size_t at = 0; at < lse_count(t); at++) {
+        const double expected = sink != NULL ? (double)sink[at / n % h] : -INFINITY;
+        if (!(lse[at] == expected || fabs(lse[at] - expected) <= 4e-7 * (1 + fabs(expected))))
+            return violated(t, "%s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, at / n / h, at / n % h, at % n, lse[at],
+                            expected);
+    }
+    return true;
+}
+
 /* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O. */
 static bool without_keys(struct trial *t)
 {
     static const char what[] = "m = 0, and NULL for what has no elements";
-    if (t->layer->self || t->in->n == 0 || t->in->batch == 0)
+    if (layer_is_square(t->layer) || t->in->n == 0 || t->in->batch == 0)
         return true;
     if (!prepare(t, 8, WORKERS))
         return false;
@@ -1391,10 +1453,13 @@ static bool without_keys(struct trial *t)
     args.lengths = args.lengths != NULL ? zeros : NULL;
     int error = t->call->forward(t->packed, &args, t->scratch.data);
     bool good = error == KERNEL_OK || violated(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
-    good = good && zones_intact(t, what) && is_b_o(t, what);
-    if (good)
+    good = good && zones_intact(t, what) && is_b_o(t, what) && is_of_sinks(t, what);
+    if (good) {
         guarded_fill(&t->y);
-    good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts");
+        guarded_fill(&t->lse);
+    }
+    good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts") &&
+           is_of_sinks(t, "m = 0, in parts");
     good = good && (guarded_untouched(&t->attn) || violated(t, "%s: attn was written", what));
     free(zeros);
     return good;
@@ -1455,6 +1520,13 @@ static bool good_and_bad_packing(struct trial *t)
     return packing_holds(t->kernel, t->layer, t->in, t->packed, t->why, t->diag);
 }
 
+/* ---- two results of one call ------------------------------------------------------------------------------------ */
+
+static bool merges(struct trial *t)
+{
+    return merging_holds(t->kernel, t->layer, t->in, t->packed, t->base_y, t->base_lse, t->why, t->diag);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(uint64_t hash, const unsigned char *bytes, size_t count) /* FNV-1a */
@@ -1488,7 +1560,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL}, {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
-        {good_and_bad_packing, PROMISES_ALL}, {last_run, PROMISES_ALL},
+        {merges, PROMISES_OF_VALUES}, {good_and_bad_packing, PROMISES_ALL}, {last_run, PROMISES_ALL},
     };
     struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
                       .seed = seed, .why = why, .diag = diag};
@@ -1496,7 +1568,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     const uint64_t hash = all ? hash_inputs(&t) : 0;
     t.base_y = malloc(y_count(&t) * sizeof(float) + 1);
     t.base_attn = malloc(attn_count(&t) * sizeof(float) + 1);
-    bool good = t.base_y != NULL && t.base_attn != NULL;
+    t.base_lse = malloc(lse_count(&t) * sizeof(float) + 1);
+    bool good = t.base_y != NULL && t.base_attn != NULL && t.base_lse != NULL;
     why[0] = '\0';
     if (!good)
         diag_environment(diag, NULL, "out of memory");
@@ -1507,5 +1580,6 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     release(&t);
     free(t.base_y);
     free(t.base_attn);
+    free(t.base_lse);
     return good;
 }

@@ -102,9 +102,9 @@ static bool add_sizes(struct making *k)
 {
     size_t n[2 * EACH_UP_TO], m[2 * EACH_UP_TO];
     const size_t queries = list_sizes(k, (size_t)k->layer->seq_len, n);
-    const size_t keys = !k->layer->self ? list_sizes(k, (size_t)k->layer->source_len, m) : 0;
+    const size_t keys = !layer_is_square(k->layer) ? list_sizes(k, (size_t)k->layer->source_len, m) : 0;
     for (size_t i = 0; i < (queries > keys ? queries : keys); i++) {
-        const size_t n_i = n[i % queries], m_i = !k->layer->self ? m[(i + keys / 2) % keys] : n_i;
+        const size_t n_i = n[i % queries], m_i = !layer_is_square(k->layer) ? m[(i + keys / 2) % keys] : n_i;
         if (work_of(k->layer, 1, n_i, m_i) <= k->work && !add_call(k, 1, n_i, m_i, ORDINARY))
             return false;
     }
@@ -116,18 +116,18 @@ static bool add_sizes(struct making *k)
 static bool add_batches(struct making *k)
 {
     const struct layer *layer = k->layer;
-    const size_t queries = (size_t)layer->seq_len, keys = !layer->self ? (size_t)layer->source_len : queries;
+    const size_t queries = (size_t)layer->seq_len, keys = !layer_is_square(layer) ? (size_t)layer->source_len : queries;
     const size_t drawn = 3 + random_bits(&k->random) % 3 * 2; /* odd: they do not fill blocks of lanes */
     const size_t few = work_of(layer, BATCH, drawn, drawn) > MAX_WORK ? 1 : min_size(queries, drawn);
     const struct { size_t batch, n, m; } calls[] = {
-        {BATCH, few, !layer->self ? min_size(keys, 2 + random_bits(&k->random) % 9) : few},
-        {BATCH + 8 + random_bits(&k->random) % 8, 1, !layer->self ? min_size(keys, 3) : 1},
-        {GROUPED / few + 2, few, !layer->self ? min_size(keys, 5) : few},
-        {GROUPED + 44, 1, !layer->self ? min_size(keys, 2) : 1},
-        {BATCH, !layer->self ? 1 : few, !layer->self ? min_size(keys, EACH_UP_TO) : few},
-        {BATCH, !layer->self ? min_size(queries, EACH_UP_TO) : few, !layer->self ? 1 : few},
+        {BATCH, few, !layer_is_square(layer) ? min_size(keys, 2 + random_bits(&k->random) % 9) : few},
+        {BATCH + 8 + random_bits(&k->random) % 8, 1, !layer_is_square(layer) ? min_size(keys, 3) : 1},
+        {GROUPED / few + 2, few, !layer_is_square(layer) ? min_size(keys, 5) : few},
+        {GROUPED + 44, 1, !layer_is_square(layer) ? min_size(keys, 2) : 1},
+        {BATCH, !layer_is_square(layer) ? 1 : few, !layer_is_square(layer) ? min_size(keys, EACH_UP_TO) : few},
+        {BATCH, !layer_is_square(layer) ? min_size(queries, EACH_UP_TO) : few, !layer_is_square(layer) ? 1 : few},
     };
-    for (size_t i = 0; i < (!layer->self ? 6 : 4); i++) {
+    for (size_t i = 0; i < (!layer_is_square(layer) ? 6 : 4); i++) {
         k->mask_form = 4 | (2 - (unsigned)i % 3); /* [batch][1], [1][h], [batch][h] */
         if ((i < 2 || work_of(layer, calls[i].batch, calls[i].n, calls[i].m) <= k->work) &&
             !add_call(k, calls[i].batch, calls[i].n, calls[i].m, ORDINARY))

@@ -42,7 +42,7 @@ void subject_free(struct subject *s)
 void comparison_print_miss(const struct comparison *c, FILE *out)
 {
     fputs(layer_tensor_name(c->tensor), out);
-    for (int i = 0; i < (c->tensor == TENSOR_Y ? 3 : 4); i++)
+    for (int i = 0; i < (c->tensor == TENSOR_ATTN ? 4 : 3); i++)
         fprintf(out, "[%zu]", c->index[i]);
     fprintf(out, " is %.9g; the reference has %.9g; %zu of %zu elements miss", c->actual, c->expected, c->misses,
             c->elements);
@@ -50,7 +50,7 @@ void comparison_print_miss(const struct comparison *c, FILE *out)
 
 /* Memory of one run, with guard zones around each block. */
 struct blocks {
-    struct guarded packed, scratch, y, attn;
+    struct guarded packed, scratch, y, attn, lse;
 };
 
 /* Fresh outputs for a call. */
@@ -58,8 +58,10 @@ static bool make_outputs(struct blocks *b, const struct subject *s, const struct
 {
     guarded_free(&b->y);
     guarded_free(&b->attn);
+    guarded_free(&b->lse);
     return guarded_make(&b->y, inputs_count(s->layer, in, TENSOR_Y) * sizeof(float), 4) &&
-           guarded_make(&b->attn, inputs_count(s->layer, in, TENSOR_ATTN) * sizeof(float), 4);
+           guarded_make(&b->attn, inputs_count(s->layer, in, TENSOR_ATTN) * sizeof(float), 4) &&
+           guarded_make(&b->lse, inputs_count(s->layer, in, TENSOR_LSE) * sizeof(float), 4);
 }
 
 static bool make_blocks(struct blocks *b, const struct subject *s)
@@ -75,6 +77,7 @@ static void free_blocks(struct blocks *b)
     guarded_free(&b->scratch);
     guarded_free(&b->y);
     guarded_free(&b->attn);
+    guarded_free(&b->lse);
 }
 
 /* Runs a call once by what is packed. */
@@ -87,13 +90,14 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
         return false;
     }
     guarded_fill(&b->scratch);
-    const struct kernel_args args = kernel_args_of(s->layer, in, b->y.data, b->attn.data);
+    const struct kernel_args args =
+        kernel_args_of(s->layer, in, (struct kernel_outputs){b->y.data, b->attn.data, b->lse.data});
     int error = call->forward(b->packed.data, &args, b->scratch.data);
     if (error != KERNEL_OK)
         snprintf(f->why, sizeof f->why, "forward returns \"%s\"", call->strerror(error));
     else if (!(guarded_zones_intact(&b->packed) && guarded_zones_intact(&b->scratch) && guarded_zones_intact(&b->y) &&
-               guarded_zones_intact(&b->attn)))
-        snprintf(f->why, sizeof f->why, "something was written outside packed, scratch, y and attn");
+               guarded_zones_intact(&b->attn) && guarded_zones_intact(&b->lse)))
+        snprintf(f->why, sizeof f->why, "something was written outside packed, scratch, y, attn and lse");
     return f->why[0] == '\0';
 }
 
@@ -107,7 +111,9 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
     compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->y.data, gates);
     if (s->layer->scores)
         compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->attn.data, gates);
-    return f->y.misses == 0 && f->attn.misses == 0;
+    if (s->layer->lse)
+        compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->lse.data, gates);
+    return f->y.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0;
 }
 
 /* The reference is finite in all of them; where it has no bound, the kernel is finite at least. */
@@ -146,17 +152,20 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
     for (size_t i = first; i < end; i++) {
         const struct series_call *call = &s->series.call[i];
         const struct inputs *in = &call->inputs;
-        struct comparison y = {0}, attn = {0};
+        struct comparison y = {0}, attn = {0}, lse = {0};
         if (!run_once(s, in, b, f, diag))
             return f->why[0] != '\0' && failed_call(f, call, what, &y);
         compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->y.data, gates);
         if (s->layer->scores)
             compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->attn.data, gates);
+        if (s->layer->lse)
+            compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->lse.data, gates);
+        const bool weights = s->layer->scores == SCORES_WEIGHTS;
         const bool finite = s->layer->score != NULL || /* what an expression computes on the way may overflow */
                             (all_finite(b->y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
-                             all_finite(b->attn.data, inputs_count(s->layer, in, TENSOR_ATTN)));
-        if (y.misses > 0 || attn.misses > 0 || !finite)
-            return failed_call(f, call, what, y.misses > 0 ? &y : &attn);
+                             (!weights || all_finite(b->attn.data, inputs_count(s->layer, in, TENSOR_ATTN))));
+        if (y.misses > 0 || attn.misses > 0 || lse.misses > 0 || !finite)
+            return failed_call(f, call, what, y.misses > 0 ? &y : lse.misses > 0 ? &lse : &attn);
     }
     return true;
 }

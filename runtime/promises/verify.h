@@ -31,8 +31,8 @@ enum verdict {
 
 struct findings {
     enum verdict verdict;
-    bool ran; /* y and attn were computed and compared */
-    struct comparison y, attn; /* of the main call */
+    bool ran; /* y, attn and lse were computed and compared */
+    struct comparison y, attn, lse; /* of the main call */
     char why[300]; /* what else went wrong; "": nothing */
 };
 

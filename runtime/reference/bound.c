@@ -27,6 +27,7 @@
  *         + 2 gamma_{m + 8} min(sum (A + e_a)(|V| + e_v), max (|V| + e_v)) + m omega
  *         (A' sums to one as exactly as the kernel divides by the sum that it has, hence V - Z, and the hull of the
  *         values where weights are free; then the rounding of numerator, denominator and division, and what underflows)
+ *         a sink is one more key of value 0
  *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
  *
  * Queries, keys and values that the call brings (input = projected) are exact: e_k = e_v = phi, and
@@ -113,6 +114,7 @@ struct propagation {
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     double *z_open;                  /* [rows][d_v]: not 0 where f32 may overflow on the way */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
+    size_t shown_rows; /* of attn */
     double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
 };
 
@@ -149,6 +151,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
                                                 : (size_t)layer->d_model;
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
     const size_t attn = reference->attn != NULL ? p->in->batch * (size_t)layer->h * rows * m : 0;
+    const size_t lse = reference->lse != NULL ? p->in->batch * (size_t)layer->h * rows : 0;
     const size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
     const size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
     p->q_open = calloc(rows + 1, 1);
@@ -156,6 +159,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
     p->v_open = calloc(m + 1, 1);
     return p->q_open != NULL && p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) &&
            room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
+           room(&p->bounds->lse_worst, lse) && room(&p->bounds->lse_drawn, lse) && room(&p->bounds->lse_open, lse) &&
            room(&p->bounds->attn_drawn, attn) && room(&p->bounds->attn_open, attn) && room(&p->y_squares, y) &&
            room(&p->y_size, y) &&
            room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
@@ -283,10 +287,12 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
     return true;
 }
 
-/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped. */
+/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one key more,
+ * of value 0. */
 struct row {
     const unsigned char *visible;
     size_t keys;
+    bool sink; /* what follows has one element more, that of a sink */
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
@@ -295,9 +301,24 @@ struct row {
     bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
 };
 
-/* T through the terms up to the last one that is wanted. */
+static bool takes_part(const struct row *row, size_t j)
+{
+    return j < row->keys ? row->visible[j] : row->sink;
+}
+
+/* A score that attn shows, in natural units: e so far, and ln(2) times it, rounded twice. */
+static void shown_errors(const struct propagation *p, const struct term_error *e, size_t at)
+{
+    const double rounded = U * fabs(e->value), shown = LN_2 * 3 * rounded + p->omega;
+    p->bounds->attn_worst[at] = LN_2 * e->worst + shown;
+    p->bounds->attn_drawn[at] = LN_2 * (e->lost + sqrt(e->squares + square(LAMBDA * (U * e->rounded + rounded)))) + shown;
+    p->bounds->attn_open[at] = e->open;
+}
+
+/* T through the terms up to the last one that is wanted; `shown_at`: where attn shows the scores, NOT_SHOWN. */
+#define NOT_SHOWN SIZE_MAX
 static struct term_error pair_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
-                                    size_t r, size_t j, enum score_name last)
+                                    size_t r, size_t j, enum score_name last, size_t shown_at)
 {
     const size_t at = r * head->keys + j, d_k = (size_t)p->layer->d_k;
     const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
@@ -311,6 +332,9 @@ static struct term_error pair_error(const struct propagation *p, const struct re
         terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
         if (term == SCORE_EXPRESSION)
             expressions_error(p->layer, p->in, reference_pair(p->layer, p->in, head->b, head->i, row->t, j), &e);
+        if (shown_at != NOT_SHOWN && (term == reference_shown(p->layer) || term + 1 == SCORE_TERMS) &&
+            term <= reference_shown(p->layer))
+            shown_errors(p, &e, shown_at);
     }
     return e;
 }
@@ -325,14 +349,15 @@ static bool row_unsure(const struct propagation *p, const struct reference_head 
     }
     for (size_t j = 0; j < head->keys && score_has(p->layer, SCORE_HIDING); j++)
         if (!row->visible[j])
-            unsure = unsure || !isfinite(pair_error(p, head, row, r, j, SCORE_EXPRESSION).worst);
+            unsure = unsure || !isfinite(pair_error(p, head, row, r, j, SCORE_EXPRESSION, NOT_SHOWN).worst);
     return unsure;
 }
 
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
 {
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
-    double maximum = -INFINITY, minimum = INFINITY, sum = 0;
+    const size_t shown_at = ((head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r) * p->in->m;
+    double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
             maximum = fmax(maximum, head->scores[first + j]);
@@ -347,6 +372,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
+    sum += row->sink ? exp(head->sink - maximum) : 0;
     row->vanishes = score_lifts(p->layer) && LOG2_E * (maximum - minimum) >= 126 ? RESCALED_AWAY : 0;
     row->open = !isfinite(maximum) || isnan(sum) || p->q_open[r];
     for (size_t j = 0; j < keys; j++) {
@@ -354,7 +380,8 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         if (!row->visible[j])
             continue;
         const double t = LOG2_E * head->scores[at], below = LOG2_E * maximum - t + gap;
-        const struct term_error e = pair_error(p, head, row, r, j, SCORE_TERMS - 1);
+        const struct term_error e = pair_error(p, head, row, r, j, SCORE_TERMS - 1,
+                                               head->shown != NULL ? shown_at + j : NOT_SHOWN);
         const double e_worst = e.worst + of_reference + 2 * U * (fabs(t) + below);
         const double e_drawn = e.squares + square(LAMBDA * U * (e.rounded + fabs(t) + below));
         row->log_a[j] = head->scores[at] - maximum - log(sum);
@@ -363,17 +390,23 @@ static void score_errors(const struct propagation *p, const struct reference_hea
                           sqrt(square(LN_2) * e_drawn + (rescalings + 1) * square(EXP_ERROR));
         row->open = row->open || p->k_open[j] || e.open;
     }
+    if (row->sink) { /* rounded when packed */
+        const double t = LOG2_E * head->sink, rounded = U * (3 * fabs(t) + 2 * (LOG2_E * maximum - t + gap));
+        row->log_a[keys] = head->sink - maximum - log(sum);
+        row->d_worst[keys] = LN_2 * rounded + (rescalings + 1) * (EXP_ERROR + 2 * U);
+        row->d_drawn[keys] = sqrt(square(LN_2 * LAMBDA * rounded) + (rescalings + 1) * square(EXP_ERROR));
+    }
 }
 
 /* log of sum exp(log A + sign d_worst): neither end of double's range is met on the way. */
 static double log_sum(const struct row *row, double sign)
 {
     double max = -INFINITY, sum = 0;
-    for (size_t j = 0; j < row->keys; j++)
-        if (row->visible[j])
+    for (size_t j = 0; j < row->keys + row->sink; j++)
+        if (takes_part(row, j))
             max = fmax(max, row->log_a[j] + sign * row->d_worst[j]);
-    for (size_t j = 0; j < row->keys; j++)
-        if (row->visible[j])
+    for (size_t j = 0; j < row->keys + row->sink; j++)
+        if (takes_part(row, j))
             sum += exp(row->log_a[j] + sign * row->d_worst[j] - max);
     return sum == 0 ? -INFINITY : max + log(sum);
 }
@@ -383,9 +416,9 @@ static double log_sum(const struct row *row, double sign)
 static void weight_errors(struct row *row)
 {
     const double low = log_sum(row, -1), high = log_sum(row, 1);
-    for (size_t j = 0; j < row->keys; j++) {
+    for (size_t j = 0; j < row->keys + row->sink; j++) {
         row->e_worst[j] = row->e_drawn[j] = 0;
-        if (!row->visible[j])
+        if (!takes_part(row, j))
             continue;
         const double a = exp(row->log_a[j]);
         const double lost = TINY + fmin(a, row->vanishes);
@@ -438,15 +471,15 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
                          double *work)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
-    const double rounding = 2 * gamma_of(keys + 8), root = sqrt((double)keys + 1);
-    const double *z = head->z + r * d_v;
+    const double rounding = 2 * gamma_of(keys + row->sink + 8), root = sqrt((double)(keys + row->sink) + 1);
+    const double *none = work + 4 * d_v, *z = head->z + r * d_v;
     double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v, *open = p->z_open + r * d_v;
     const struct columns of = {.worst = worst, .squares = drawn, .size = work, .reach = work + d_v,
                                .far = work + 2 * d_v, .high = work + 3 * d_v};
     memset(worst, 0, d_v * sizeof *worst);
     memset(drawn, 0, d_v * sizeof *drawn);
     memset(open, 0, d_v * sizeof *open);
-    memset(work, 0, 4 * d_v * sizeof *work);
+    memset(work, 0, 5 * d_v * sizeof *work);
     bool any = false;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
@@ -454,7 +487,10 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
                     p->v.worst + j * d_v, p->v.drawn + j * d_v, z, d_v);
             any = true;
         }
-    for (size_t c = 0; any && c < d_v - p->folded.indicator; c++) {
+    if (any && row->sink)
+        add_key(&of, exp(row->log_a[keys]), row->e_worst[keys], row->e_drawn[keys], none, none, none, z, d_v);
+    const bool indicator = p->folded.indicator && !row->sink; /* not a sum of weights, but exactly 1 or 0 */
+    for (size_t c = 0; any && c < d_v - indicator; c++) {
         const double reach = fmin(of.reach[c], of.high[c]), denormal = (double)keys * p->omega;
         open[c] = row->open || !((double)keys * reach <= FLT_MAX) || values_overflow(p, row, c);
         worst[c] = fmin(worst[c], of.far[c]) + rounding * reach + denormal;
@@ -464,7 +500,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
     }
     for (size_t c = 0; row->unsure && c < d_v; c++)
         worst[c] = drawn[c] = INFINITY;
-    if (p->folded.indicator) /* not a sum of weights, but exactly 1 or 0 */
+    if (indicator)
         worst[d_v - 1] = drawn[d_v - 1] = 0;
 }
 
@@ -476,8 +512,8 @@ static void attn_errors(struct propagation *p, const struct reference *reference
     const size_t at = ((head->b * (size_t)p->layer->h + head->i) * rows + r) * m;
     const double rounding = gamma_of(row->keys + 8), root = sqrt((double)row->keys + 1);
     double common = square(LAMBDA * U * (root + 1));
-    for (size_t j = 0; j < row->keys; j++)
-        if (row->visible[j])
+    for (size_t j = 0; j < row->keys + row->sink; j++)
+        if (takes_part(row, j))
             common += square(row->e_drawn[j]);
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j]) {
@@ -492,23 +528,47 @@ static void attn_errors(struct propagation *p, const struct reference *reference
         p->bounds->attn_worst[at + j] = p->bounds->attn_drawn[at + j] = INFINITY;
 }
 
+/* What lse may be off by: each summand's d, the rounding of their sum, and that of the result. The sum is at least one
+ * summand, and one more d is what all of them may have in common. */
+static void lse_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head,
+                       const struct row *row, size_t r)
+{
+    const size_t at = (head->b * (size_t)p->layer->h + head->i) * reference->z_rows.count + r;
+    const double low = log_sum(row, -1), high = log_sum(row, 1), keys = (double)(row->keys + row->sink);
+    double drawn = 0;
+    for (size_t j = 0; j < row->keys + row->sink; j++)
+        if (takes_part(row, j))
+            drawn += exp(row->log_a[j]) * row->d_drawn[j];
+    const double last = U * fabs(head->lse[r]) + BOUND_LOG;
+    p->bounds->lse_worst[at] = row->open ? INFINITY : fmax(high, -low) + gamma_of(row->keys + 8) + last;
+    p->bounds->lse_drawn[at] = drawn + LAMBDA * U * (sqrt(keys + 1) + 1) + last;
+    p->bounds->lse_open[at] = row->open;
+    if (row->saturated || row->open)
+        p->bounds->lse_drawn[at] = INFINITY;
+}
+
 static bool attention_errors(struct propagation *p, const struct reference *reference,
                              const struct reference_head *head)
 {
     const size_t keys = head->keys, rows = reference->z_rows.count;
     double *work;
-    if (!room(&work, 5 * keys + 4 * (size_t)p->layer->d_v))
+    const size_t each = keys + p->layer->sink;
+    if (!room(&work, 5 * each + 5 * (size_t)p->layer->d_v))
         return false;
+    p->shown_rows = rows;
     for (size_t r = 0; r < rows; r++) {
-        struct row row = {.visible = head->visible + r * keys, .keys = keys, .log_a = work, .d_worst = work + keys,
-                          .d_drawn = work + 2 * keys, .e_worst = work + 3 * keys, .e_drawn = work + 4 * keys};
+        struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
+                          .d_worst = work + each, .d_drawn = work + 2 * each, .e_worst = work + 3 * each,
+                          .e_drawn = work + 4 * each};
         row.t = reference->z_rows.row[r];
         row.unsure = row_unsure(p, head, &row, r);
         score_errors(p, head, &row, r);
         weight_errors(&row);
-        value_errors(p, head, &row, r, work + 5 * keys);
-        if (reference->attn != NULL)
+        value_errors(p, head, &row, r, work + 5 * each);
+        if (reference->attn != NULL && head->shown == NULL)
             attn_errors(p, reference, head, &row, r);
+        if (reference->lse != NULL)
+            lse_errors(p, reference, head, &row, r);
     }
     free(work);
     return true;
@@ -568,15 +628,35 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
     return !layer_finishes(p->layer) || finish_errors(&e);
 }
 
-/* c Q of given queries: c is rounded to f32, and so is each product. */
-static void given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+/* Given queries, normed with c in the gains; or times c, which is rounded to f32, and so is each product. */
+static bool given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const size_t d_k = (size_t)p->layer->d_k;
+    const bool norms = p->layer->qk_norm != NORM_NONE;
+    fill(p->q.worst, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
+    fill(p->q.drawn, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
+    memset(p->q_open, 0, rows);
+    if (!finish_row_errors(p, &head->finish_q, p->q, norms ? c : 1, 0, p->q_common, p->q_open))
+        return false;
     sizes(p, p->q_size, head->q, rows * d_k);
-    for (size_t r = 0; r < rows; r++)
-        p->q_open[r] = overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
-    for (size_t at = 0; at < rows * d_k; at++)
-        p->q.worst[at] = p->q.drawn[at] = c * gamma_of(2) * p->q_size[at] + p->omega * fmax(1, c);
+    for (size_t at = 0; !norms && at < rows * d_k; at++) {
+        const double small = p->omega * fmax(1, c), size = p->q_size[at] + p->q.worst[at];
+        p->q_size[at] = size;
+        p->q.worst[at] = c * (p->q.worst[at] + gamma_of(2) * size) + small;
+        p->q.drawn[at] = c * (p->q.drawn[at] + gamma_of(2) * p->q_size[at]) + small;
+    }
+    for (size_t r = 0; !norms && r < rows; r++)
+        p->q_open[r] |= overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
+    return true;
+}
+
+/* Given keys, which are exact before norm and rotation; values are. */
+static bool given_key_errors(struct propagation *p, const struct reference_head *head)
+{
+    fill(p->k.worst, p->phi, head->keys * (size_t)p->layer->d_k);
+    fill(p->k.drawn, p->phi, head->keys * (size_t)p->layer->d_k);
+    memset(p->k_open, 0, head->keys);
+    return finish_row_errors(p, &head->finish_k, p->k, 1, 0, p->k_common, p->k_open);
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
@@ -584,10 +664,8 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
 {
     const struct folded *folded = &p->folded;
     const bool fold = folded->folds.scores;
-    if (p->layer->projected) {
-        given_query_errors(p, head, rows, c);
-        return true;
-    }
+    if (p->layer->projected)
+        return given_query_errors(p, head, rows, c);
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k};
@@ -611,8 +689,8 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = head->keys, .in = in,
                                  .d = (size_t)p->layer->d_v};
     const double reach = 1 + gamma_of(in + 2);
-    if (p->layer->projected) /* as exact as the source's rows */
-        return true;
+    if (p->layer->projected)
+        return given_key_errors(p, head);
     if (!p->folded.folds.scores)
         projection_error(p, p->k, p->k_size, layer_finishes(p->layer) ? head->finish_k.from : head->k, &k, 1, 2, false);
     if (!p->layer->identity)
@@ -667,9 +745,16 @@ static void finish(struct propagation *p, const struct reference *reference)
         if (p->bounds->y_open[at] != 0)
             *y_drawn = INFINITY;
     }
-    double *const of_y[] = {p->bounds->y_worst, p->bounds->y_drawn, p->bounds->y_open};
-    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++)
-        reference_clear_padding(layer, p->in, &reference->y_rows, of_y[i]);
+    const struct bounds *b = p->bounds;
+    double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open}, *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
+    double *const of_attn[] = {b->attn_worst, b->attn_drawn, b->attn_open};
+    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
+        reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);
+        if (reference->attn != NULL) /* else its bounds are there, without a number */
+            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, p->in->m, of_attn[i]);
+        if (reference->lse != NULL)
+            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
+    }
 }
 
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */
@@ -702,8 +787,8 @@ bool bounds_compute(struct reference *reference, struct bounds *bounds, const st
 
 void bounds_free(struct bounds *bounds)
 {
-    double *arrays[] = {bounds->y_worst, bounds->attn_worst, bounds->y_drawn,
-                        bounds->attn_drawn, bounds->y_open, bounds->attn_open};
+    double *arrays[] = {bounds->y_worst, bounds->attn_worst, bounds->lse_worst, bounds->y_drawn, bounds->attn_drawn,
+                        bounds->lse_drawn, bounds->y_open, bounds->attn_open, bounds->lse_open};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     *bounds = (struct bounds){0};

@@ -11,15 +11,16 @@
 #define BOUND_EXP2 2.5e-7 /* of 2^x, the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
 #define BOUND_LAMBDA 2.5 /* bound.c says what it covers */
 #define BOUND_LOG2_E 1.4426950408889634
+#define BOUND_LOG 1e-9 /* the series for log in double (templates/sequence.in) */
 #define BOUND_TANH 4e-7 /* the quotient for tanh: 2.1e-8; in f32 up to 3.4e-7 (tests/unit/test_tanh.c) */
 
 #include "fold.h"
 
 /* Shapes as in struct reference. NaN stands for infinity: nothing is promised of that element. */
 struct bounds {
-    double *y_worst, *attn_worst; /* sound for any data: gamma_K everywhere */
-    double *y_drawn, *attn_drawn; /* for drawn data: rounding errors add up like a random walk */
-    double *y_open, *attn_open;   /* not 0 where f32 may overflow on the way: then not finite, or within *_worst */
+    double *y_worst, *attn_worst, *lse_worst; /* sound for any data: gamma_K everywhere */
+    double *y_drawn, *attn_drawn, *lse_drawn; /* for drawn data: rounding errors add up like a random walk */
+    double *y_open, *attn_open, *lse_open;   /* not 0 where f32 may overflow on the way: then not finite, or within *_worst */
 };
 
 /* Computes the reference and the bounds that go with it, for a kernel that folds these weights and runs on a thread with

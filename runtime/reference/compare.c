@@ -94,6 +94,27 @@ static void compare_weights(struct comparison *c, const double *expected, const 
     }
 }
 
+/* One row of scores. Of hidden keys only the biased are anything in particular. */
+static void compare_scores(struct comparison *c, const struct layer *layer, const struct inputs *in,
+                           const double *expected, const float *actual, const struct bounds *bounds, size_t at,
+                           size_t index[4], unsigned gates)
+{
+    for (size_t j = 0; j < in->m; j++) {
+        const bool seen = reference_visible(layer, in, index[0], index[1], index[2], j);
+        const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_drawn[at + j],
+                                    bounds->attn_open[at + j] != 0};
+        bool good = layer->scores != SCORES_BIASED || actual[j] == -INFINITY;
+        if (layer->pad_skipped && index[2] >= inputs_keys(in, index[0]))
+            good = actual[j] == 0;
+        else if (seen)
+            good = isfinite(expected[j]) ? within(c, expected[j], actual[j], bound, gates) : !isfinite(actual[j]);
+        c->elements++;
+        index[3] = j;
+        if (!good)
+            miss(c, TENSOR_ATTN, index, expected[j], actual[j]);
+    }
+}
+
 void compare_attn(struct comparison *c, const struct layer *layer, const struct inputs *in,
                   const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates)
 {
@@ -102,7 +123,28 @@ void compare_attn(struct comparison *c, const struct layer *layer, const struct 
         for (size_t r = 0; r < rows; r++) {
             const size_t t = reference->z_rows.row[r], at = (head * rows + r) * m;
             size_t index[4] = {head / (size_t)layer->h, head % (size_t)layer->h, t, 0};
-            compare_weights(c, reference->attn + at, attn + (head * in->n + t) * m, bounds, at, m, index, gates);
+            const float *row = attn + (head * in->n + t) * m;
+            if (layer->scores > SCORES_WEIGHTS)
+                compare_scores(c, layer, in, reference->attn + at, row, bounds, at, index, gates);
+            else
+                compare_weights(c, reference->attn + at, row, bounds, at, m, index, gates);
+        }
+}
+
+void compare_lse(struct comparison *c, const struct layer *layer, const struct inputs *in,
+                 const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates)
+{
+    const size_t rows = reference->z_rows.count, heads = in->batch * (size_t)layer->h;
+    for (size_t head = 0; rows > 0 && head < heads; head++)
+        for (size_t r = 0; r < rows; r++) {
+            const size_t t = reference->z_rows.row[r], at = head * rows + r;
+            const size_t index[4] = {head / (size_t)layer->h, head % (size_t)layer->h, t};
+            const double expected = reference->lse[at], actual = (double)lse[head * in->n + t];
+            const struct bound bound = {bounds->lse_worst[at], bounds->lse_drawn[at], bounds->lse_open[at] != 0};
+            c->elements++;
+            if (isfinite(expected) ? !within(c, expected, actual, bound, gates)
+                : expected == -INFINITY ? actual != expected : isfinite(actual))
+                miss(c, TENSOR_LSE, index, expected, actual);
         }
 }
 

@@ -30,8 +30,12 @@ enum compare_gates { GATE_WORST = 1, GATE_DRAWN = 2 };
  * Non-finite is right exactly where the reference is non-finite; in a row of attn one such element suffices. */
 void compare_y(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                const struct reference *reference, const struct bounds *bounds, const float *y, unsigned gates);
+/* Where attn has scores: -infinity where it says what is hidden (biased), and nothing is said of that elsewhere. */
 void compare_attn(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                   const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates);
+/* Where a row has no summand, lse is -infinity and nothing else. */
+void compare_lse(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
+                 const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates);
 /* "3 of 6 elements of y have no bound, as f32 overflows on their way, and were not compared", or nothing. */
 void compare_print_unbounded(const struct comparison *comparison, enum layer_tensor tensor, FILE *out);
 /* What to print: the largest error where there is a statistical gate, as one row that the worst case alone bounds

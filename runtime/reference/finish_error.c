@@ -39,7 +39,9 @@ static void errors_of_all(const struct finish_error *e, size_t row, double *wors
     const size_t count = e->of->heads * e->of->d;
     const double *x = e->of->all + row * count, *size = e->of->all_size + row * count;
     const double gamma = gamma_of(e->depth + 2), root = sqrt((double)e->depth + 1);
-    for (size_t c = 0; c < count; c++) {
+    for (size_t c = 0; e->layer->projected && c < count; c++)
+        worst[c] = drawn[c] = e->phi;
+    for (size_t c = 0; !e->layer->projected && c < count; c++) {
         worst[c] = gamma * size[c] + e->omega * (double)(e->depth + 1);
         drawn[c] = fmin(worst[c], e->lambda * U * (size[c] + root * fabs(x[c])));
     }

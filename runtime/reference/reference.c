@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The contract's equations in double, one head at a time:
  *
- *   Q = x W_Q + b_Q,  K = s W_K + b_K, both normed and rotated,  V = s W_V + b_V,  S = Q K^T through the terms of terms.c (times the scale, plus
- *   mask_add, …),  A = softmax(S) over the visible keys,  Z = A V,  y = merge of Z by W_O.
+ *   Q = x W_Q + b_Q,  K = s W_K + b_K, both normed and rotated,  V = s W_V + b_V,  S = Q K^T through the terms of
+ *   terms.c (times the scale, plus mask_add, …),  A = softmax(S) over the visible keys and the sink,  Z = A V,
+ *   y = merge of Z by W_O.
  *
  * A row that sees no key has A = 0 and Z = 0. Hidden keys are never multiplied, not even by zero; visible NaN and
  * infinity take part as IEEE arithmetic has it.
@@ -174,7 +175,7 @@ static double *doubles(size_t count, bool *good)
 static void head_free(struct reference_head *head)
 {
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
-                        head->q, head->k, head->v, head->raw, head->scores, head->weights, head->z};
+                        head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->lse, head->z};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -208,7 +209,10 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
             head->operand[term] = doubles(rows * m, &good);
     head->raw = doubles(rows * m, &good);
     head->scores = doubles(rows * m, &good);
+    if (layer->scores > SCORES_WEIGHTS)
+        head->shown = doubles(rows * m, &good);
     head->weights = doubles(rows * m, &good);
+    head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
     head->visible = malloc(rows * m + 1);
     if (layer_finishes(layer)) {
@@ -236,7 +240,8 @@ static void turn_rows(struct finish *of, const struct layer *layer, const struct
     const size_t pairs = (size_t)layer->rope.dims / 2;
     for (size_t r = 0; of->turns != NULL && r < of->rows; r++) {
         const size_t t = rows != NULL ? rows->row[r] : r;
-        finish_turns(layer, positions != NULL ? positions[b * in->n + t] : (int64_t)t, of->turns + r * pairs);
+        const int64_t p = rows != NULL ? inputs_position(layer, in, b, t) : (int64_t)t;
+        finish_turns(layer, positions != NULL ? positions[b * in->n + t] : p, of->turns + r * pairs);
     }
 }
 
@@ -249,7 +254,7 @@ static void keep_columns(struct finish *of, size_t i, const double *value, const
     for (size_t r = 0; r < of->rows; r++)
         for (size_t c = 0; c < d; c++) {
             double size = fabs(b[c]) + 0x1p-102;
-            for (size_t k = 0; k < in; k++)
+            for (size_t k = 0; in > 0 && k < in; k++)
                 size += (fabs(a[r * in + k]) + 0x1p-102) * (fabs(w[k * d + c]) + 0x1p-102);
             of->all[r * row + i * d + c] = value[r * d + c];
             of->all_size[r * row + i * d + c] = size;
@@ -322,6 +327,7 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
     const size_t d_source = (size_t)layer->d_source;
     if (layer->projected) {
         gather_given(head->k, layer, in, TENSOR_K, head->b, i, NULL, head->keys);
+        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
         return;
     }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
@@ -347,10 +353,8 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project_head_keys(head, layer, in, i);
     if (layer_finishes(layer))
         finish(of, layer, in, head->k, i, TENSOR_G_K, TENSOR_C_K);
-    if (layer->projected) {
-        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
+    if (layer->projected) /* the values are there with the keys */
         return;
-    }
     if (layer->identity) {
         memcpy(head->v, head->s, head->keys * d_v * sizeof *head->v);
         return;
@@ -358,6 +362,14 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     gather_projection(head->w_v, layer, inputs_floats(in, TENSOR_W_V), d_in, d_v, i, h_kv);
     gather_bias(head->b_v, inputs_floats(in, TENSOR_B_V), d_v, i);
     project(head->v, head->s, head->w_v, head->b_v, head->keys, d_in, d_v);
+}
+
+enum score_name reference_shown(const struct layer *layer)
+{
+    static const enum score_name last[] = {
+        [SCORES_NONE] = SCORE_TERMS, [SCORES_WEIGHTS] = SCORE_TERMS, [SCORES_RAW] = SCORE_SCALE,
+        [SCORES_CAPPED] = SCORE_SOFTCAP, [SCORES_BIASED] = SCORE_TERMS};
+    return last[layer->scores];
 }
 
 /* One pair: its operands, whether it is seen, and its score from q·k on. */
@@ -372,6 +384,8 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
         head->scores[at] = terms_value(layer, term, head->scores[at], operand);
         if (term == SCORE_SCALE)
             head->raw[at] = head->scores[at];
+        if (head->shown != NULL && term <= reference_shown(layer))
+            head->shown[at] = head->scores[at];
         if (head->operand[term] != NULL)
             head->operand[term][at] = operand;
         if (term == SCORE_EXPRESSION && layer->score != NULL) {
@@ -380,6 +394,8 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
         }
     }
     head->visible[at] = sees;
+    if (layer->scores == SCORES_BIASED && !sees)
+        head->shown[at] = -INFINITY;
 }
 
 /* visible, operands and scores. */
@@ -410,14 +426,19 @@ static void attend(struct reference_head *head, size_t d_v, size_t row)
     const unsigned char *visible = head->visible + row * keys;
     const double *scores = head->scores + row * keys;
     double *weights = head->weights + row * keys, *z = head->z + row * d_v;
-    double maximum = -INFINITY, sum = 0;
+    double maximum = head->sink;
     for (size_t j = 0; j < keys; j++)
         if (visible[j] && scores[j] > maximum)
             maximum = scores[j];
+    double sum = head->sink > -INFINITY ? exp(head->sink - maximum) : 0;
     for (size_t j = 0; j < keys; j++) {
         weights[j] = visible[j] ? exp(scores[j] - maximum) : 0;
         sum += weights[j];
     }
+    bool any = head->sink > -INFINITY;
+    for (size_t j = 0; j < keys; j++)
+        any = any || visible[j];
+    head->lse[row] = any ? maximum + log(sum) : -INFINITY;
     memset(z, 0, d_v * sizeof *z);
     for (size_t j = 0; j < keys; j++)
         if (visible[j]) {
@@ -470,8 +491,18 @@ static void store_attn(struct reference *reference, const struct layer *layer, c
 {
     const size_t rows = reference->z_rows.count;
     double *attn = reference->attn + (head->b * (size_t)layer->h + head->i) * rows * in->m;
-    for (size_t r = 0; r < rows; r++)
-        memcpy(attn + r * in->m, head->weights + r * head->keys, head->keys * sizeof *attn);
+    for (size_t r = 0; r < rows; r++) {
+        const double *from = head->shown != NULL ? head->shown : head->weights;
+        memcpy(attn + r * in->m, from + r * head->keys, head->keys * sizeof *attn);
+        for (size_t j = head->keys; head->shown != NULL && j < in->m; j++)
+            attn[r * in->m + j] = -INFINITY;
+    }
+}
+
+static void store_lse(struct reference *reference, const struct layer *layer, const struct reference_head *head)
+{
+    const size_t rows = reference->z_rows.count;
+    memcpy(reference->lse + (head->b * (size_t)layer->h + head->i) * rows, head->lse, rows * sizeof *head->lse);
 }
 
 /* One sequence and head, all equations. */
@@ -484,6 +515,7 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     project_queries(head, layer, in, &reference->z_rows);
     if (head->new_kv)
         project_keys_values(head, layer, in);
+    head->sink = layer->sink ? (double)inputs_floats(in, TENSOR_SINK)[head->i] : -INFINITY;
     if (!score(head, layer, in, &reference->z_rows))
         return false;
     for (size_t r = 0; r < reference->z_rows.count; r++)
@@ -492,6 +524,8 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
         gather_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), head->i);
     if (reference->attn != NULL)
         store_attn(reference, layer, in, head);
+    if (reference->lse != NULL)
+        store_lse(reference, layer, head);
     if (observer != NULL && !observer(context, reference, head))
         return false;
     reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o,
@@ -499,14 +533,14 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     return true;
 }
 
-void reference_clear_padding(const struct layer *layer, const struct inputs *in, const struct rows *rows,
-                             double *numbers)
+void reference_clear_padding(const struct layer *layer, const struct inputs *in, const struct rows *rows, size_t heads,
+                             size_t width, double *numbers)
 {
-    const size_t d_out = (size_t)layer->d_out;
-    for (size_t b = 0; layer->pad_skipped && b < in->batch; b++)
-        for (size_t r = 0; r < rows->count; r++)
-            if (rows->row[r] >= inputs_keys(in, b))
-                memset(numbers + (b * rows->count + r) * d_out, 0, d_out * sizeof *numbers);
+    for (size_t b = 0; layer->pad_skipped && numbers != NULL && b < in->batch; b++)
+        for (size_t i = 0; i < heads; i++)
+            for (size_t r = 0; r < rows->count; r++)
+                if (rows->row[r] >= inputs_keys(in, b))
+                    memset(numbers + ((b * heads + i) * rows->count + r) * width, 0, width * sizeof *numbers);
 }
 
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
@@ -521,14 +555,19 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
         reference->y = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
     if (good && layer->scores)
         reference->attn = doubles(in->batch * h * reference->z_rows.count * in->m, &good);
+    if (good && layer->lse)
+        reference->lse = doubles(in->batch * h * reference->z_rows.count, &good);
     if (good)
         start_with_bias(reference, layer, in);
     for (head.b = 0; good && head.b < batch; head.b++)
         for (head.i = 0; good && head.i < h; head.i++)
             good = compute_head(reference, &head, layer, in, observer, context);
     head_free(&head);
-    if (good)
-        reference_clear_padding(layer, in, &reference->y_rows, reference->y);
+    if (good) {
+        reference_clear_padding(layer, in, &reference->y_rows, 1, (size_t)layer->d_out, reference->y);
+        reference_clear_padding(layer, in, &reference->z_rows, h, in->m, reference->attn);
+        reference_clear_padding(layer, in, &reference->z_rows, h, 1, reference->lse);
+    }
     if (!good) {
         reference_free(reference);
         diag_environment(diag, NULL, "out of memory");
@@ -542,5 +581,6 @@ void reference_free(struct reference *reference)
     free(reference->z_rows.row);
     free(reference->y);
     free(reference->attn);
+    free(reference->lse);
     *reference = (struct reference){0};
 }

@@ -24,7 +24,8 @@ struct rows {
 struct reference {
     struct rows y_rows, z_rows;
     double *y;    /* [batch][y_rows.count][d_out] */
-    double *attn; /* [batch][h][z_rows.count][m]; NULL unless the layer writes its scores */
+    double *attn; /* [batch][h][z_rows.count][m], weights or the scores that the layer shows; NULL: it writes none */
+    double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
 };
 
 /* Everything that the equations name for one sequence and head; rows of q, scores, weights, z are z_rows. */
@@ -41,7 +42,10 @@ struct reference_head {
     double *operand[SCORE_TERMS];     /* [rows][keys] of each term whose hook sees every score; NULL: it has none */
     double *raw;                      /* [rows][keys] scale q k^T, */
     double *scores;                   /* and through all terms; meaningless where hidden */
+    double *shown;                    /* [rows][keys] what attn has in place of weights; NULL: weights */
+    double sink;                      /* one more score of each row, of no value; -infinity: there is none */
     double *weights;                  /* [rows][keys] softmax; 0 where hidden */
+    double *lse;                      /* [rows] logarithm of the sum of exponentials; -infinity: it has no summand */
     double *z;                        /* [rows][d_v] */
 };
 
@@ -53,14 +57,16 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
                        bool sample, reference_observer *observer, void *context, struct diag *diag);
 void reference_free(struct reference *reference);
 /* pad_rows = skipped: rows past lengths[b] of y, or of what belongs to y, become zero. */
-void reference_clear_padding(const struct layer *layer, const struct inputs *inputs, const struct rows *y_rows,
-                             double *numbers);
+void reference_clear_padding(const struct layer *layer, const struct inputs *inputs, const struct rows *rows,
+                             size_t heads, size_t width, double *numbers);
 
 /* Query t of sequence b and key j by their positions. */
 struct expression_pair reference_pair(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t,
                                       size_t j);
 /* Whether query t of sequence b and head i sees key j, as far as that does not depend on its score. */
 bool reference_visible(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
+/* The last term of the scores that attn shows: raw, capped or biased. */
+enum score_name reference_shown(const struct layer *layer);
 /* First and past-last z row that y row t is made of: t alone, or the convolution's taps. */
 void reference_taps(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t *first,
                     size_t *end);

@@ -138,12 +138,12 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
     const bool varies_m = axes_find(&s->axes, "m") != NULL;
     p->batch = call_size(s, p->number, "batch", o->batch, 1, diag);
     p->n = call_size(s, p->number, "n", o->n, layer->seq_len, diag);
-    p->m = !layer->self ? call_size(s, p->number, "m", o->m, layer->source_len, diag) : p->n;
+    p->m = !layer_is_square(layer) ? call_size(s, p->number, "m", o->m, layer->source_len, diag) : p->n;
     p->isa = s->best;
     for (size_t i = 0; i < s->axes.count; i++)
         if (strcmp(s->axes.axis[i].key, "isa") == 0)
             p->isa = axes_value(&s->axes, p->number - 1, i);
-    if (varies_m && layer->self)
+    if (varies_m && layer_is_square(layer))
         diag_error(diag, "m", "m is for attention = cross; in self-attention it is n");
     if (p->n > (size_t)layer->seq_len)
         diag_error(diag, "n", "n = %zu is past seq_len = %lld; ask for less", p->n, (long long)layer->seq_len);

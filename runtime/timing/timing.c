@@ -64,8 +64,11 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     timed->scratch = large_pages(call->scratch_bytes);
     timed->y = large_pages(inputs_count(layer, &timed->inputs, TENSOR_Y) * sizeof(float));
     timed->attn = large_pages(inputs_count(layer, &timed->inputs, TENSOR_ATTN) * sizeof(float));
-    timed->args = kernel_args_of(layer, &timed->inputs, timed->y, timed->attn);
-    if (timed->packed == NULL || timed->scratch == NULL || timed->y == NULL || timed->attn == NULL) {
+    timed->lse = large_pages(inputs_count(layer, &timed->inputs, TENSOR_LSE) * sizeof(float));
+    timed->args = kernel_args_of(layer, &timed->inputs,
+                                 (struct kernel_outputs){timed->y, timed->attn, timed->lse});
+    if (timed->packed == NULL || timed->scratch == NULL || timed->y == NULL || timed->attn == NULL ||
+        timed->lse == NULL) {
         diag_environment(diag, NULL, "out of memory");
         return false;
     }
@@ -149,6 +152,7 @@ void timed_free(struct timed *timed)
     free(timed->scratch);
     free(timed->y);
     free(timed->attn);
+    free(timed->lse);
     *timed = (struct timed){0};
 }
 

@@ -32,7 +32,7 @@ struct timed {
     struct inputs inputs;
     struct kernel_args args;
     void *packed, *scratch;
-    float *y, *attn;
+    float *y, *attn, *lse;
     const char *isa; /* the packed one's name */
     size_t repeats;  /* calls in one sample: a short layer is called several times */
 };

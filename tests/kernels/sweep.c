@@ -269,10 +269,12 @@ static void draw_masks(struct dice *dice, struct draft *d, bool more_kinds)
 
 /* One of the words given. */
 #define WORD(dice, ...) \
-    ((const char *const[]){__VA_ARGS__})[between(dice, 0, (int64_t)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)) - 1)]
+    ((const char *const[]){__VA_ARGS__}) \
+        [between(dice, 0, (int64_t)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)) - 1)]
 /* One of the numbers given, or 0: none. */
 #define REAL(dice, p, ...) \
-    (chance(dice, p) ? ((const double[]){__VA_ARGS__})[between(dice, 0, (int64_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)) - 1)] : 0)
+    (chance(dice, p) ? ((const double[]){__VA_ARGS__}) \
+        [between(dice, 0, (int64_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)) - 1)] : 0)
 
 /* q, k and v of a call: what only projections have is not given. */
 static void draw_projected(struct dice *dice, struct draft *d)
@@ -901,8 +903,10 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("rope, tied", d->rope != NULL && d->tied) F("qk_norm, tied", d->qk_norm != NULL && d->tied) \
     F("rope, split", d->rope != NULL && d->split) F("rope, h_kv < h", d->rope != NULL && d->h_kv > 0 && d->h_kv < d->h) \
     F("alibi, offset", d->alibi && d->offset != NULL) F("relative, offset", d->relative != NULL && d->offset != NULL) \
-    F("causal, offset", (d->mask & MASK_CAUSAL) && d->offset != NULL) F("window, offset", (d->mask & MASK_WINDOW) && d->offset != NULL) \
-    F("softcap and terms", d->softcap > 0 && (d->alibi || d->relative != NULL)) F("sink, padding", d->sink && d->mask & MASK_PADDING)
+    F("causal, offset", (d->mask & MASK_CAUSAL) && d->offset != NULL) \
+    F("window, offset", (d->mask & MASK_WINDOW) && d->offset != NULL) \
+    F("softcap and terms", d->softcap > 0 && (d->alibi || d->relative != NULL)) \
+    F("sink, padding", d->sink && d->mask & MASK_PADDING)
 
 #define FEATURE_NAME(name, test) name,
 static const char *const features[] = {FEATURES(FEATURE_NAME)};

@@ -41,7 +41,8 @@ macos-zig     | scalar neon         | -                     | $zig cc -target aa
 macos-x86-zig | scalar avx2         | -                     | $zig cc -target x86_64-macos | -
 "
 # every kind of mask and scores, tails of vectors, a convolution, what is not finite; rotations and norms
-few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm"
+few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm kinds/hf_bloom_odd
+    kinds/hf_gemma2_window kinds/hf_gptoss_window kinds/hf_t5_enc"
 wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
 wasi_sources=$(printf '%s\n' gen/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')

@@ -898,7 +898,8 @@ static void test_explain_columns(void **state)
         "d_model = 1\nh = 2147483647\nd_k = 1\nd_v = 1\nseq_len = 500000000\nw_o = none\nw_k = tied\n",
         "d_model = 1073741824\nh = 1073741824\ninput = split\nseq_len = 1\n",
         BASE "attention = cross\noffset = end\nscale = 1.234567e-6\nsoftcap = 1.2345678e-6\nalibi = true\nrelative = t5\n"
-             "mask = causal+prefix+additive+segments\nqk_norm = layer\nsink = true\nlse = true\nscores = biased\n"};
+             "mask = causal+prefix+additive+segments\nqk_norm = layer\nsink = true\nlse = true\nscores = biased\n",
+        BROUGHT "w_o = none\nsource_len = 1\nmask = causal+no_self+window\nwindow_left = 0\n"}; /* nothing to do */
     for (size_t i = 0; i < COUNT_OF(specs); i++) {
         char *text = explained(specs[i]);
         for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* See merging.h. */
+#include "merging.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guarded.h"
+#include "promises.h"
+
+#define TOLERANCE 2e-7 /* of the larger y, and of lse: what the header says */
+
+struct merging {
+    const struct kernel_table *call;
+    const struct layer *layer;
+    const struct inputs *in;
+    const void *packed;
+    const float *y, *lse; /* a: the call's */
+    float *y_b, *lse_b;   /* b: drawn */
+    struct guarded y_out, lse_out;
+    size_t rows, n, h, d_v; /* rows of lse */
+    char *why;
+    struct diag *diag;
+};
+
+static size_t y_at(const struct merging *m, size_t row)
+{
+    const size_t n = m->n, h = m->h;
+    return m->layer->heads_first ? row * m->d_v : ((row / n / h * n + row % n) * h + row / n % h) * m->d_v;
+}
+
+/* lse of a row that has seen nothing: the sink as it is packed, in base 2. -infinity: there is none. */
+static double least_of(const struct merging *m, size_t row)
+{
+    const float *sink = m->in->tensor[TENSOR_SINK];
+    if (sink == NULL)
+        return -INFINITY;
+    const float packed = (float)(1.4426950408889634 * (double)sink[row / m->n % m->h]);
+    return (double)(float)(0.69314718055994531 * (double)packed);
+}
+
+/* What a call could leave: rows that have seen nothing, hardly less, as much, and far more; y of the first of those holds
+ * what nobody may read. */
+static void draw_other(struct merging *m)
+{
+    const float *sink = m->in->tensor[TENSOR_SINK];
+    struct random random = {0x6D65726765};
+    for (size_t row = 0; row < m->rows; row++) {
+        const size_t at = y_at(m, row);
+        const double sum = isfinite(m->lse[row]) ? (double)m->lse[row] : 0, least = least_of(m, row);
+        const double kinds[] = {-INFINITY, sum - 1, sum, sum + 30, sum - 900, sum + 2 * random_normal(&random)};
+        const double drawn = fmax(kinds[random_bits(&random) % 6], least);
+        m->lse_b[row] = (float)drawn;
+        for (size_t d = 0; d < m->d_v; d++)
+            m->y_b[at + d] = drawn > least ? (float)random_normal(&random) : sink != NULL ? 0 : NAN;
+    }
+}
+
+/* One row in double. */
+static bool row_is_right(struct merging *m, size_t row, const float *y, const float *lse, const char *what)
+{
+    const double a = (double)m->lse[row], b = (double)m->lse_b[row], max = fmax(a, b);
+    const double s = least_of(m, row);
+    const double of_a = a > -INFINITY ? exp(a - max) : 0, of_b = b > -INFINITY ? exp(b - max) : 0;
+    const double sum = of_a + of_b - (s > -INFINITY ? exp(s - max) : 0);
+    const double log_of_both = max > -INFINITY ? max + log(sum) : -INFINITY;
+    const bool same = (double)lse[row] == log_of_both;
+    if (!same && !(fabs((double)lse[row] - log_of_both) <= TOLERANCE * (1 + fabs(log_of_both))))
+        return violated(m, "merge, %s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h, row / m->n % m->h,
+                        row % m->n, (double)lse[row], log_of_both);
+    for (size_t d = y_at(m, row); d < y_at(m, row) + m->d_v; d++) {
+        const double y_a = of_a > 0 ? (double)m->y[d] : 0, y_b = of_b > 0 ? (double)m->y_b[d] : 0;
+        const double expected = max > -INFINITY ? (of_a * y_a + of_b * y_b) / sum : 0;
+        const double size = max > -INFINITY ? (of_a * fabs(y_a) + of_b * fabs(y_b)) / sum : 0;
+        if (!(fabs((double)y[d] - expected) <= TOLERANCE * size))
+            return violated(m, "merge, %s: y of row [%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h,
+                            row / m->n % m->h, row % m->n, (double)y[d], expected);
+    }
+    return true;
+}
+
+static bool rows_are_right(struct merging *m, const float *y, const float *lse, const char *what)
+{
+    bool good = true;
+    for (size_t row = 0; good && row < m->rows; row++)
+        good = row_is_right(m, row, y, lse, what);
+    return good;
+}
+
+static bool returns(struct merging *m, int error, int expected, const char *what)
+{
+    return error == expected || violated(m, "merge, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
+}
+
+static bool joins(struct merging *m)
+{
+    const size_t batch = m->in->batch, n = m->n;
+    float *y = m->y_out.data, *lse = m->lse_out.data;
+    return returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_OK, "a and b") &&
+           ((guarded_zones_intact(&m->y_out) && guarded_zones_intact(&m->lse_out)) ||
+            violated(m, "merge: wrote outside y or lse")) &&
+           rows_are_right(m, y, lse, "a and b") &&
+           returns(m, m->call->merge(m->packed, m->y_b, m->lse_b, m->y, m->lse, y, lse, batch, n), KERNEL_OK, "b and a") &&
+           rows_are_right(m, y, lse, "b and a");
+}
+
+/* The result takes the place of one of the two. */
+static bool joins_in_place(struct merging *m)
+{
+    float *y = m->y_out.data, *lse = m->lse_out.data;
+    memcpy(y, m->y_b, m->y_out.bytes);
+    memcpy(lse, m->lse_b, m->lse_out.bytes);
+    return returns(m, m->call->merge(m->packed, m->y, m->lse, y, lse, y, lse, m->in->batch, m->n), KERNEL_OK,
+                   "in place") && rows_are_right(m, y, lse, "in place");
+}
+
+/* NaN in one row of one result is NaN there and nowhere else. */
+static bool keeps_nan(struct merging *m)
+{
+    const size_t row = m->rows / 2, at = y_at(m, row);
+    float *y = m->y_out.data, *lse = m->lse_out.data;
+    const float kept = m->lse_b[row];
+    m->lse_b[row] = NAN;
+    bool good = returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, m->in->batch, m->n),
+                        KERNEL_OK, "NaN in lse") &&
+                ((isnan(lse[row]) && (isnan(y[at]) || m->lse[row] == -INFINITY)) || violated(m, "merge: NaN in lse is swallowed"));
+    m->lse_b[row] = kept;
+    for (size_t other = 0; good && other < m->rows; other++)
+        good = other == row || row_is_right(m, other, y, lse, "NaN in another row");
+    return good;
+}
+
+static bool refuses(struct merging *m)
+{
+    float *y = m->y_out.data, *lse = m->lse_out.data;
+    const size_t batch = m->in->batch, n = m->n, above = (size_t)m->layer->seq_len + 1;
+    guarded_fill(&m->y_out);
+    guarded_fill(&m->lse_out);
+    return returns(m, m->call->merge(m->packed, NULL, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_NULL, "no y") &&
+           returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, NULL, y, lse, batch, n), KERNEL_NULL, "no lse") &&
+           returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, above), KERNEL_SIZE,
+                   "n = seq_len + 1") &&
+           returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, SIZE_MAX / 2, n), KERNEL_SIZE,
+                   "a huge batch") &&
+           returns(m, m->call->merge(m->packed, (const float *)((uintptr_t)m->y + 1), m->lse, m->y_b, m->lse_b, y, lse,
+                                     batch, n), KERNEL_ALIGN, "y off its boundary") &&
+           returns(m, m->call->merge(m->packed, NULL, NULL, NULL, NULL, NULL, NULL, batch, 0), KERNEL_OK, "n = 0") &&
+           returns(m, m->call->merge(m->packed, NULL, NULL, NULL, NULL, NULL, NULL, 0, n), KERNEL_OK, "batch = 0") &&
+           ((guarded_untouched(&m->y_out) && guarded_untouched(&m->lse_out)) ||
+            violated(m, "merge: refused, but something was written"));
+}
+
+bool merging_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *in, const void *packed,
+                   const float *y, const float *lse, char why[300], struct diag *diag)
+{
+    struct merging m = {.call = kernel->call, .layer = layer, .in = in, .packed = packed, .y = y, .lse = lse,
+                        .rows = inputs_count(layer, in, TENSOR_LSE), .n = in->n, .h = (size_t)layer->h,
+                        .d_v = (size_t)layer->d_v, .why = why, .diag = diag};
+    if (m.call->merge == NULL || m.rows == 0)
+        return true;
+    const size_t y_bytes = inputs_count(layer, in, TENSOR_Y) * sizeof(float), lse_bytes = m.rows * sizeof(float);
+    m.y_b = malloc(y_bytes + 1);
+    m.lse_b = malloc(lse_bytes + 1);
+    bool good = m.y_b != NULL && m.lse_b != NULL && guarded_make(&m.y_out, y_bytes, 4) &&
+                guarded_make(&m.lse_out, lse_bytes, 4);
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    if (good)
+        draw_other(&m);
+    good = good && joins(&m) && joins_in_place(&m) && keeps_nan(&m) && refuses(&m);
+    guarded_free(&m.y_out);
+    guarded_free(&m.lse_out);
+    free(m.y_b);
+    free(m.lse_b);
+    return good;
+}
