@@ -668,11 +668,13 @@ static bool y_is_tainted(const struct poison *p, const struct trial *t, size_t b
     return false;
 }
 
-/* An expression may make a finite score of an infinite one, and where it compares scores, of NaN, or hide such a pair. */
+/* An expression may make a finite score of an infinite one, and where it compares scores, of NaN, or hide such a pair; or not
+ * read what was there at all. */
 static enum demand demand_of(const struct layer *layer, enum demand demand)
 {
     const bool bends = layer->score != NULL && !expression_adds(layer->score);
-    const bool decides = layer->score != NULL && expression_decides(layer->score);
+    const bool ignores = layer->score != NULL && (layer->score->nodes[layer->score->root].reads & READS_S) == 0;
+    const bool decides = ignores || (layer->score != NULL && expression_decides(layer->score));
     return decides || (bends && demand == DEMAND_OF_INFINITY) ? DEMAND_NOTHING : demand;
 }
 
