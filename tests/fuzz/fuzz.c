@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+#include "../../gen/expression.h"
 #include "../../gen/isa.h"
 
 void fuzz_fail(const char *file, int line, const char *condition, const char *format, ...)
@@ -157,14 +158,38 @@ struct layer *fuzz_layer(const char *spec)
     return layer;
 }
 
+static bool same_expression(const struct expression *a, const struct expression *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    if (a->count != b->count || a->root != b->root)
+        return false;
+    for (int k = 0; k < a->count; k++) { /* all but the column */
+        const struct expression_node *x = &a->nodes[k], *y = &b->nodes[k];
+        if (x->op != y->op || x->type != y->type || x->a != y->a || x->b != y->b || x->c != y->c || x->table != y->table ||
+            x->integer != y->integer || memcmp(&x->number, &y->number, sizeof x->number) != 0)
+            return false;
+    }
+    return true;
+}
+
 bool fuzz_same_layer(const struct layer *a, const struct layer *b)
 {
+    const struct expression *const of[][2] = {
+        {a->score, b->score}, {a->visible, b->visible},
+        {a->score_kernel, b->score_kernel}, {a->visible_kernel, b->visible_kernel}};
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        if (!same_expression(of[i][0], of[i][1]))
+            return false;
     struct layer plain[2]; /* without what differs from one reading to the next; calloc made gaps 0 */
     memcpy(&plain[0], a, sizeof *a);
     memcpy(&plain[1], b, sizeof *b);
     for (int i = 0; i < 2; i++) {
         plain[i].name = plain[i].text = NULL;
         plain[i].options = NULL;
+        plain[i].score = plain[i].visible = plain[i].score_kernel = plain[i].visible_kernel = NULL;
+        for (int t = 0; t < LAYER_TABLES; t++)
+            plain[i].tables[t].name = NULL;
     }
     return strcmp(a->name, b->name) == 0 && strcmp(a->text, b->text) == 0 &&
            memcmp(&plain[0], &plain[1], sizeof *plain) == 0;
