@@ -549,10 +549,18 @@ static bool each_sequence_alone(struct trial *t)
  * by, but for a sink, or one that a softcap makes finite. A value that is finite but huge promises nothing. */
 enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
 
+enum taint { TAINT_NONE, TAINT_OF_QUERY, TAINT_OF_KEY }; /* nothing, the own query alone, a key and its value */
+
+/* Whether no infinite score leaves weights finite: a sink does, which is divided by, and a softcap. */
+static bool always_divides(const struct layer *layer)
+{
+    return !layer->sink && !score_has(layer, SCORE_SOFTCAP);
+}
+
 struct poison {
     struct inputs in;
     unsigned char *key, *query; /* [batch][m], [batch][n]: poisoned rows; in self-attention the same */
-    unsigned char *tainted;     /* [batch][h][n]: rows of Z that see a poisoned row */
+    unsigned char *tainted;     /* [batch][h][n]: of rows of Z, what they see that is poisoned */
     bool one_column;            /* not the whole row */
 };
 
@@ -587,11 +595,11 @@ static void spread_taint(struct poison *p, const struct trial *t)
     for (size_t b = 0; b < batch; b++)
         for (size_t i = 0; i < h; i++)
             for (size_t q = 0; q < in->n; q++) {
-                bool tainted = false;
-                for (size_t j = 0; j < in->m && !tainted; j++)
-                    tainted = (p->key[b * in->m + j] || p->query[b * in->n + q]) &&
-                              reference_visible(t->layer, in, b, i, q, j);
-                p->tainted[(b * h + i) * in->n + q] = tainted;
+                enum taint taint = TAINT_NONE;
+                for (size_t j = 0; j < in->m && taint != TAINT_OF_KEY; j++)
+                    if ((p->key[b * in->m + j] || p->query[b * in->n + q]) && reference_visible(t->layer, in, b, i, q, j))
+                        taint = p->key[b * in->m + j] ? TAINT_OF_KEY : TAINT_OF_QUERY;
+                p->tainted[(b * h + i) * in->n + q] = (unsigned char)taint;
             }
 }
 
@@ -652,20 +660,21 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     return true;
 }
 
-/* Whether an element of y is made of a tainted row of Z. */
-static bool y_is_tainted(const struct poison *p, const struct trial *t, size_t b, size_t row, size_t column)
+/* Of the rows of Z that an element of y is made of, the worst taint. */
+static enum taint taint_of_y(const struct poison *p, const struct trial *t, size_t b, size_t row, size_t column)
 {
     const struct layer *layer = t->layer;
     const size_t h = (size_t)layer->h, block = (size_t)layer->d_out / h;
     size_t first, end;
+    enum taint taint = TAINT_NONE;
     if (layer->pad_skipped && row >= inputs_keys(t->in, b))
-        return false;
+        return TAINT_NONE;
     reference_taps(layer, t->in, b, row, &first, &end);
     for (size_t i = 0; i < h; i++)
         for (size_t z = first; z < end; z++)
-            if ((layer->w_o == W_O_DENSE || column / block == i) && p->tainted[(b * h + i) * t->in->n + z])
-                return true;
-    return false;
+            if ((layer->w_o == W_O_DENSE || column / block == i) && p->tainted[(b * h + i) * t->in->n + z] > taint)
+                taint = p->tainted[(b * h + i) * t->in->n + z];
+    return taint;
 }
 
 /* An expression may make a finite score of an infinite one, and where it compares scores, of NaN, or hide such a pair; or not
@@ -689,16 +698,18 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
     demand = demand_of(t->layer, demand);
     const size_t d_out = (size_t)t->layer->d_out, n = t->in->n, h = (size_t)t->layer->h;
     const size_t step = t->layer->w_o == W_O_DENSE ? d_out : d_out / h; /* columns that share their fate */
+    const enum taint least =
+        demand == DEMAND_OF_INFINITY && !always_divides(t->layer) ? TAINT_OF_KEY : TAINT_OF_QUERY;
     const float *y = t->y.data;
     for (size_t row = 0; row < t->in->batch * n; row++)
         for (size_t first = 0; first < d_out; first += step) {
-            const bool tainted = y_is_tainted(p, t, row / n, row % n, first);
+            const enum taint taint = taint_of_y(p, t, row / n, row % n, first);
             for (size_t c = first; c < first + step; c++) {
                 const size_t at = inputs_y_at(t->layer, t->in, row / n, row % n, c);
-                if (!tainted && !(y[at] == t->base_y[at] || overflowed(t, t->base_y[at])))
+                if (taint == TAINT_NONE && !(y[at] == t->base_y[at] || overflowed(t, t->base_y[at])))
                     return violated(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
                                     what, row / n, row % n, c, t->base_y[at], y[at]);
-                if (tainted && demand != DEMAND_NOTHING && isfinite(y[at]))
+                if (taint >= least && demand != DEMAND_NOTHING && isfinite(y[at]))
                     return violated(t, "%s in a row that is seen left y[%zu][%zu][%zu] finite: %.9g", what, row / n,
                                     row % n, c, y[at]);
             }
@@ -710,7 +721,7 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
 {
     demand = demand_of(t->layer, demand);
     const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
-    const bool divides = !t->layer->sink && !score_has(t->layer, SCORE_SOFTCAP);
+    const bool divides = always_divides(t->layer);
     const float *attn = t->attn.data;
     for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
         const bool query = p->query[row / n / h * n + row % n];
@@ -794,7 +805,8 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
         const size_t b = row / n / h, i = row / n % h, q = row % n;
         const size_t at = (((batch > 1 ? b : 0) * heads + (heads > 1 ? i : 0)) * n + q) * m;
         for (size_t j = 0; j < m; j++)
-            p->tainted[row] |= chosen[at + j] && reference_visible(t->layer, &p->in, b, i, q, j);
+            if (chosen[at + j] && reference_visible(t->layer, &p->in, b, i, q, j))
+                p->tainted[row] = TAINT_OF_KEY;
     }
     free(chosen);
 }
