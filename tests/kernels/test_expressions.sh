@@ -27,8 +27,13 @@ keys_of() {
     far_index) printf '%s\n' 'table.far = 5000, 5000' 'score = s + far[4990 + i][4950 + p - j]' ;;
     chosen) echo 'score = where(where(s > 0, p * 10000000, j) // 3 % 2 == 0 and s < 1, s, s - 0.5)' ;;
     lowest_integer) echo 'visible = p > -9223372036854775807 - 1 or j > -9223372036854775807 - 1' ;;
+    # lanes behind the last query read no table
+    behind) printf '%s\n' 'table.t = 274' 'score = s + t[7 * p]' ;;
+    # terms whose sum is not read
+    forgets) printf '%s\n' 'alibi = true' 'relative = table' 'rel_left = 3' 'softcap = 5' 'score = 0.5 * (j - p)' ;;
     # blocks: whole functions that few expressions need
     order) echo 'visible = j <= p' ;;
+    floats) echo 'visible = j < 1e999 and p > -1e999 or i == 0' ;;
     squares) echo 'visible = (p - j) * (p - j) < 50 and 0.5 * p * j < 300.0' ;;
     distances) echo 'visible = abs(p - j) < 9' ;;
     rests) echo 'visible = (p - j) % 5 < 3' ;;
@@ -45,7 +50,7 @@ if [ "${1-}" = --one ]; then
         printf 'name = %s\ninput = projected\nd_k = 8\nh = 2\nw_o = none\nseq_len = 40\nlse = true\n' "$name"
         keys_of "$name"
     } >"$work/$name.layer"
-    if ! CFLAGS=-O1 "$attnrun" check "$work/$name.layer" >"$log" 2>&1; then
+    if ! CFLAGS=-O1 ATTNRUN_LIMIT=900 "$attnrun" check "$work/$name.layer" >"$log" 2>&1; then
         fail "$name"
     elif ! "$attngen" -o "$work" "$work/$name.layer" >>"$log" 2>&1 || ! mkdir "$work/$name" ||
         ! "$attngen" --split -o "$work/$name" "$work/$name.layer" >>"$log" 2>&1; then
@@ -62,7 +67,7 @@ if [ "${1-}" = --one ]; then
     exit
 fi
 
-for name in of_nan of_zero of_minus_zero lowest factors far_index chosen lowest_integer order squares distances \
+for name in of_nan of_zero of_minus_zero lowest factors far_index chosen lowest_integer behind forgets order floats squares distances \
     rests parts words; do
     job "$name"
 done
