@@ -111,12 +111,15 @@ static int64_t choose_group_rows(const struct plan_request *request, const struc
 /* Panels from one where a head begins to the next such: a part has whole heads, so that it can finish them. */
 static int64_t complete_heads(const struct plan_panels *g, int64_t width)
 {
-    int64_t panels = 1;
+    int64_t common = width; /* becomes the greatest divisor of both */
     if (g->groups > 1)
         return g->finish > g->columns ? g->groups * g->panels : g->panels;
-    while (panels < g->panels && panels * width % g->finish != 0)
-        panels++;
-    return panels;
+    for (int64_t rest = g->finish; rest != 0;) {
+        const int64_t next = common % rest;
+        common = rest;
+        rest = next;
+    }
+    return min(g->panels, g->finish / common);
 }
 
 /* `tokens` of a full sequence */
