@@ -579,7 +579,7 @@ struct sweep {
     char *folder;
     struct job jobs[MAX_JOBS];
     size_t passed, failed, kernels, skipped;
-    size_t drawn[MAX_FEATURES], refused[MAX_FEATURES]; /* refused: of layers that no kernel is built for yet */
+    size_t drawn[MAX_FEATURES];
     struct series series[SERIES];
     bool violated; /* the environment failed */
 };
@@ -617,23 +617,7 @@ static void draw_call(struct dice *dice, struct call *call, const struct draft *
                                        : options->compilers[between(dice, 0, (int64_t)options->compiler_count - 1)];
 }
 
-/* Whether kernels do not do yet what the layer says, and that is all that there is against it. */
-static bool is_unbuilt(const struct layer *layer)
-{
-    struct diag diag = {0};
-    struct plan *plan = plan_make(layer, isa_all(), &diag);
-    bool unbuilt = plan == NULL && diag.errors > 0;
-    for (size_t i = 0; i < diag.errors && i < DIAG_LIMIT; i++)
-        unbuilt = unbuilt && strstr(diag.messages[i], "no kernel is built with") != NULL;
-    plan_free(plan);
-    diag_free(&diag);
-    return unbuilt;
-}
-
-static void count_features(const struct draft *draft, size_t counts[MAX_FEATURES]);
-
-/* Writes DIR/layer_I.layer, drawn until it is small enough and kernels are built for all that it has; false when the
- * environment or the drawing itself fails. */
+/* Writes DIR/layer_I.layer, drawn until it is small enough; false when the environment or the drawing itself fails. */
 static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
 {
     struct dice dice = {mix(sweep->options->seed * 0x9E3779B97F4A7C15u + 1) ^ mix(index + 0x5EED)};
@@ -656,9 +640,6 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
             fprintf(stderr, "sweep: layer %zu could not be drawn:\n%s", index, job->spec);
             return false;
         }
-        const bool unbuilt = is_unbuilt(layer);
-        if (unbuilt)
-            count_features(&job->draft, sweep->refused);
         draw_call(&dice, &job->call, &job->draft, layer, sweep->options);
         const double full = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
         job->has_m = layer->cross || layer->projected;
@@ -666,7 +647,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         const double work = job->draft.crowded ? called * (double)job->call.batch : full * (double)job->call.batch;
         layer_free(layer);
         diag_free(&diag);
-        if (work <= MAX_MULTIPLY_ADDS && !unbuilt)
+        if (work <= MAX_MULTIPLY_ADDS)
             return true;
     }
 }
@@ -916,17 +897,12 @@ static void print_series(struct series *s)
 static void summarise(struct sweep *sweep)
 {
     const size_t layers = sweep->passed + sweep->failed;
-    size_t missing = 0, unbuilt = 0;
+    size_t missing = 0;
     printf("drawn:");
     for (size_t i = 0; i < FEATURE_COUNT; i++) {
-        const bool refused = sweep->drawn[i] == 0 && sweep->refused[i] > 0;
         printf("%s %s %zu", i > 0 ? "," : "", features[i], sweep->drawn[i]);
-        missing += sweep->drawn[i] == 0 && !refused;
-        unbuilt += refused;
+        missing += sweep->drawn[i] == 0;
     }
-    for (size_t i = 0, shown = 0; i < FEATURE_COUNT && unbuilt > 0; i++)
-        if (sweep->drawn[i] == 0 && sweep->refused[i] > 0)
-            printf("%s%s", shown++ == 0 ? "\nonly beside what no kernel is built with: " : ", ", features[i]);
     printf("\nlargest error of each kernel / its bound:\n");
     for (int i = 0; i < SERIES; i++)
         print_series(&sweep->series[i]);
