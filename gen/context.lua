@@ -117,7 +117,12 @@ function helpers.words_used(vocabulary, text)
             use(block)
         end
     end
-    return table.concat(chosen, "\n") .. "\n", macros
+    for i, block in ipairs(chosen) do -- macros of one line stand together
+        local alone = block:find("^#define [^\n]*[^\n\\]\n$")
+        local next = chosen[i + 1]
+        if not (alone and next and next:find("^#define [^\n]*[^\n\\]\n$")) then chosen[i] = block .. "\n" end
+    end
+    return table.concat(chosen), macros
 end
 
 -- FNV-1a, 64 bits, as a C constant: tells texts apart, protects nothing.
