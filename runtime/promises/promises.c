@@ -749,10 +749,11 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
 
 static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {
+    demand = demand_of(t->layer, demand);
     const size_t n = t->in->n, h = (size_t)t->layer->h;
     const float *lse = t->lse.data;
     for (size_t row = 0; row < lse_count(t); row++) {
-        if (!p->tainted[row] && !(lse[row] == t->base_lse[row]))
+        if (!p->tainted[row] && !(lse[row] == t->base_lse[row] || overflowed(t, t->base_lse[row])))
             return violated(t, "%s in rows that nobody there sees changed lse[%zu][%zu][%zu] from %.9g to %.9g", what,
                             row / n / h, row / n % h, row % n, t->base_lse[row], lse[row]);
         if (p->tainted[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
