@@ -47,12 +47,15 @@ if [ "${1-}" = --one ]; then
     } >"$work/$name.layer"
     if ! CFLAGS=-O1 "$attnrun" check "$work/$name.layer" >"$log" 2>&1; then
         fail "$name"
-    elif ! "$attngen" -o "$work" "$work/$name.layer" >>"$log" 2>&1; then
+    elif ! "$attngen" -o "$work" "$work/$name.layer" >>"$log" 2>&1 || ! mkdir "$work/$name" ||
+        ! "$attngen" --split -o "$work/$name" "$work/$name.layer" >>"$log" 2>&1; then
         fail "$name: attngen"
     else
         for compiler in $compilers; do
-            # shellcheck disable=SC2086 # the flags are several
-            "$compiler" $strict -fsyntax-only "$work/$name.c" >>"$log" 2>&1 || { fail "$name: $compiler warns"; exit; }
+            for file in "$work/$name.c" "$work/$name"/*.c; do
+                # shellcheck disable=SC2086 # the flags are several
+                "$compiler" $strict -fsyntax-only "$file" >>"$log" 2>&1 || { fail "$name: $compiler warns"; exit; }
+            done
         done
         echo "passed: $name"
     fi
