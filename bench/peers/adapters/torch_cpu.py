@@ -47,6 +47,7 @@ def _flex(torch, case, tensors):
     def attend(q, k, v):
         if c.sink:  # a key of its own
             k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+        v = v.contiguous()  # compiled by 2.15.0 for the CPU, a view into the joint product gives wrong numbers
         return flex.flex_attention(q, k, v, score_mod=score if changed else None, block_mask=blocks, scale=c.scale,
                                    enable_gqa=c.h_kv != c.h)
 
