@@ -26,6 +26,8 @@ keys_of() {
     # integers that are no floats: indices above 2^24, what a comparison of scores chooses, the lowest
     far_index) printf '%s\n' 'table.far = 5000, 5000' 'score = s + far[4990 + i][4950 + p - j]' ;;
     chosen) echo 'score = where(where(s > 0, p * 10000000, j) // 3 % 2 == 0 and s < 1, s, s - 0.5)' ;;
+    chosen_key) printf '%s\n' 'table.t = 40' 'score = s + where(t[j] > 0.0, j * 16777217, 0) % 2' ;;
+    larger) echo 'visible = max(p, j) * 10000000 > 30000000 * min(j // (p + 1), 7) and where(0.5 * j > 3.0, j, 0) // 2 < 15' ;;
     lowest_integer) echo 'visible = p > -9223372036854775807 - 1 or j > -9223372036854775807 - 1' ;;
     # lanes behind the last query read no table
     behind) printf '%s\n' 'table.t = 274' 'score = s + t[7 * p]' ;;
@@ -67,7 +69,7 @@ if [ "${1-}" = --one ]; then
     exit
 fi
 
-for name in of_nan of_zero of_minus_zero lowest factors far_index chosen lowest_integer behind forgets order floats squares distances \
+for name in of_nan of_zero of_minus_zero lowest factors far_index chosen chosen_key larger lowest_integer behind forgets order floats squares distances \
     rests parts words; do
     job "$name"
 done
