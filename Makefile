@@ -153,7 +153,7 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(BUILD)/tests/kernels/sweep.o $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
+$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
@@ -174,14 +174,15 @@ test-avx512: all
 	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avx512.sh all
 
 # Fuzzers: tests/fuzz/NAME.c each. tests/fuzz/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
-# folder and compiler are theirs. `make test` gives each 20 s.
+# folder and compiler are theirs. `make test` gives each 60 s.
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
-fuzz_pairs   := masks cross conv
+fuzz_pairs   := masks cross conv given
 fuzz_masks   := tests/vectors/every_mask.layer
 fuzz_cross   := tests/vectors/grouped_cross.layer
 fuzz_conv    := --set mask=padding --set bias=false --set plan.size=small tests/vectors/split_conv_cross_out_in.layer
+fuzz_given   := tests/fuzz/given.layer
 
 fuzz:
 	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' tests/fuzz/test_fuzz.sh $(FUZZ)
@@ -222,7 +223,10 @@ bench-flat: all
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/flat/flat.sh '$(BUILD)/flat'
 
 # one feature at a time over two base layers, timed in turns with the base: a table in Markdown, a CSV
-bench-features: all
+$(BUILD)/beside: $(BUILD)/bench/features/beside.o $(run_objects) $(shared)
+	$(link) -o $@ $^ $(run_libs)
+
+bench-features: all $(BUILD)/beside
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/features/features.sh '$(BUILD)/features'
 
 # bytes of code and time, fast beside small: a table in Markdown

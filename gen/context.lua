@@ -85,7 +85,7 @@ function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or 
 
 -- What tile.in wants to know, where only `of` differs from the plain tile.
 function helpers.tile(of)
-    local all = { a_split = 0, a_far = 0, prefetch = 0, init = "zero", resume = false, scatter = false, tail = 0, weights = "",
+    local all = { a_split = 0, a_far = 0, prefetch = 0, init = "zero", resume = false, scatter = false, tail = 0, weights = false,
         terms = {} }
     for name, v in pairs(of) do all[name] = v end
     return all
@@ -117,7 +117,12 @@ function helpers.words_used(vocabulary, text)
             use(block)
         end
     end
-    return table.concat(chosen, "\n") .. "\n", macros
+    for i, block in ipairs(chosen) do -- macros of one line stand together
+        local alone = block:find("^#define [^\n]*[^\n\\]\n$")
+        local next = chosen[i + 1]
+        if not (alone and next and next:find("^#define [^\n]*[^\n\\]\n$")) then chosen[i] = block .. "\n" end
+    end
+    return table.concat(chosen), macros
 end
 
 -- FNV-1a, 64 bits, as a C constant: tells texts apart, protects nothing.

@@ -111,12 +111,15 @@ static int64_t choose_group_rows(const struct plan_request *request, const struc
 /* Panels from one where a head begins to the next such: a part has whole heads, so that it can finish them. */
 static int64_t complete_heads(const struct plan_panels *g, int64_t width)
 {
-    int64_t panels = 1;
+    int64_t common = width; /* becomes the greatest divisor of both */
     if (g->groups > 1)
         return g->finish > g->columns ? g->groups * g->panels : g->panels;
-    while (panels < g->panels && panels * width % g->finish != 0)
-        panels++;
-    return panels;
+    for (int64_t rest = g->finish; rest != 0;) {
+        const int64_t next = common % rest;
+        common = rest;
+        rest = next;
+    }
+    return min(g->panels, g->finish / common);
 }
 
 /* `tokens` of a full sequence */
@@ -685,20 +688,6 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
                    (long long)l->rel_distance, (long long)(relative_side(l) / 2));
 }
 
-/* What a spec may say and kernels do not do yet. */
-static void refuse_unbuilt(const struct layer *l, struct diag *diag)
-{
-    const struct {
-        const char *key;
-        bool is;
-    } unbuilt[] = {
-        {NULL, false}, /* ends the list: nothing is */
-    };
-    for (size_t i = 0; unbuilt[i].key != NULL; i++)
-        if (unbuilt[i].is)
-            diag_error(diag, l->name, "no kernel is built with %s yet; leave it out", unbuilt[i].key);
-}
-
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -709,7 +698,6 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         if (key < PLAN_KEYS)
             plan_value_read(&spec, key, option->value, option->place, diag);
     }
-    refuse_unbuilt(layer, diag);
     refuse_numbers(layer, diag);
     if (diag->errors > before)
         return NULL;

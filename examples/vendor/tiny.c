@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x987e0420cd3d5ecbu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xeeef25d3e1161e21u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -133,13 +133,6 @@ _Static_assert(TINY_PACKED_BYTES == ((size_t)65600) &&
 
 #define QUERY_SCALE 0.36067376f /* scale log2(e), multiplied into w_q and b_q, so that weights are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
-
-/* a register tile that several functions share */
-#if defined(__GNUC__) && !defined(__TINYC__)
-#define INLINE static inline __attribute__((always_inline))
-#else
-#define INLINE static inline
-#endif
 
 static inline size_t min_size(size_t a, size_t b)
 {
@@ -429,6 +422,45 @@ enum pass {
     FIND_MAXIMUM /* finds each query's largest score, nothing else */
 };
 
+/* Rows of register tiles, of one vector or more, in the words of the set whose tile it is: row i of the sums is
+ * c_i_0, c_i_1, ...; a row of the streamed operand is b_0, b_1, ... */
+#define load_1(p) (b_0 = vec_load(p))
+
+#define row_1(i, a) vec_row_1(c_##i##_0, a, b_0)
+#define zero_1(i) vec c_##i##_0 = vec_zero()
+#define resume_1(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero()
+#define raise_1(i) (max_0 = vec_max(max_0, c_##i##_0))
+#define weigh_1(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0))
+#define store_1(i, p) (vec_store(p, c_##i##_0))
+#define load_2(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES))
+#define row_2(i, a) vec_row_2(c_##i##_0, c_##i##_1, a, b_0, b_1)
+#define zero_2(i) vec c_##i##_0 = vec_zero(), c_##i##_1 = vec_zero()
+#define resume_2(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero(), \
+    c_##i##_1 = resume ? vec_load((p) + LANES) : vec_zero()
+#define raise_2(i) (max_0 = vec_max(max_0, c_##i##_0), max_1 = vec_max(max_1, c_##i##_1))
+#define weigh_2(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
+                    c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1))
+#define store_2(i, p) (vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1))
+#define scatter_2(i, at) (vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1))
+#define load_4(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES), b_2 = vec_load((p) + 2 * LANES), \
+                   b_3 = vec_load((p) + 3 * LANES))
+#define row_4(i, a) vec_row_4(c_##i##_0, c_##i##_1, c_##i##_2, c_##i##_3, a, b_0, b_1, b_2, b_3)
+#define zero_4(i) vec c_##i##_0 = vec_zero(), c_##i##_1 = vec_zero(), c_##i##_2 = vec_zero(), c_##i##_3 = vec_zero()
+#define resume_4(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero(), \
+    c_##i##_1 = resume ? vec_load((p) + LANES) : vec_zero(), \
+    c_##i##_2 = resume ? vec_load((p) + 2 * LANES) : vec_zero(), \
+    c_##i##_3 = resume ? vec_load((p) + 3 * LANES) : vec_zero()
+#define raise_4(i) (max_0 = vec_max(max_0, c_##i##_0), max_1 = vec_max(max_1, c_##i##_1), \
+                    max_2 = vec_max(max_2, c_##i##_2), max_3 = vec_max(max_3, c_##i##_3))
+#define weigh_4(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
+                    c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1), \
+                    c_##i##_2 = vec_exp2(vec_sub(c_##i##_2, m_2)), l_2 = vec_add(l_2, c_##i##_2), \
+                    c_##i##_3 = vec_exp2(vec_sub(c_##i##_3, m_3)), l_3 = vec_add(l_3, c_##i##_3))
+#define store_4(i, p) (vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1), \
+                       vec_store((p) + 2 * LANES, c_##i##_2), vec_store((p) + 3 * LANES, c_##i##_3))
+#define scatter_4(i, at) (vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1), \
+                          vec_store(c_2 + (at), c_##i##_2), vec_store(c_3 + (at), c_##i##_3))
+
 /* ==== scalar ====
  *
  * 4 lanes, 14 registers, 2 FMA ports; L1 32 KiB, L2 512 KiB assumed
@@ -521,17 +553,8 @@ static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scala
 }
 #define vec_fma(a, b, c) vector_fma_scalar(a, b, c)
 
-/* c_v += a b_v, with a in all lanes: a row of a tile */
-#define vec_row_1(c_0, a, b_0) \
-    do { \
-        c_0 = vec_fma(vec_splat(a), b_0, c_0); \
-    } while (0)
-
-/* c_v += a b_v, with a in all lanes: a row of a tile */
-#define vec_row_2(c_0, c_1, a, b_0, b_1) \
-    do { \
-        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
-    } while (0)
+#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
+#define vec_row_2(c_0, c_1, a, b_0, b_1) (c_0 = vec_fma(vec_splat(a), b_0, c_0), c_1 = vec_fma(vec_splat(a), b_1, c_1))
 
 static inline vec_scalar add_scalar(vec_scalar a, vec_scalar b)
 {
@@ -692,16 +715,11 @@ TARGET static void queries_4_scalar(const float *a, const float *b, float *c, co
     vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[64]); row_2(2, a[128]); row_2(3, a[192]);
+        load_2(b + 8); row_2(0, a[1]); row_2(1, a[65]); row_2(2, a[129]); row_2(3, a[193]);
         a += 2; b += 16; vec_end_iteration();
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
+    scatter_2(0, 0); scatter_2(1, 16); scatter_2(2, 32); scatter_2(3, 48);
 }
 
 /* 1 token x 8 features, 64 deep */
@@ -712,13 +730,10 @@ TARGET static void queries_1_scalar(const float *a, const float *b, float *c, co
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        load_2(b); row_2(0, a[0]); load_2(b + 8); row_2(0, a[1]);
         a += 2; b += 16; vec_end_iteration();
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    scatter_2(0, 0);
 }
 
 /* one panel over `count` tokens, at most 8; tiles of near-equal height where there are 8 */
@@ -823,208 +838,101 @@ struct tile_scalar {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
-
-/* 5 keys x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
-        a += 2; b += 16; vec_end_iteration();
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 4);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
-        max_1 = vec_max(max_1, c_1_1); max_0 = vec_max(max_0, c_2_0); max_1 = vec_max(max_1, c_2_1);
-        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1); max_0 = vec_max(max_0, c_4_0);
-        max_1 = vec_max(max_1, c_4_1);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 4, max_1);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0));
-        l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
-        l_1 = vec_add(l_1, c_3_1); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1); vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
-    vec_store(c + 32, c_4_0); vec_store(c + 36, c_4_1);
-}
-
-TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_5_2x_scalar(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_5_2x_scalar(a, b, c, NULL, m, l);
-}
-
-/* 2 keys x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_2_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        a += 2; b += 16; vec_end_iteration();
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 4);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
-        max_1 = vec_max(max_1, c_1_1);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 4, max_1);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-}
-
-TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_2_2x_scalar(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_2_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_2_2x_scalar(a, b, c, NULL, m, l);
-}
-
-/* 1 key x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2; b += 16; vec_end_iteration();
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 4);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 4, max_1);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
-}
-
-TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_1_2x_scalar(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_1_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_1_2x_scalar(a, b, c, NULL, m, l);
-}
-
-TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, float *maximum,
-        size_t keys)
-{
-    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
-        scores_5_2x_scalar(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        scores_2_2x_scalar(k, q_t, s, maximum);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        scores_1_2x_scalar(k, q_t, s, maximum);
-}
-
-TARGET static void weights_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
-{
-    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
-        weights_5_2x_scalar(k, q_t, s, m, l);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        weights_2_2x_scalar(k, q_t, s, m, l);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        weights_1_2x_scalar(k, q_t, s, m, l);
-}
-
 /* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
  * the first scores that it sees. Later scores may exceed it, which attend checks.
  * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, float *l,
+TARGET static int softmax_scalar(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
+    const vec new = vec_select(vec_eq(old, open), lane_max, old);
+    vec sum = vec_load(l);
+    vec_store(m, new);
+    for (size_t j = 0; j < keys; j++) {
+        float *at = s + j * QUERY_BLOCK;
+        vec p = vec_exp2(vec_sub(vec_load(at), new));
+        vec_store(at, p);
+        sum = vec_add(sum, p);
+    }
+    vec_store(l, sum);
+    return vec_any_eq(new, open);
+}
+
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
+
+/* 5 keys x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4);
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        load_2(b); row_2(0, a[0]); row_2(1, a[16]); row_2(2, a[32]); row_2(3, a[48]); row_2(4, a[64]);
+        load_2(b + 8); row_2(0, a[1]); row_2(1, a[17]); row_2(2, a[33]); row_2(3, a[49]); row_2(4, a[65]);
+        a += 2; b += 16; vec_end_iteration();
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4);
+        raise_2(0); raise_2(1); raise_2(2); raise_2(3); raise_2(4);
+        vec_store(m, max_0); vec_store(m + 4, max_1);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
+        weigh_2(0); weigh_2(1); weigh_2(2); weigh_2(3); weigh_2(4);
+        vec_store(l, l_0); vec_store(l + 4, l_1);
+    }
+    store_2(0, c); store_2(1, c + 8); store_2(2, c + 16); store_2(3, c + 24); store_2(4, c + 32);
+}
+
+/* 2 keys x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_2(0); zero_2(1);
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        load_2(b); row_2(0, a[0]); row_2(1, a[16]); load_2(b + 8); row_2(0, a[1]); row_2(1, a[17]);
+        a += 2; b += 16; vec_end_iteration();
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4);
+        raise_2(0); raise_2(1);
+        vec_store(m, max_0); vec_store(m + 4, max_1);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
+        weigh_2(0); weigh_2(1);
+        vec_store(l, l_0); vec_store(l + 4, l_1);
+    }
+    store_2(0, c); store_2(1, c + 8);
+}
+
+/* 1 key x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_2(0);
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        load_2(b); row_2(0, a[0]); load_2(b + 8); row_2(0, a[1]);
+        a += 2; b += 16; vec_end_iteration();
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4);
+        raise_2(0);
+        vec_store(m, max_0); vec_store(m + 4, max_1);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
+        weigh_2(0);
+        vec_store(l, l_0); vec_store(l + 4, l_1);
+    }
+    store_2(0, c);
+}
+
+TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, float *m, float *l,
         size_t keys)
 {
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    vec m_1 = vec_load(m + 4), l_1 = vec_load(l + 4);
-    {
-        const vec old = m_1, lane_max = vec_load(maximum + 4);
-        m_1 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m + 4, m_1);
-        state |= vec_any_eq(m_1, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
-        const vec p_1 = vec_exp2(vec_sub(vec_load(s + 4), m_1));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-        vec_store(s + 4, p_1);
-        l_1 = vec_add(l_1, p_1);
-    }
-    vec_store(l, l_0);
-    vec_store(l + 4, l_1);
-    return state;
+    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
+        scores_5_2x_scalar(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        scores_2_2x_scalar(k, q_t, s, m, l);
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
+        scores_1_2x_scalar(k, q_t, s, m, l);
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
@@ -1032,28 +940,18 @@ TARGET static int softmax_2x_scalar(float *s, const float *maximum, float *m, fl
 /* 4 features x 8 queries over a block of keys */
 TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 4) : vec_zero();
-    vec c_1_0 = resume ? vec_load(c + 8) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 12) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 20) : vec_zero();
-    vec c_3_0 = resume ? vec_load(c + 24) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 28) : vec_zero();
+    resume_2(0, c); resume_2(1, c + 8); resume_2(2, c + 16); resume_2(3, c + 24);
     vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]);
+        load_2(b + 8); row_2(0, a[16]); row_2(1, a[17]); row_2(2, a[18]); row_2(3, a[19]);
         a += 32; b += 16; vec_end_iteration();
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]);
         a += 16; b += 8; vec_end_iteration();
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1); vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
+    store_2(0, c); store_2(1, c + 8); store_2(2, c + 16); store_2(3, c + 24);
 }
 
 TARGET static void values_2x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -1076,15 +974,17 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
         float maximum[8];
         for (size_t i = 0; i < 8; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_2x_scalar(k, q_t, s, maximum, done);
+        scores_2x_scalar(k, q_t, s, maximum, NULL, done);
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 8; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
             return;
         }
-        *some_open = softmax_2x_scalar(s, maximum, m, l, done);
+        *some_open = 0;
+        for (size_t i = 0; i < 8; i += LANES)
+            *some_open |= softmax_scalar(s + i, maximum + i, m + i, l + i, done);
     }
-    weights_2x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    scores_2x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + 288 + lane;
     values_2x_scalar(v, s, o, *resume, keys);
@@ -1097,179 +997,88 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                               float *l)
+/* 12 keys x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
 {
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
+    zero_1(10); zero_1(11);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0); vec_row_1(c_4_0, a[64], b_0); vec_row_1(c_5_0, a[80], b_0);
-        vec_row_1(c_6_0, a[96], b_0); vec_row_1(c_7_0, a[112], b_0); vec_row_1(c_8_0, a[128], b_0);
-        vec_row_1(c_9_0, a[144], b_0); vec_row_1(c_10_0, a[160], b_0); vec_row_1(c_11_0, a[176], b_0);
-        b_0 = vec_load(b + 8);
-        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0); vec_row_1(c_4_0, a[65], b_0); vec_row_1(c_5_0, a[81], b_0);
-        vec_row_1(c_6_0, a[97], b_0); vec_row_1(c_7_0, a[113], b_0); vec_row_1(c_8_0, a[129], b_0);
-        vec_row_1(c_9_0, a[145], b_0); vec_row_1(c_10_0, a[161], b_0); vec_row_1(c_11_0, a[177], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]); row_1(4, a[64]); row_1(5, a[80]);
+        row_1(6, a[96]); row_1(7, a[112]); row_1(8, a[128]); row_1(9, a[144]); row_1(10, a[160]); row_1(11, a[176]);
+        load_1(b + 8); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]); row_1(4, a[65]);
+        row_1(5, a[81]); row_1(6, a[97]); row_1(7, a[113]); row_1(8, a[129]); row_1(9, a[145]); row_1(10, a[161]);
+        row_1(11, a[177]);
         a += 2; b += 16; vec_end_iteration();
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
-        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
-        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
+        raise_1(9); raise_1(10); raise_1(11);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
-        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
-        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
-        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
+        weigh_1(9); weigh_1(10); weigh_1(11);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_1_0); vec_store(c + 16, c_2_0); vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0); vec_store(c + 40, c_5_0); vec_store(c + 48, c_6_0); vec_store(c + 56, c_7_0);
-    vec_store(c + 64, c_8_0); vec_store(c + 72, c_9_0); vec_store(c + 80, c_10_0); vec_store(c + 88, c_11_0);
+    store_1(0, c); store_1(1, c + 8); store_1(2, c + 16); store_1(3, c + 24); store_1(4, c + 32); store_1(5, c + 40);
+    store_1(6, c + 48); store_1(7, c + 56); store_1(8, c + 64); store_1(9, c + 72); store_1(10, c + 80);
+    store_1(11, c + 88);
 }
 
-TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum)
+/* 3 keys x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_12_1x_scalar(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_12_1x_scalar(a, b, c, NULL, m, l);
-}
-
-/* 3 keys x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
-        b_0 = vec_load(b + 8);
-        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]);
+        load_1(b + 8); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]);
         a += 2; b += 16; vec_end_iteration();
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_1_0); vec_store(c + 16, c_2_0);
+    store_1(0, c); store_1(1, c + 8); store_1(2, c + 16);
 }
 
-TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum)
+/* 1 key x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_3_1x_scalar(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_3_1x_scalar(a, b, c, NULL, m, l);
-}
-
-/* 1 key x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero();
+    zero_1(0);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0);
-        b_0 = vec_load(b + 8);
-        vec_row_1(c_0_0, a[1], b_0);
+        load_1(b); row_1(0, a[0]); load_1(b + 8); row_1(0, a[1]);
         a += 2; b += 16; vec_end_iteration();
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0);
+    store_1(0, c);
 }
 
-TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_1_1x_scalar(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_1_1x_scalar(a, b, c, NULL, m, l);
-}
-
-TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum,
+TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *m, float *l,
         size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
-        scores_12_1x_scalar(k, q_t, s, maximum);
+        scores_12_1x_scalar(k, q_t, s, m, l);
     for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        scores_3_1x_scalar(k, q_t, s, maximum);
+        scores_3_1x_scalar(k, q_t, s, m, l);
     for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        scores_1_1x_scalar(k, q_t, s, maximum);
-}
-
-TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
-{
-    for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
-        weights_12_1x_scalar(k, q_t, s, m, l);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        weights_3_1x_scalar(k, q_t, s, m, l);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        weights_1_1x_scalar(k, q_t, s, m, l);
-}
-
-/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
- * the first scores that it sees. Later scores may exceed it, which attend checks.
- * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l,
-        size_t keys)
-{
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-    }
-    vec_store(l, l_0);
-    return state;
+        scores_1_1x_scalar(k, q_t, s, m, l);
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
@@ -1277,31 +1086,23 @@ TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, fl
 /* 8 features x 4 queries over a block of keys */
 TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 8) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 24) : vec_zero();
-    vec c_4_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_5_0 = resume ? vec_load(c + 40) : vec_zero();
-    vec c_6_0 = resume ? vec_load(c + 48) : vec_zero(); vec c_7_0 = resume ? vec_load(c + 56) : vec_zero();
+    resume_1(0, c); resume_1(1, c + 8); resume_1(2, c + 16); resume_1(3, c + 24); resume_1(4, c + 32);
+    resume_1(5, c + 40); resume_1(6, c + 48); resume_1(7, c + 56);
     vec b_0;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0);
-        b_0 = vec_load(b + 8);
-        vec_row_1(c_0_0, a[16], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[18], b_0);
-        vec_row_1(c_3_0, a[19], b_0); vec_row_1(c_4_0, a[20], b_0); vec_row_1(c_5_0, a[21], b_0);
-        vec_row_1(c_6_0, a[22], b_0); vec_row_1(c_7_0, a[23], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[1]); row_1(2, a[2]); row_1(3, a[3]); row_1(4, a[4]); row_1(5, a[5]);
+        row_1(6, a[6]); row_1(7, a[7]);
+        load_1(b + 8); row_1(0, a[16]); row_1(1, a[17]); row_1(2, a[18]); row_1(3, a[19]); row_1(4, a[20]);
+        row_1(5, a[21]); row_1(6, a[22]); row_1(7, a[23]);
         a += 32; b += 16; vec_end_iteration();
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[1]); row_1(2, a[2]); row_1(3, a[3]); row_1(4, a[4]); row_1(5, a[5]);
+        row_1(6, a[6]); row_1(7, a[7]);
         a += 16; b += 8; vec_end_iteration();
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_1_0); vec_store(c + 16, c_2_0); vec_store(c + 24, c_3_0);
-    vec_store(c + 32, c_4_0); vec_store(c + 40, c_5_0); vec_store(c + 48, c_6_0); vec_store(c + 56, c_7_0);
+    store_1(0, c); store_1(1, c + 8); store_1(2, c + 16); store_1(3, c + 24); store_1(4, c + 32); store_1(5, c + 40);
+    store_1(6, c + 48); store_1(7, c + 56);
 }
 
 TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -1324,15 +1125,15 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
         float maximum[4];
         for (size_t i = 0; i < 4; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_scalar(k, q_t, s, maximum, done);
+        scores_1x_scalar(k, q_t, s, maximum, NULL, done);
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 4; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
             return;
         }
-        *some_open = softmax_1x_scalar(s, maximum, m, l, done);
+        *some_open = softmax_scalar(s, maximum, m, l, done);
     }
-    weights_1x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    scores_1x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + 288 + lane;
     values_1x_scalar(v, s, o, *resume, keys);
@@ -1469,35 +1270,26 @@ TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 /* 4 tokens x 8 features, 64 deep */
 TARGET static void output_4_scalar(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
+    zero_2(0); zero_2(1); zero_2(2); zero_2(3);
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        vec_row_2(c_0_0, c_0_1, a[8], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[9], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[10], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[11], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]);
+        load_2(b + 8); row_2(0, a[8]); row_2(1, a[9]); row_2(2, a[10]); row_2(3, a[11]);
         a += 16; b += 16; vec_end_iteration();
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1);
-    vec_store(c + 128, c_2_0); vec_store(c + 132, c_2_1); vec_store(c + 192, c_3_0); vec_store(c + 196, c_3_1);
+    store_2(0, c); store_2(1, c + 64); store_2(2, c + 128); store_2(3, c + 192);
 }
 
 /* 1 token x 8 features, 64 deep */
 TARGET static void output_1_scalar(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
+    zero_2(0);
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        b_0 = vec_load(b + 8); b_1 = vec_load(b + 12);
-        vec_row_2(c_0_0, c_0_1, a[8], b_0, b_1);
+        load_2(b); row_2(0, a[0]); load_2(b + 8); row_2(0, a[8]);
         a += 16; b += 16; vec_end_iteration();
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+    store_2(0, c);
 }
 
 /* one panel over `count` tokens, at most 8; tiles of near-equal height where there are 8 */
@@ -1712,22 +1504,16 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define TARGET __attribute__((target("avx2,fma")))
 
 #define vec __m256
-
 #define vec_load(p) _mm256_loadu_ps(p)
-
 #define vec_store(p, a) _mm256_storeu_ps(p, a)
 
 /* the first n lanes (0 ... LANES): the others load as zero, and are not written */
 #define first_lanes(n) _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 
 #define vec_load_first(p, n) _mm256_maskload_ps(p, first_lanes(n))
-
 #define vec_store_first(p, n, a) _mm256_maskstore_ps(p, first_lanes(n), a)
-
 #define vec_zero() _mm256_setzero_ps()
-
 #define vec_splat(x) _mm256_set1_ps(x)
-
 #define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 
 /* not inlined: in a function of its own gcc moves a tile's sums between registers less */
@@ -1775,11 +1561,8 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
     } while (0)
 
 #define vec_add(a, b) _mm256_add_ps(a, b)
-
 #define vec_sub(a, b) _mm256_sub_ps(a, b)
-
 #define vec_mul(a, b) _mm256_mul_ps(a, b)
-
 #define vec_div(a, b) _mm256_div_ps(a, b)
 
 /* b where one of them is NaN */
@@ -1796,7 +1579,6 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define vec_select(mask, a, b) _mm256_blendv_ps(b, a, mask)
 
 #define vec_any_ne(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ)) != 0)
-
 #define vec_any_eq(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) != 0)
 
 /* 2^i, from the low bits i + 127 */
@@ -1888,19 +1670,13 @@ TILE TARGET static void queries_6_avx2(const float *a, const float *b, float *c,
     vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[256], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[320], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[257], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[321], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[64]); row_2(2, a[128]); row_2(3, a[192]); row_2(4, a[256]);
+        row_2(5, a[320]);
+        load_2(b + 16); row_2(1, a[65]); row_2(2, a[129]); row_2(3, a[193]); row_2(4, a[257]); row_2(5, a[321]);
+        row_2(0, a[1]);
         a += 2; b += 32;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
-    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1); vec_store(c_0 + 80, c_5_0); vec_store(c_1 + 80, c_5_1);
+    scatter_2(0, 0); scatter_2(1, 16); scatter_2(2, 32); scatter_2(3, 48); scatter_2(4, 64); scatter_2(5, 80);
 }
 
 /* 5 tokens x 16 features, 64 deep */
@@ -1913,19 +1689,11 @@ TILE TARGET static void queries_5_avx2(const float *a, const float *b, float *c,
     vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[128], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[192], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[256], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[129], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[193], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[257], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[64]); row_2(2, a[128]); row_2(3, a[192]); row_2(4, a[256]);
+        load_2(b + 16); row_2(1, a[65]); row_2(2, a[129]); row_2(3, a[193]); row_2(4, a[257]); row_2(0, a[1]);
         a += 2; b += 32;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1);
-    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1);
+    scatter_2(0, 0); scatter_2(1, 16); scatter_2(2, 32); scatter_2(3, 48); scatter_2(4, 64);
 }
 
 /* 2 tokens x 16 features, 64 deep */
@@ -1936,13 +1704,10 @@ TILE TARGET static void queries_2_avx2(const float *a, const float *b, float *c,
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[64], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[65], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[64]); load_2(b + 16); row_2(1, a[65]); row_2(0, a[1]);
         a += 2; b += 32;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1);
+    scatter_2(0, 0); scatter_2(1, 16);
 }
 
 /* 1 token x 16 features, 64 deep */
@@ -1953,13 +1718,10 @@ TILE TARGET static void queries_1_avx2(const float *a, const float *b, float *c,
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
+        load_2(b); row_2(0, a[0]); load_2(b + 16); row_2(0, a[1]);
         a += 2; b += 32;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    scatter_2(0, 0);
 }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
@@ -2068,209 +1830,102 @@ struct tile_avx2 {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
-
-/* 6 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2; b += 32;
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 8);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
-        max_1 = vec_max(max_1, c_1_1); max_0 = vec_max(max_0, c_2_0); max_1 = vec_max(max_1, c_2_1);
-        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1); max_0 = vec_max(max_0, c_4_0);
-        max_1 = vec_max(max_1, c_4_1); max_0 = vec_max(max_0, c_5_0); max_1 = vec_max(max_1, c_5_1);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 8, max_1);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 8);
-        vec l_1 = vec_load(l + 8);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0));
-        l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
-        l_1 = vec_add(l_1, c_3_1); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0));
-        l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
-        vec_store(l, l_0);
-        vec_store(l + 8, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1); vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1); vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
-}
-
-TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_6_2x_avx2(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_6_2x_avx2(a, b, c, NULL, m, l);
-}
-
-/* 2 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2; b += 32;
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 8);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
-        max_1 = vec_max(max_1, c_1_1);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 8, max_1);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 8);
-        vec l_1 = vec_load(l + 8);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        vec_store(l, l_0);
-        vec_store(l + 8, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-}
-
-TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_2_2x_avx2(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_2_2x_avx2(a, b, c, NULL, m, l);
-}
-
-/* 1 key x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2; b += 32;
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 8);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 8, max_1);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 8);
-        vec l_1 = vec_load(l + 8);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1);
-        vec_store(l, l_0);
-        vec_store(l + 8, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
-}
-
-TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_1_2x_avx2(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_1_2x_avx2(a, b, c, NULL, m, l);
-}
-
-TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, float *maximum,
-        size_t keys)
-{
-    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
-        scores_6_2x_avx2(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        scores_2_2x_avx2(k, q_t, s, maximum);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        scores_1_2x_avx2(k, q_t, s, maximum);
-}
-
-TARGET static void weights_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
-{
-    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
-        weights_6_2x_avx2(k, q_t, s, m, l);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        weights_2_2x_avx2(k, q_t, s, m, l);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        weights_1_2x_avx2(k, q_t, s, m, l);
-}
-
 /* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
  * the first scores that it sees. Later scores may exceed it, which attend checks.
  * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, float *l,
+TARGET static int softmax_avx2(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
+    const vec new = vec_select(vec_eq(old, open), lane_max, old);
+    vec sum = vec_load(l);
+    vec_store(m, new);
+    for (size_t j = 0; j < keys; j++) {
+        float *at = s + j * QUERY_BLOCK;
+        vec p = vec_exp2(vec_sub(vec_load(at), new));
+        vec_store(at, p);
+        sum = vec_add(sum, p);
+    }
+    vec_store(l, sum);
+    return vec_any_eq(new, open);
+}
+
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
+
+/* 6 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4); zero_2(5);
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        load_2(b); row_2(0, a[0]); row_2(1, a[16]); row_2(2, a[32]); row_2(3, a[48]); row_2(4, a[64]); row_2(5, a[80]);
+        load_2(b + 16); row_2(1, a[17]); row_2(2, a[33]); row_2(3, a[49]); row_2(4, a[65]); row_2(5, a[81]);
+        row_2(0, a[1]);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 8);
+        raise_2(0); raise_2(1); raise_2(2); raise_2(3); raise_2(4); raise_2(5);
+        vec_store(m, max_0); vec_store(m + 8, max_1);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 8); vec l_1 = vec_load(l + 8);
+        weigh_2(0); weigh_2(1); weigh_2(2); weigh_2(3); weigh_2(4); weigh_2(5);
+        vec_store(l, l_0); vec_store(l + 8, l_1);
+    }
+    store_2(0, c); store_2(1, c + 16); store_2(2, c + 32); store_2(3, c + 48); store_2(4, c + 64); store_2(5, c + 80);
+}
+
+/* 2 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_2(0); zero_2(1);
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        load_2(b); row_2(0, a[0]); row_2(1, a[16]); load_2(b + 16); row_2(1, a[17]); row_2(0, a[1]);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 8);
+        raise_2(0); raise_2(1);
+        vec_store(m, max_0); vec_store(m + 8, max_1);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 8); vec l_1 = vec_load(l + 8);
+        weigh_2(0); weigh_2(1);
+        vec_store(l, l_0); vec_store(l + 8, l_1);
+    }
+    store_2(0, c); store_2(1, c + 16);
+}
+
+/* 1 key x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_2(0);
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        load_2(b); row_2(0, a[0]); load_2(b + 16); row_2(0, a[1]);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 8);
+        raise_2(0);
+        vec_store(m, max_0); vec_store(m + 8, max_1);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 8); vec l_1 = vec_load(l + 8);
+        weigh_2(0);
+        vec_store(l, l_0); vec_store(l + 8, l_1);
+    }
+    store_2(0, c);
+}
+
+TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, float *m, float *l,
         size_t keys)
 {
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    vec m_1 = vec_load(m + 8), l_1 = vec_load(l + 8);
-    {
-        const vec old = m_1, lane_max = vec_load(maximum + 8);
-        m_1 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m + 8, m_1);
-        state |= vec_any_eq(m_1, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
-        const vec p_1 = vec_exp2(vec_sub(vec_load(s + 8), m_1));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-        vec_store(s + 8, p_1);
-        l_1 = vec_add(l_1, p_1);
-    }
-    vec_store(l, l_0);
-    vec_store(l + 8, l_1);
-    return state;
+    for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
+        scores_6_2x_avx2(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        scores_2_2x_avx2(k, q_t, s, m, l);
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
+        scores_1_2x_avx2(k, q_t, s, m, l);
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
@@ -2278,66 +1933,37 @@ TARGET static int softmax_2x_avx2(float *s, const float *maximum, float *m, floa
 /* 6 features x 16 queries over a block of keys */
 TILE TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 8) : vec_zero();
-    vec c_1_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 24) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 40) : vec_zero();
-    vec c_3_0 = resume ? vec_load(c + 48) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 56) : vec_zero();
-    vec c_4_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_4_1 = resume ? vec_load(c + 72) : vec_zero();
-    vec c_5_0 = resume ? vec_load(c + 80) : vec_zero(); vec c_5_1 = resume ? vec_load(c + 88) : vec_zero();
+    resume_2(0, c); resume_2(1, c + 16); resume_2(2, c + 32); resume_2(3, c + 48); resume_2(4, c + 64);
+    resume_2(5, c + 80);
     vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]); row_2(5, a[5]);
+        load_2(b + 16); row_2(1, a[17]); row_2(2, a[18]); row_2(3, a[19]); row_2(4, a[20]); row_2(5, a[21]);
+        row_2(0, a[16]);
         a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]); row_2(5, a[5]);
         a += 16; b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1); vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1); vec_store(c + 80, c_5_0); vec_store(c + 88, c_5_1);
+    store_2(0, c); store_2(1, c + 16); store_2(2, c + 32); store_2(3, c + 48); store_2(4, c + 64); store_2(5, c + 80);
 }
 
 /* 5 features x 16 queries over a block of keys */
 TILE TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 8) : vec_zero();
-    vec c_1_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 24) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 40) : vec_zero();
-    vec c_3_0 = resume ? vec_load(c + 48) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 56) : vec_zero();
-    vec c_4_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_4_1 = resume ? vec_load(c + 72) : vec_zero();
+    resume_2(0, c); resume_2(1, c + 16); resume_2(2, c + 32); resume_2(3, c + 48); resume_2(4, c + 64);
     vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]);
+        load_2(b + 16); row_2(1, a[17]); row_2(2, a[18]); row_2(3, a[19]); row_2(4, a[20]); row_2(0, a[16]);
         a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]);
         a += 16; b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 16, c_1_0); vec_store(c + 24, c_1_1);
-    vec_store(c + 32, c_2_0); vec_store(c + 40, c_2_1); vec_store(c + 48, c_3_0); vec_store(c + 56, c_3_1);
-    vec_store(c + 64, c_4_0); vec_store(c + 72, c_4_1);
+    store_2(0, c); store_2(1, c + 16); store_2(2, c + 32); store_2(3, c + 48); store_2(4, c + 64);
 }
 
 TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -2363,15 +1989,17 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
         float maximum[16];
         for (size_t i = 0; i < 16; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_2x_avx2(k, q_t, s, maximum, done);
+        scores_2x_avx2(k, q_t, s, maximum, NULL, done);
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 16; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
             return;
         }
-        *some_open = softmax_2x_avx2(s, maximum, m, l, done);
+        *some_open = 0;
+        for (size_t i = 0; i < 16; i += LANES)
+            *some_open |= softmax_avx2(s + i, maximum + i, m + i, l + i, done);
     }
-    weights_2x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    scores_2x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + 576 + lane;
     values_2x_avx2(v, s, o, *resume, keys);
@@ -2384,190 +2012,89 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 14 keys x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                             float *l)
+/* 14 keys x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
 {
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero(); vec c_13_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
+    zero_1(10); zero_1(11); zero_1(12); zero_1(13);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0); vec_row_1(c_4_0, a[64], b_0); vec_row_1(c_5_0, a[80], b_0);
-        vec_row_1(c_6_0, a[96], b_0); vec_row_1(c_7_0, a[112], b_0); vec_row_1(c_8_0, a[128], b_0);
-        vec_row_1(c_9_0, a[144], b_0); vec_row_1(c_10_0, a[160], b_0); vec_row_1(c_11_0, a[176], b_0);
-        vec_row_1(c_12_0, a[192], b_0); vec_row_1(c_13_0, a[208], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0); vec_row_1(c_3_0, a[49], b_0);
-        vec_row_1(c_4_0, a[65], b_0); vec_row_1(c_5_0, a[81], b_0); vec_row_1(c_6_0, a[97], b_0);
-        vec_row_1(c_7_0, a[113], b_0); vec_row_1(c_8_0, a[129], b_0); vec_row_1(c_9_0, a[145], b_0);
-        vec_row_1(c_10_0, a[161], b_0); vec_row_1(c_11_0, a[177], b_0); vec_row_1(c_12_0, a[193], b_0);
-        vec_row_1(c_13_0, a[209], b_0); vec_row_1(c_0_0, a[1], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]); row_1(4, a[64]); row_1(5, a[80]);
+        row_1(6, a[96]); row_1(7, a[112]); row_1(8, a[128]); row_1(9, a[144]); row_1(10, a[160]); row_1(11, a[176]);
+        row_1(12, a[192]); row_1(13, a[208]);
+        load_1(b + 16); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]); row_1(4, a[65]); row_1(5, a[81]);
+        row_1(6, a[97]); row_1(7, a[113]); row_1(8, a[129]); row_1(9, a[145]); row_1(10, a[161]); row_1(11, a[177]);
+        row_1(12, a[193]); row_1(13, a[209]); row_1(0, a[1]);
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
-        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
-        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
-        max_0 = vec_max(max_0, c_12_0); max_0 = vec_max(max_0, c_13_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
+        raise_1(9); raise_1(10); raise_1(11); raise_1(12); raise_1(13);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
-        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
-        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
-        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_13_0 = vec_exp2(vec_sub(c_13_0, m_0));
-        l_0 = vec_add(l_0, c_13_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
+        weigh_1(9); weigh_1(10); weigh_1(11); weigh_1(12); weigh_1(13);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0); vec_store(c + 80, c_5_0); vec_store(c + 96, c_6_0); vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0); vec_store(c + 144, c_9_0); vec_store(c + 160, c_10_0); vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0); vec_store(c + 208, c_13_0);
+    store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48); store_1(4, c + 64); store_1(5, c + 80);
+    store_1(6, c + 96); store_1(7, c + 112); store_1(8, c + 128); store_1(9, c + 144); store_1(10, c + 160);
+    store_1(11, c + 176); store_1(12, c + 192); store_1(13, c + 208);
 }
 
-TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, float *maximum)
+/* 4 keys x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_14_1x_avx2(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_14_1x_avx2(a, b, c, NULL, m, l);
-}
-
-/* 4 keys x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2); zero_1(3);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0); vec_row_1(c_3_0, a[49], b_0);
-        vec_row_1(c_0_0, a[1], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]);
+        load_1(b + 16); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]); row_1(0, a[1]);
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        max_0 = vec_max(max_0, c_3_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2); raise_1(3);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
+    store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48);
 }
 
-TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, float *maximum)
+/* 1 key x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_4_1x_avx2(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_4_1x_avx2(a, b, c, NULL, m, l);
-}
-
-/* 1 key x 8 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero();
+    zero_1(0);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_0_0, a[1], b_0);
+        load_1(b); row_1(0, a[0]); load_1(b + 16); row_1(0, a[1]);
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0);
+    store_1(0, c);
 }
 
-TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_1_1x_avx2(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_1_1x_avx2(a, b, c, NULL, m, l);
-}
-
-TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, float *maximum,
+TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, float *m, float *l,
         size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
-        scores_14_1x_avx2(k, q_t, s, maximum);
+        scores_14_1x_avx2(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
-        scores_4_1x_avx2(k, q_t, s, maximum);
+        scores_4_1x_avx2(k, q_t, s, m, l);
     for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        scores_1_1x_avx2(k, q_t, s, maximum);
-}
-
-TARGET static void weights_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
-{
-    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
-        weights_14_1x_avx2(k, q_t, s, m, l);
-    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
-        weights_4_1x_avx2(k, q_t, s, m, l);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        weights_1_1x_avx2(k, q_t, s, m, l);
-}
-
-/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
- * the first scores that it sees. Later scores may exceed it, which attend checks.
- * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, float *l,
-        size_t keys)
-{
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-    }
-    vec_store(l, l_0);
-    return state;
+        scores_1_1x_avx2(k, q_t, s, m, l);
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
@@ -2575,31 +2102,23 @@ TARGET static int softmax_1x_avx2(float *s, const float *maximum, float *m, floa
 /* 8 features x 8 queries over a block of keys */
 TILE TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 16) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 48) : vec_zero();
-    vec c_4_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_5_0 = resume ? vec_load(c + 80) : vec_zero();
-    vec c_6_0 = resume ? vec_load(c + 96) : vec_zero(); vec c_7_0 = resume ? vec_load(c + 112) : vec_zero();
+    resume_1(0, c); resume_1(1, c + 16); resume_1(2, c + 32); resume_1(3, c + 48); resume_1(4, c + 64);
+    resume_1(5, c + 80); resume_1(6, c + 96); resume_1(7, c + 112);
     vec b_0;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[18], b_0); vec_row_1(c_3_0, a[19], b_0);
-        vec_row_1(c_4_0, a[20], b_0); vec_row_1(c_5_0, a[21], b_0); vec_row_1(c_6_0, a[22], b_0);
-        vec_row_1(c_7_0, a[23], b_0); vec_row_1(c_0_0, a[16], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[1]); row_1(2, a[2]); row_1(3, a[3]); row_1(4, a[4]); row_1(5, a[5]);
+        row_1(6, a[6]); row_1(7, a[7]);
+        load_1(b + 16); row_1(1, a[17]); row_1(2, a[18]); row_1(3, a[19]); row_1(4, a[20]); row_1(5, a[21]);
+        row_1(6, a[22]); row_1(7, a[23]); row_1(0, a[16]);
         a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[1]); row_1(2, a[2]); row_1(3, a[3]); row_1(4, a[4]); row_1(5, a[5]);
+        row_1(6, a[6]); row_1(7, a[7]);
         a += 16; b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0); vec_store(c + 80, c_5_0); vec_store(c + 96, c_6_0); vec_store(c + 112, c_7_0);
+    store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48); store_1(4, c + 64); store_1(5, c + 80);
+    store_1(6, c + 96); store_1(7, c + 112);
 }
 
 TARGET static void values_1x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -2622,15 +2141,15 @@ TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
         float maximum[8];
         for (size_t i = 0; i < 8; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_avx2(k, q_t, s, maximum, done);
+        scores_1x_avx2(k, q_t, s, maximum, NULL, done);
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 8; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
             return;
         }
-        *some_open = softmax_1x_avx2(s, maximum, m, l, done);
+        *some_open = softmax_avx2(s, maximum, m, l, done);
     }
-    weights_1x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    scores_1x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + 576 + lane;
     values_1x_avx2(v, s, o, *resume, keys);
@@ -2767,77 +2286,53 @@ TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 /* 6 tokens x 16 features, 64 deep */
 TILE TARGET static void output_6_avx2(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero();
+    zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4); zero_2(5);
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
-        vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]); row_2(5, a[5]);
+        load_2(b + 16); row_2(1, a[17]); row_2(2, a[18]); row_2(3, a[19]); row_2(4, a[20]); row_2(5, a[21]);
+        row_2(0, a[16]);
         a += 32; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
-    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1); vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
-    vec_store(c + 256, c_4_0); vec_store(c + 264, c_4_1); vec_store(c + 320, c_5_0); vec_store(c + 328, c_5_1);
+    store_2(0, c); store_2(1, c + 64); store_2(2, c + 128); store_2(3, c + 192); store_2(4, c + 256);
+    store_2(5, c + 320);
 }
 
 /* 5 tokens x 16 features, 64 deep */
 TILE TARGET static void output_5_avx2(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero();
+    zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4);
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1);
-        vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1); vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1);
-        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]);
+        load_2(b + 16); row_2(1, a[17]); row_2(2, a[18]); row_2(3, a[19]); row_2(4, a[20]); row_2(0, a[16]);
         a += 32; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
-    vec_store(c + 128, c_2_0); vec_store(c + 136, c_2_1); vec_store(c + 192, c_3_0); vec_store(c + 200, c_3_1);
-    vec_store(c + 256, c_4_0); vec_store(c + 264, c_4_1);
+    store_2(0, c); store_2(1, c + 64); store_2(2, c + 128); store_2(3, c + 192); store_2(4, c + 256);
 }
 
 /* 2 tokens x 16 features, 64 deep */
 TILE TARGET static void output_2_avx2(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
+    zero_2(0); zero_2(1);
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1); vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); load_2(b + 16); row_2(1, a[17]); row_2(0, a[16]);
         a += 32; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1); vec_store(c + 64, c_1_0); vec_store(c + 72, c_1_1);
+    store_2(0, c); store_2(1, c + 64);
 }
 
 /* 1 token x 16 features, 64 deep */
 TILE TARGET static void output_1_avx2(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
+    zero_2(0);
     vec b_0, b_1;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 8);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 24);
-        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1);
+        load_2(b); row_2(0, a[0]); load_2(b + 16); row_2(0, a[16]);
         a += 32; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 8, c_0_1);
+    store_2(0, c);
 }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
@@ -3056,22 +2551,16 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
 
 #define vec __m512
-
 #define vec_load(p) _mm512_loadu_ps(p)
-
 #define vec_store(p, a) _mm512_storeu_ps(p, a)
 
 /* the first n lanes (0 ... LANES): the others load as zero, and are not written */
 #define first_lanes(n) ((__mmask16)((1u << (n)) - 1u))
 
 #define vec_load_first(p, n) _mm512_maskz_loadu_ps(first_lanes(n), p)
-
 #define vec_store_first(p, n, a) _mm512_mask_storeu_ps(p, first_lanes(n), a)
-
 #define vec_zero() _mm512_setzero_ps()
-
 #define vec_splat(x) _mm512_set1_ps(x)
-
 #define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
 
 /* not inlined: in a function of its own gcc moves a tile's sums between registers less */
@@ -3081,31 +2570,14 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #define TILE __attribute__((noinline))
 #endif
 
-/* c_v += a b_v, with a in all lanes: a row of a tile */
-#define vec_row_1(c_0, a, b_0) \
-    do { \
-        c_0 = vec_fma(vec_splat(a), b_0, c_0); \
-    } while (0)
-
-/* c_v += a b_v, with a in all lanes: a row of a tile */
-#define vec_row_2(c_0, c_1, a, b_0, b_1) \
-    do { \
-        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
-    } while (0)
-
-/* c_v += a b_v, with a in all lanes: a row of a tile */
-#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) \
-    do { \
-        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
-            c_2 = vec_fma(vec_splat(a), b_2, c_2); c_3 = vec_fma(vec_splat(a), b_3, c_3); \
-    } while (0)
-
+#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
+#define vec_row_2(c_0, c_1, a, b_0, b_1) (c_0 = vec_fma(vec_splat(a), b_0, c_0), c_1 = vec_fma(vec_splat(a), b_1, c_1))
+#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) (c_0 = vec_fma(vec_splat(a), b_0, c_0), \
+        c_1 = vec_fma(vec_splat(a), b_1, c_1), c_2 = vec_fma(vec_splat(a), b_2, c_2), \
+        c_3 = vec_fma(vec_splat(a), b_3, c_3))
 #define vec_add(a, b) _mm512_add_ps(a, b)
-
 #define vec_sub(a, b) _mm512_sub_ps(a, b)
-
 #define vec_mul(a, b) _mm512_mul_ps(a, b)
-
 #define vec_div(a, b) _mm512_div_ps(a, b)
 
 /* b where one of them is NaN */
@@ -3115,14 +2587,12 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #define lanes_of(k) _mm512_castsi512_ps(_mm512_movm_epi32(k))
 
 #define vec_eq(a, b) lanes_of(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ))
-
 #define vec_ge(a, b) lanes_of(_mm512_cmp_ps_mask(a, b, _CMP_GE_OQ))
 
 /* mask ? a : b */
 #define vec_select(mask, a, b) _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(mask)), b, a)
 
 #define vec_any_ne(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ) != 0)
-
 #define vec_any_eq(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) != 0)
 
 /* 2^t; infinity from 128 on, 0 for -infinity, NaN for NaN. f = t - floor(t); a polynomial of degree 5 for 2^f on [0,
@@ -3256,28 +2726,13 @@ TILE TARGET static void queries_6_avx512(const float *a, const float *b, float *
     vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero(); vec c_5_2 = vec_zero(); vec c_5_3 = vec_zero();
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[64], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[128], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[192], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[256], b_0, b_1, b_2, b_3);
-        vec_row_4(c_5_0, c_5_1, c_5_2, c_5_3, a[320], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[65], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[129], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[193], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[257], b_0, b_1, b_2, b_3);
-        vec_row_4(c_5_0, c_5_1, c_5_2, c_5_3, a[321], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[64]); row_4(2, a[128]); row_4(3, a[192]); row_4(4, a[256]);
+        row_4(5, a[320]);
+        load_4(b + 64); row_4(0, a[1]); row_4(1, a[65]); row_4(2, a[129]); row_4(3, a[193]); row_4(4, a[257]);
+        row_4(5, a[321]);
         a += 2; b += 128;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2); vec_store(c_3 + 32, c_2_3);
-    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2); vec_store(c_3 + 48, c_3_3);
-    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1); vec_store(c_2 + 64, c_4_2); vec_store(c_3 + 64, c_4_3);
-    vec_store(c_0 + 80, c_5_0); vec_store(c_1 + 80, c_5_1); vec_store(c_2 + 80, c_5_2); vec_store(c_3 + 80, c_5_3);
+    scatter_4(0, 0); scatter_4(1, 16); scatter_4(2, 32); scatter_4(3, 48); scatter_4(4, 64); scatter_4(5, 80);
 }
 
 /* 5 tokens x 64 features, 64 deep */
@@ -3294,25 +2749,11 @@ TILE TARGET static void queries_5_avx512(const float *a, const float *b, float *
     vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[64], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[128], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[192], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[256], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[65], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[129], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[193], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[257], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[64]); row_4(2, a[128]); row_4(3, a[192]); row_4(4, a[256]);
+        load_4(b + 64); row_4(0, a[1]); row_4(1, a[65]); row_4(2, a[129]); row_4(3, a[193]); row_4(4, a[257]);
         a += 2; b += 128;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2); vec_store(c_3 + 32, c_2_3);
-    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2); vec_store(c_3 + 48, c_3_3);
-    vec_store(c_0 + 64, c_4_0); vec_store(c_1 + 64, c_4_1); vec_store(c_2 + 64, c_4_2); vec_store(c_3 + 64, c_4_3);
+    scatter_4(0, 0); scatter_4(1, 16); scatter_4(2, 32); scatter_4(3, 48); scatter_4(4, 64);
 }
 
 /* 2 tokens x 64 features, 64 deep */
@@ -3326,16 +2767,10 @@ TILE TARGET static void queries_2_avx512(const float *a, const float *b, float *
     vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[64], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[65], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[64]); load_4(b + 64); row_4(0, a[1]); row_4(1, a[65]);
         a += 2; b += 128;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
+    scatter_4(0, 0); scatter_4(1, 16);
 }
 
 /* 1 token x 64 features, 64 deep */
@@ -3348,13 +2783,10 @@ TILE TARGET static void queries_1_avx512(const float *a, const float *b, float *
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); load_4(b + 64); row_4(0, a[1]);
         a += 2; b += 128;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
+    scatter_4(0, 0);
 }
 
 /* one panel over `count` tokens, at most 32; tiles of near-equal height where there are 32 */
@@ -3463,250 +2895,114 @@ struct tile_avx512 {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
-
-/* 14 keys x 32 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                               float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero();
-    vec c_6_0 = vec_zero(); vec c_6_1 = vec_zero(); vec c_7_0 = vec_zero(); vec c_7_1 = vec_zero();
-    vec c_8_0 = vec_zero(); vec c_8_1 = vec_zero(); vec c_9_0 = vec_zero(); vec c_9_1 = vec_zero();
-    vec c_10_0 = vec_zero(); vec c_10_1 = vec_zero(); vec c_11_0 = vec_zero(); vec c_11_1 = vec_zero();
-    vec c_12_0 = vec_zero(); vec c_12_1 = vec_zero(); vec c_13_0 = vec_zero(); vec c_13_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[64], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[80], b_0, b_1);
-        vec_row_2(c_6_0, c_6_1, a[96], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[112], b_0, b_1);
-        vec_row_2(c_8_0, c_8_1, a[128], b_0, b_1); vec_row_2(c_9_0, c_9_1, a[144], b_0, b_1);
-        vec_row_2(c_10_0, c_10_1, a[160], b_0, b_1); vec_row_2(c_11_0, c_11_1, a[176], b_0, b_1);
-        vec_row_2(c_12_0, c_12_1, a[192], b_0, b_1); vec_row_2(c_13_0, c_13_1, a[208], b_0, b_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[65], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[81], b_0, b_1);
-        vec_row_2(c_6_0, c_6_1, a[97], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[113], b_0, b_1);
-        vec_row_2(c_8_0, c_8_1, a[129], b_0, b_1); vec_row_2(c_9_0, c_9_1, a[145], b_0, b_1);
-        vec_row_2(c_10_0, c_10_1, a[161], b_0, b_1); vec_row_2(c_11_0, c_11_1, a[177], b_0, b_1);
-        vec_row_2(c_12_0, c_12_1, a[193], b_0, b_1); vec_row_2(c_13_0, c_13_1, a[209], b_0, b_1);
-        a += 2; b += 64;
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 16);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
-        max_1 = vec_max(max_1, c_1_1); max_0 = vec_max(max_0, c_2_0); max_1 = vec_max(max_1, c_2_1);
-        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1); max_0 = vec_max(max_0, c_4_0);
-        max_1 = vec_max(max_1, c_4_1); max_0 = vec_max(max_0, c_5_0); max_1 = vec_max(max_1, c_5_1);
-        max_0 = vec_max(max_0, c_6_0); max_1 = vec_max(max_1, c_6_1); max_0 = vec_max(max_0, c_7_0);
-        max_1 = vec_max(max_1, c_7_1); max_0 = vec_max(max_0, c_8_0); max_1 = vec_max(max_1, c_8_1);
-        max_0 = vec_max(max_0, c_9_0); max_1 = vec_max(max_1, c_9_1); max_0 = vec_max(max_0, c_10_0);
-        max_1 = vec_max(max_1, c_10_1); max_0 = vec_max(max_0, c_11_0); max_1 = vec_max(max_1, c_11_1);
-        max_0 = vec_max(max_0, c_12_0); max_1 = vec_max(max_1, c_12_1); max_0 = vec_max(max_0, c_13_0);
-        max_1 = vec_max(max_1, c_13_1);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 16, max_1);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0));
-        l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
-        l_1 = vec_add(l_1, c_3_1); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0)); l_0 = vec_add(l_0, c_4_0);
-        c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0));
-        l_0 = vec_add(l_0, c_5_0); c_5_1 = vec_exp2(vec_sub(c_5_1, m_1)); l_1 = vec_add(l_1, c_5_1);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_6_1 = vec_exp2(vec_sub(c_6_1, m_1));
-        l_1 = vec_add(l_1, c_6_1); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0)); l_0 = vec_add(l_0, c_7_0);
-        c_7_1 = vec_exp2(vec_sub(c_7_1, m_1)); l_1 = vec_add(l_1, c_7_1); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0));
-        l_0 = vec_add(l_0, c_8_0); c_8_1 = vec_exp2(vec_sub(c_8_1, m_1)); l_1 = vec_add(l_1, c_8_1);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_9_1 = vec_exp2(vec_sub(c_9_1, m_1));
-        l_1 = vec_add(l_1, c_9_1); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0)); l_0 = vec_add(l_0, c_10_0);
-        c_10_1 = vec_exp2(vec_sub(c_10_1, m_1)); l_1 = vec_add(l_1, c_10_1); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0));
-        l_0 = vec_add(l_0, c_11_0); c_11_1 = vec_exp2(vec_sub(c_11_1, m_1)); l_1 = vec_add(l_1, c_11_1);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_12_1 = vec_exp2(vec_sub(c_12_1, m_1));
-        l_1 = vec_add(l_1, c_12_1); c_13_0 = vec_exp2(vec_sub(c_13_0, m_0)); l_0 = vec_add(l_0, c_13_0);
-        c_13_1 = vec_exp2(vec_sub(c_13_1, m_1)); l_1 = vec_add(l_1, c_13_1);
-        vec_store(l, l_0);
-        vec_store(l + 16, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1); vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1); vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1); vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
-    vec_store(c + 256, c_8_0); vec_store(c + 272, c_8_1); vec_store(c + 288, c_9_0); vec_store(c + 304, c_9_1);
-    vec_store(c + 320, c_10_0); vec_store(c + 336, c_10_1); vec_store(c + 352, c_11_0); vec_store(c + 368, c_11_1);
-    vec_store(c + 384, c_12_0); vec_store(c + 400, c_12_1); vec_store(c + 416, c_13_0); vec_store(c + 432, c_13_1);
-}
-
-TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_14_2x_avx512(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_14_2x_avx512(a, b, c, NULL, m, l);
-}
-
-/* 4 keys x 32 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[16], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[32], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[48], b_0, b_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[33], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[49], b_0, b_1);
-        a += 2; b += 64;
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 16);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_0 = vec_max(max_0, c_1_0);
-        max_1 = vec_max(max_1, c_1_1); max_0 = vec_max(max_0, c_2_0); max_1 = vec_max(max_1, c_2_1);
-        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 16, max_1);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0)); l_0 = vec_add(l_0, c_1_0);
-        c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0));
-        l_0 = vec_add(l_0, c_2_0); c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
-        l_1 = vec_add(l_1, c_3_1);
-        vec_store(l, l_0);
-        vec_store(l + 16, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1); vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-}
-
-TILE TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_4_2x_avx512(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_4_2x_avx512(a, b, c, NULL, m, l);
-}
-
-/* 1 key x 32 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        vec_row_2(c_0_0, c_0_1, a[1], b_0, b_1);
-        a += 2; b += 64;
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 16);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 16, max_1);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1);
-        vec_store(l, l_0);
-        vec_store(l + 16, l_1);
-    }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1);
-}
-
-TILE TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_1_2x_avx512(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_1_2x_avx512(a, b, c, NULL, m, l);
-}
-
-TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, float *maximum,
-        size_t keys)
-{
-    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
-        scores_14_2x_avx512(k, q_t, s, maximum);
-    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
-        scores_4_2x_avx512(k, q_t, s, maximum);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        scores_1_2x_avx512(k, q_t, s, maximum);
-}
-
-TARGET static void weights_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
-{
-    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
-        weights_14_2x_avx512(k, q_t, s, m, l);
-    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
-        weights_4_2x_avx512(k, q_t, s, m, l);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        weights_1_2x_avx512(k, q_t, s, m, l);
-}
-
 /* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
  * the first scores that it sees. Later scores may exceed it, which attend checks.
  * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, float *l,
+TARGET static int softmax_avx512(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
+    const vec new = vec_select(vec_eq(old, open), lane_max, old);
+    vec sum = vec_load(l);
+    vec_store(m, new);
+    for (size_t j = 0; j < keys; j++) {
+        float *at = s + j * QUERY_BLOCK;
+        vec p = vec_exp2(vec_sub(vec_load(at), new));
+        vec_store(at, p);
+        sum = vec_add(sum, p);
+    }
+    vec_store(l, sum);
+    return vec_any_eq(new, open);
+}
+
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
+
+/* 14 keys x 32 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4); zero_2(5); zero_2(6); zero_2(7); zero_2(8); zero_2(9);
+    zero_2(10); zero_2(11); zero_2(12); zero_2(13);
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        load_2(b); row_2(0, a[0]); row_2(1, a[16]); row_2(2, a[32]); row_2(3, a[48]); row_2(4, a[64]); row_2(5, a[80]);
+        row_2(6, a[96]); row_2(7, a[112]); row_2(8, a[128]); row_2(9, a[144]); row_2(10, a[160]); row_2(11, a[176]);
+        row_2(12, a[192]); row_2(13, a[208]);
+        load_2(b + 32); row_2(0, a[1]); row_2(1, a[17]); row_2(2, a[33]); row_2(3, a[49]); row_2(4, a[65]);
+        row_2(5, a[81]); row_2(6, a[97]); row_2(7, a[113]); row_2(8, a[129]); row_2(9, a[145]); row_2(10, a[161]);
+        row_2(11, a[177]); row_2(12, a[193]); row_2(13, a[209]);
+        a += 2; b += 64;
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 16);
+        raise_2(0); raise_2(1); raise_2(2); raise_2(3); raise_2(4); raise_2(5); raise_2(6); raise_2(7); raise_2(8);
+        raise_2(9); raise_2(10); raise_2(11); raise_2(12); raise_2(13);
+        vec_store(m, max_0); vec_store(m + 16, max_1);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        weigh_2(0); weigh_2(1); weigh_2(2); weigh_2(3); weigh_2(4); weigh_2(5); weigh_2(6); weigh_2(7); weigh_2(8);
+        weigh_2(9); weigh_2(10); weigh_2(11); weigh_2(12); weigh_2(13);
+        vec_store(l, l_0); vec_store(l + 16, l_1);
+    }
+    store_2(0, c); store_2(1, c + 32); store_2(2, c + 64); store_2(3, c + 96); store_2(4, c + 128); store_2(5, c + 160);
+    store_2(6, c + 192); store_2(7, c + 224); store_2(8, c + 256); store_2(9, c + 288); store_2(10, c + 320);
+    store_2(11, c + 352); store_2(12, c + 384); store_2(13, c + 416);
+}
+
+/* 4 keys x 32 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_2(0); zero_2(1); zero_2(2); zero_2(3);
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        load_2(b); row_2(0, a[0]); row_2(1, a[16]); row_2(2, a[32]); row_2(3, a[48]);
+        load_2(b + 32); row_2(0, a[1]); row_2(1, a[17]); row_2(2, a[33]); row_2(3, a[49]);
+        a += 2; b += 64;
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 16);
+        raise_2(0); raise_2(1); raise_2(2); raise_2(3);
+        vec_store(m, max_0); vec_store(m + 16, max_1);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        weigh_2(0); weigh_2(1); weigh_2(2); weigh_2(3);
+        vec_store(l, l_0); vec_store(l + 16, l_1);
+    }
+    store_2(0, c); store_2(1, c + 32); store_2(2, c + 64); store_2(3, c + 96);
+}
+
+/* 1 key x 32 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_2(0);
+    vec b_0, b_1;
+    for (size_t k = 0; k < 8; k++) {
+        load_2(b); row_2(0, a[0]); load_2(b + 32); row_2(0, a[1]);
+        a += 2; b += 64;
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 16);
+        raise_2(0);
+        vec_store(m, max_0); vec_store(m + 16, max_1);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 16);
+        vec l_1 = vec_load(l + 16);
+        weigh_2(0);
+        vec_store(l, l_0); vec_store(l + 16, l_1);
+    }
+    store_2(0, c);
+}
+
+TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, float *m, float *l,
         size_t keys)
 {
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    vec m_1 = vec_load(m + 16), l_1 = vec_load(l + 16);
-    {
-        const vec old = m_1, lane_max = vec_load(maximum + 16);
-        m_1 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m + 16, m_1);
-        state |= vec_any_eq(m_1, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
-        const vec p_1 = vec_exp2(vec_sub(vec_load(s + 16), m_1));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-        vec_store(s + 16, p_1);
-        l_1 = vec_add(l_1, p_1);
-    }
-    vec_store(l, l_0);
-    vec_store(l + 16, l_1);
-    return state;
+    for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
+        scores_14_2x_avx512(k, q_t, s, m, l);
+    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
+        scores_4_2x_avx512(k, q_t, s, m, l);
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
+        scores_1_2x_avx512(k, q_t, s, m, l);
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 32 queries along the lanes -- */
@@ -3714,40 +3010,23 @@ TARGET static int softmax_2x_avx512(float *s, const float *maximum, float *m, fl
 /* 8 features x 32 queries over a block of keys */
 TILE TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 16) : vec_zero();
-    vec c_1_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 48) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 80) : vec_zero();
-    vec c_3_0 = resume ? vec_load(c + 96) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 112) : vec_zero();
-    vec c_4_0 = resume ? vec_load(c + 128) : vec_zero(); vec c_4_1 = resume ? vec_load(c + 144) : vec_zero();
-    vec c_5_0 = resume ? vec_load(c + 160) : vec_zero(); vec c_5_1 = resume ? vec_load(c + 176) : vec_zero();
-    vec c_6_0 = resume ? vec_load(c + 192) : vec_zero(); vec c_6_1 = resume ? vec_load(c + 208) : vec_zero();
-    vec c_7_0 = resume ? vec_load(c + 224) : vec_zero(); vec c_7_1 = resume ? vec_load(c + 240) : vec_zero();
+    resume_2(0, c); resume_2(1, c + 32); resume_2(2, c + 64); resume_2(3, c + 96); resume_2(4, c + 128);
+    resume_2(5, c + 160); resume_2(6, c + 192); resume_2(7, c + 224);
     vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
-        vec_row_2(c_6_0, c_6_1, a[6], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[7], b_0, b_1);
-        b_0 = vec_load(b + 32); b_1 = vec_load(b + 48);
-        vec_row_2(c_0_0, c_0_1, a[16], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[17], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[18], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[19], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[20], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[21], b_0, b_1);
-        vec_row_2(c_6_0, c_6_1, a[22], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[23], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]); row_2(5, a[5]);
+        row_2(6, a[6]); row_2(7, a[7]);
+        load_2(b + 32); row_2(0, a[16]); row_2(1, a[17]); row_2(2, a[18]); row_2(3, a[19]); row_2(4, a[20]);
+        row_2(5, a[21]); row_2(6, a[22]); row_2(7, a[23]);
         a += 32; b += 64;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
-        vec_row_2(c_4_0, c_4_1, a[4], b_0, b_1); vec_row_2(c_5_0, c_5_1, a[5], b_0, b_1);
-        vec_row_2(c_6_0, c_6_1, a[6], b_0, b_1); vec_row_2(c_7_0, c_7_1, a[7], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]); row_2(5, a[5]);
+        row_2(6, a[6]); row_2(7, a[7]);
         a += 16; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_1_0); vec_store(c + 48, c_1_1);
-    vec_store(c + 64, c_2_0); vec_store(c + 80, c_2_1); vec_store(c + 96, c_3_0); vec_store(c + 112, c_3_1);
-    vec_store(c + 128, c_4_0); vec_store(c + 144, c_4_1); vec_store(c + 160, c_5_0); vec_store(c + 176, c_5_1);
-    vec_store(c + 192, c_6_0); vec_store(c + 208, c_6_1); vec_store(c + 224, c_7_0); vec_store(c + 240, c_7_1);
+    store_2(0, c); store_2(1, c + 32); store_2(2, c + 64); store_2(3, c + 96); store_2(4, c + 128); store_2(5, c + 160);
+    store_2(6, c + 192); store_2(7, c + 224);
 }
 
 TARGET static void values_2x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -3770,15 +3049,17 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
         float maximum[32];
         for (size_t i = 0; i < 32; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_2x_avx512(k, q_t, s, maximum, done);
+        scores_2x_avx512(k, q_t, s, maximum, NULL, done);
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 32; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
             return;
         }
-        *some_open = softmax_2x_avx512(s, maximum, m, l, done);
+        *some_open = 0;
+        for (size_t i = 0; i < 32; i += LANES)
+            *some_open |= softmax_avx512(s + i, maximum + i, m + i, l + i, done);
     }
-    weights_2x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    scores_2x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + 1344 + lane;
     values_2x_avx512(v, s, o, *resume, keys);
@@ -3791,194 +3072,89 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 16 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                               float *l)
+/* 16 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, float *m, float *l)
 {
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero(); vec c_13_0 = vec_zero(); vec c_14_0 = vec_zero(); vec c_15_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
+    zero_1(10); zero_1(11); zero_1(12); zero_1(13); zero_1(14); zero_1(15);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0); vec_row_1(c_4_0, a[64], b_0); vec_row_1(c_5_0, a[80], b_0);
-        vec_row_1(c_6_0, a[96], b_0); vec_row_1(c_7_0, a[112], b_0); vec_row_1(c_8_0, a[128], b_0);
-        vec_row_1(c_9_0, a[144], b_0); vec_row_1(c_10_0, a[160], b_0); vec_row_1(c_11_0, a[176], b_0);
-        vec_row_1(c_12_0, a[192], b_0); vec_row_1(c_13_0, a[208], b_0); vec_row_1(c_14_0, a[224], b_0);
-        vec_row_1(c_15_0, a[240], b_0);
-        b_0 = vec_load(b + 32);
-        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0); vec_row_1(c_4_0, a[65], b_0); vec_row_1(c_5_0, a[81], b_0);
-        vec_row_1(c_6_0, a[97], b_0); vec_row_1(c_7_0, a[113], b_0); vec_row_1(c_8_0, a[129], b_0);
-        vec_row_1(c_9_0, a[145], b_0); vec_row_1(c_10_0, a[161], b_0); vec_row_1(c_11_0, a[177], b_0);
-        vec_row_1(c_12_0, a[193], b_0); vec_row_1(c_13_0, a[209], b_0); vec_row_1(c_14_0, a[225], b_0);
-        vec_row_1(c_15_0, a[241], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]); row_1(4, a[64]); row_1(5, a[80]);
+        row_1(6, a[96]); row_1(7, a[112]); row_1(8, a[128]); row_1(9, a[144]); row_1(10, a[160]); row_1(11, a[176]);
+        row_1(12, a[192]); row_1(13, a[208]); row_1(14, a[224]); row_1(15, a[240]);
+        load_1(b + 32); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]); row_1(4, a[65]);
+        row_1(5, a[81]); row_1(6, a[97]); row_1(7, a[113]); row_1(8, a[129]); row_1(9, a[145]); row_1(10, a[161]);
+        row_1(11, a[177]); row_1(12, a[193]); row_1(13, a[209]); row_1(14, a[225]); row_1(15, a[241]);
         a += 2; b += 64;
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
-        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
-        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
-        max_0 = vec_max(max_0, c_12_0); max_0 = vec_max(max_0, c_13_0); max_0 = vec_max(max_0, c_14_0);
-        max_0 = vec_max(max_0, c_15_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
+        raise_1(9); raise_1(10); raise_1(11); raise_1(12); raise_1(13); raise_1(14); raise_1(15);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
-        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
-        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
-        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_13_0 = vec_exp2(vec_sub(c_13_0, m_0));
-        l_0 = vec_add(l_0, c_13_0); c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
-        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
+        weigh_1(9); weigh_1(10); weigh_1(11); weigh_1(12); weigh_1(13); weigh_1(14); weigh_1(15);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 32, c_1_0); vec_store(c + 64, c_2_0); vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0); vec_store(c + 160, c_5_0); vec_store(c + 192, c_6_0); vec_store(c + 224, c_7_0);
-    vec_store(c + 256, c_8_0); vec_store(c + 288, c_9_0); vec_store(c + 320, c_10_0); vec_store(c + 352, c_11_0);
-    vec_store(c + 384, c_12_0); vec_store(c + 416, c_13_0); vec_store(c + 448, c_14_0); vec_store(c + 480, c_15_0);
+    store_1(0, c); store_1(1, c + 32); store_1(2, c + 64); store_1(3, c + 96); store_1(4, c + 128); store_1(5, c + 160);
+    store_1(6, c + 192); store_1(7, c + 224); store_1(8, c + 256); store_1(9, c + 288); store_1(10, c + 320);
+    store_1(11, c + 352); store_1(12, c + 384); store_1(13, c + 416); store_1(14, c + 448); store_1(15, c + 480);
 }
 
-TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, float *maximum)
+/* 4 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_16_1x_avx512(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_16_1x_avx512(a, b, c, NULL, m, l);
-}
-
-/* 4 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2); zero_1(3);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        b_0 = vec_load(b + 32);
-        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]);
+        load_1(b + 32); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]);
         a += 2; b += 64;
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        max_0 = vec_max(max_0, c_3_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2); raise_1(3);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 32, c_1_0); vec_store(c + 64, c_2_0); vec_store(c + 96, c_3_0);
+    store_1(0, c); store_1(1, c + 32); store_1(2, c + 64); store_1(3, c + 96);
 }
 
-TILE TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, float *maximum)
+/* 1 key x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TILE TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_4_1x_avx512(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_4_1x_avx512(a, b, c, NULL, m, l);
-}
-
-/* 1 key x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero();
+    zero_1(0);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0);
-        b_0 = vec_load(b + 32);
-        vec_row_1(c_0_0, a[1], b_0);
+        load_1(b); row_1(0, a[0]); load_1(b + 32); row_1(0, a[1]);
         a += 2; b += 64;
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0);
+    store_1(0, c);
 }
 
-TILE TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_1_1x_avx512(a, b, c, maximum, NULL, NULL);
-}
-
-TILE TARGET static void weights_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_1_1x_avx512(a, b, c, NULL, m, l);
-}
-
-TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, float *maximum,
+TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, float *m, float *l,
         size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
-        scores_16_1x_avx512(k, q_t, s, maximum);
+        scores_16_1x_avx512(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
-        scores_4_1x_avx512(k, q_t, s, maximum);
+        scores_4_1x_avx512(k, q_t, s, m, l);
     for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        scores_1_1x_avx512(k, q_t, s, maximum);
-}
-
-TARGET static void weights_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
-{
-    for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
-        weights_16_1x_avx512(k, q_t, s, m, l);
-    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
-        weights_4_1x_avx512(k, q_t, s, m, l);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        weights_1_1x_avx512(k, q_t, s, m, l);
-}
-
-/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
- * the first scores that it sees. Later scores may exceed it, which attend checks.
- * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, float *l,
-        size_t keys)
-{
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-    }
-    vec_store(l, l_0);
-    return state;
+        scores_1_1x_avx512(k, q_t, s, m, l);
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
@@ -3986,46 +3162,29 @@ TARGET static int softmax_1x_avx512(float *s, const float *maximum, float *m, fl
 /* 16 features x 16 queries over a block of keys */
 TILE TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 32) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 96) : vec_zero();
-    vec c_4_0 = resume ? vec_load(c + 128) : vec_zero(); vec c_5_0 = resume ? vec_load(c + 160) : vec_zero();
-    vec c_6_0 = resume ? vec_load(c + 192) : vec_zero(); vec c_7_0 = resume ? vec_load(c + 224) : vec_zero();
-    vec c_8_0 = resume ? vec_load(c + 256) : vec_zero(); vec c_9_0 = resume ? vec_load(c + 288) : vec_zero();
-    vec c_10_0 = resume ? vec_load(c + 320) : vec_zero(); vec c_11_0 = resume ? vec_load(c + 352) : vec_zero();
-    vec c_12_0 = resume ? vec_load(c + 384) : vec_zero(); vec c_13_0 = resume ? vec_load(c + 416) : vec_zero();
-    vec c_14_0 = resume ? vec_load(c + 448) : vec_zero(); vec c_15_0 = resume ? vec_load(c + 480) : vec_zero();
+    resume_1(0, c); resume_1(1, c + 32); resume_1(2, c + 64); resume_1(3, c + 96); resume_1(4, c + 128);
+    resume_1(5, c + 160); resume_1(6, c + 192); resume_1(7, c + 224); resume_1(8, c + 256); resume_1(9, c + 288);
+    resume_1(10, c + 320); resume_1(11, c + 352); resume_1(12, c + 384); resume_1(13, c + 416); resume_1(14, c + 448);
+    resume_1(15, c + 480);
     vec b_0;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0); vec_row_1(c_8_0, a[8], b_0);
-        vec_row_1(c_9_0, a[9], b_0); vec_row_1(c_10_0, a[10], b_0); vec_row_1(c_11_0, a[11], b_0);
-        vec_row_1(c_12_0, a[12], b_0); vec_row_1(c_13_0, a[13], b_0); vec_row_1(c_14_0, a[14], b_0);
-        vec_row_1(c_15_0, a[15], b_0);
-        b_0 = vec_load(b + 32);
-        vec_row_1(c_0_0, a[16], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[18], b_0);
-        vec_row_1(c_3_0, a[19], b_0); vec_row_1(c_4_0, a[20], b_0); vec_row_1(c_5_0, a[21], b_0);
-        vec_row_1(c_6_0, a[22], b_0); vec_row_1(c_7_0, a[23], b_0); vec_row_1(c_8_0, a[24], b_0);
-        vec_row_1(c_9_0, a[25], b_0); vec_row_1(c_10_0, a[26], b_0); vec_row_1(c_11_0, a[27], b_0);
-        vec_row_1(c_12_0, a[28], b_0); vec_row_1(c_13_0, a[29], b_0); vec_row_1(c_14_0, a[30], b_0);
-        vec_row_1(c_15_0, a[31], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[1]); row_1(2, a[2]); row_1(3, a[3]); row_1(4, a[4]); row_1(5, a[5]);
+        row_1(6, a[6]); row_1(7, a[7]); row_1(8, a[8]); row_1(9, a[9]); row_1(10, a[10]); row_1(11, a[11]);
+        row_1(12, a[12]); row_1(13, a[13]); row_1(14, a[14]); row_1(15, a[15]);
+        load_1(b + 32); row_1(0, a[16]); row_1(1, a[17]); row_1(2, a[18]); row_1(3, a[19]); row_1(4, a[20]);
+        row_1(5, a[21]); row_1(6, a[22]); row_1(7, a[23]); row_1(8, a[24]); row_1(9, a[25]); row_1(10, a[26]);
+        row_1(11, a[27]); row_1(12, a[28]); row_1(13, a[29]); row_1(14, a[30]); row_1(15, a[31]);
         a += 32; b += 64;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0); vec_row_1(c_8_0, a[8], b_0);
-        vec_row_1(c_9_0, a[9], b_0); vec_row_1(c_10_0, a[10], b_0); vec_row_1(c_11_0, a[11], b_0);
-        vec_row_1(c_12_0, a[12], b_0); vec_row_1(c_13_0, a[13], b_0); vec_row_1(c_14_0, a[14], b_0);
-        vec_row_1(c_15_0, a[15], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[1]); row_1(2, a[2]); row_1(3, a[3]); row_1(4, a[4]); row_1(5, a[5]);
+        row_1(6, a[6]); row_1(7, a[7]); row_1(8, a[8]); row_1(9, a[9]); row_1(10, a[10]); row_1(11, a[11]);
+        row_1(12, a[12]); row_1(13, a[13]); row_1(14, a[14]); row_1(15, a[15]);
         a += 16; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 32, c_1_0); vec_store(c + 64, c_2_0); vec_store(c + 96, c_3_0);
-    vec_store(c + 128, c_4_0); vec_store(c + 160, c_5_0); vec_store(c + 192, c_6_0); vec_store(c + 224, c_7_0);
-    vec_store(c + 256, c_8_0); vec_store(c + 288, c_9_0); vec_store(c + 320, c_10_0); vec_store(c + 352, c_11_0);
-    vec_store(c + 384, c_12_0); vec_store(c + 416, c_13_0); vec_store(c + 448, c_14_0); vec_store(c + 480, c_15_0);
+    store_1(0, c); store_1(1, c + 32); store_1(2, c + 64); store_1(3, c + 96); store_1(4, c + 128); store_1(5, c + 160);
+    store_1(6, c + 192); store_1(7, c + 224); store_1(8, c + 256); store_1(9, c + 288); store_1(10, c + 320);
+    store_1(11, c + 352); store_1(12, c + 384); store_1(13, c + 416); store_1(14, c + 448); store_1(15, c + 480);
 }
 
 TARGET static void values_1x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -4047,15 +3206,15 @@ TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, siz
         float maximum[16];
         for (size_t i = 0; i < 16; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_avx512(k, q_t, s, maximum, done);
+        scores_1x_avx512(k, q_t, s, maximum, NULL, done);
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 16; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
             return;
         }
-        *some_open = softmax_1x_avx512(s, maximum, m, l, done);
+        *some_open = softmax_avx512(s, maximum, m, l, done);
     }
-    weights_1x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    scores_1x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + 1344 + lane;
     values_1x_avx512(v, s, o, *resume, keys);
@@ -4192,101 +3351,53 @@ TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 /* 6 tokens x 64 features, 64 deep */
 TILE TARGET static void output_6_avx512(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
-    vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero(); vec c_5_2 = vec_zero(); vec c_5_3 = vec_zero();
+    zero_4(0); zero_4(1); zero_4(2); zero_4(3); zero_4(4); zero_4(5);
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[4], b_0, b_1, b_2, b_3);
-        vec_row_4(c_5_0, c_5_1, c_5_2, c_5_3, a[5], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[32], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[33], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[34], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[35], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[36], b_0, b_1, b_2, b_3);
-        vec_row_4(c_5_0, c_5_1, c_5_2, c_5_3, a[37], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[1]); row_4(2, a[2]); row_4(3, a[3]); row_4(4, a[4]); row_4(5, a[5]);
+        load_4(b + 64); row_4(0, a[32]); row_4(1, a[33]); row_4(2, a[34]); row_4(3, a[35]); row_4(4, a[36]);
+        row_4(5, a[37]);
         a += 64; b += 128;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 144, c_2_1); vec_store(c + 160, c_2_2); vec_store(c + 176, c_2_3);
-    vec_store(c + 192, c_3_0); vec_store(c + 208, c_3_1); vec_store(c + 224, c_3_2); vec_store(c + 240, c_3_3);
-    vec_store(c + 256, c_4_0); vec_store(c + 272, c_4_1); vec_store(c + 288, c_4_2); vec_store(c + 304, c_4_3);
-    vec_store(c + 320, c_5_0); vec_store(c + 336, c_5_1); vec_store(c + 352, c_5_2); vec_store(c + 368, c_5_3);
+    store_4(0, c); store_4(1, c + 64); store_4(2, c + 128); store_4(3, c + 192); store_4(4, c + 256);
+    store_4(5, c + 320);
 }
 
 /* 5 tokens x 64 features, 64 deep */
 TILE TARGET static void output_5_avx512(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
+    zero_4(0); zero_4(1); zero_4(2); zero_4(3); zero_4(4);
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[4], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[32], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[33], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[34], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[35], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[36], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[1]); row_4(2, a[2]); row_4(3, a[3]); row_4(4, a[4]);
+        load_4(b + 64); row_4(0, a[32]); row_4(1, a[33]); row_4(2, a[34]); row_4(3, a[35]); row_4(4, a[36]);
         a += 64; b += 128;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 144, c_2_1); vec_store(c + 160, c_2_2); vec_store(c + 176, c_2_3);
-    vec_store(c + 192, c_3_0); vec_store(c + 208, c_3_1); vec_store(c + 224, c_3_2); vec_store(c + 240, c_3_3);
-    vec_store(c + 256, c_4_0); vec_store(c + 272, c_4_1); vec_store(c + 288, c_4_2); vec_store(c + 304, c_4_3);
+    store_4(0, c); store_4(1, c + 64); store_4(2, c + 128); store_4(3, c + 192); store_4(4, c + 256);
 }
 
 /* 2 tokens x 64 features, 64 deep */
 TILE TARGET static void output_2_avx512(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
+    zero_4(0); zero_4(1);
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[32], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[33], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[1]); load_4(b + 64); row_4(0, a[32]); row_4(1, a[33]);
         a += 64; b += 128;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 80, c_1_1); vec_store(c + 96, c_1_2); vec_store(c + 112, c_1_3);
+    store_4(0, c); store_4(1, c + 64);
 }
 
 /* 1 token x 64 features, 64 deep */
 TILE TARGET static void output_1_avx512(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    zero_4(0);
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 16); b_2 = vec_load(b + 32); b_3 = vec_load(b + 48);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 64); b_1 = vec_load(b + 80); b_2 = vec_load(b + 96); b_3 = vec_load(b + 112);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[32], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); load_4(b + 64); row_4(0, a[32]);
         a += 64; b += 128;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_0_1); vec_store(c + 32, c_0_2); vec_store(c + 48, c_0_3);
+    store_4(0, c);
 }
 
 /* one panel over `count` tokens, at most 32; tiles of near-equal height where there are 32 */
@@ -4504,9 +3615,7 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #define TARGET
 
 #define vec float32x4_t
-
 #define vec_load(p) vld1q_f32(p)
-
 #define vec_store(p, a) vst1q_f32(p, a)
 
 /* the first n lanes (0 ... LANES): the others load as zero, and are not written */
@@ -4537,30 +3646,15 @@ TARGET static inline void store_first_neon(float *p, size_t n, float32x4_t a)
 #define vec_store_first(p, n, a) store_first_neon(p, n, a)
 
 #define vec_zero() vdupq_n_f32(0)
-
 #define vec_splat(x) vdupq_n_f32(x)
-
 #define vec_fma(a, b, c) vfmaq_f32(c, a, b)
-
-/* c_v += a b_v, with a in all lanes: a row of a tile */
-#define vec_row_1(c_0, a, b_0) \
-    do { \
-        c_0 = vec_fma(vec_splat(a), b_0, c_0); \
-    } while (0)
-
-/* c_v += a b_v, with a in all lanes: a row of a tile */
-#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) \
-    do { \
-        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
-            c_2 = vec_fma(vec_splat(a), b_2, c_2); c_3 = vec_fma(vec_splat(a), b_3, c_3); \
-    } while (0)
-
+#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
+#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) (c_0 = vec_fma(vec_splat(a), b_0, c_0), \
+        c_1 = vec_fma(vec_splat(a), b_1, c_1), c_2 = vec_fma(vec_splat(a), b_2, c_2), \
+        c_3 = vec_fma(vec_splat(a), b_3, c_3))
 #define vec_add(a, b) vaddq_f32(a, b)
-
 #define vec_sub(a, b) vsubq_f32(a, b)
-
 #define vec_mul(a, b) vmulq_f32(a, b)
-
 #define vec_div(a, b) vdivq_f32(a, b)
 
 /* b where one of them is NaN */
@@ -4578,14 +3672,12 @@ TARGET static inline float32x4_t max_neon(float32x4_t a, float32x4_t b)
 #define bits_neon(a) vreinterpretq_u32_f32(a)
 
 #define vec_eq(a, b) mask_neon(vceqq_f32(a, b))
-
 #define vec_ge(a, b) mask_neon(vcgeq_f32(a, b))
 
 /* mask ? a : b */
 #define vec_select(mask, a, b) vbslq_f32(bits_neon(mask), a, b)
 
 #define vec_any_ne(a, b) (vminvq_u32(vceqq_f32(a, b)) == 0)
-
 #define vec_any_eq(a, b) (vmaxvq_u32(vceqq_f32(a, b)) != 0)
 
 /* 2^i, from the low bits i + 127 */
@@ -4662,22 +3754,11 @@ TARGET static void queries_4_neon(const float *a, const float *b, float *c, cons
     vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[64], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[128], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[192], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[65], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[129], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[193], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[64]); row_4(2, a[128]); row_4(3, a[192]);
+        load_4(b + 16); row_4(0, a[1]); row_4(1, a[65]); row_4(2, a[129]); row_4(3, a[193]);
         a += 2; b += 32;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
-    vec_store(c_0 + 16, c_1_0); vec_store(c_1 + 16, c_1_1); vec_store(c_2 + 16, c_1_2); vec_store(c_3 + 16, c_1_3);
-    vec_store(c_0 + 32, c_2_0); vec_store(c_1 + 32, c_2_1); vec_store(c_2 + 32, c_2_2); vec_store(c_3 + 32, c_2_3);
-    vec_store(c_0 + 48, c_3_0); vec_store(c_1 + 48, c_3_1); vec_store(c_2 + 48, c_3_2); vec_store(c_3 + 48, c_3_3);
+    scatter_4(0, 0); scatter_4(1, 16); scatter_4(2, 32); scatter_4(3, 48);
 }
 
 /* 1 token x 16 features, 64 deep */
@@ -4690,13 +3771,10 @@ TARGET static void queries_1_neon(const float *a, const float *b, float *c, cons
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); load_4(b + 16); row_4(0, a[1]);
         a += 2; b += 32;
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_2, c_0_2); vec_store(c_3, c_0_3);
+    scatter_4(0, 0);
 }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
@@ -4801,288 +3879,107 @@ struct tile_neon {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
-
-/* 5 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_5_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[16], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[32], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[48], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[64], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[17], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[33], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[49], b_0, b_1, b_2, b_3);
-        vec_row_4(c_4_0, c_4_1, c_4_2, c_4_3, a[65], b_0, b_1, b_2, b_3);
-        a += 2; b += 32;
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 4);
-        vec max_2 = vec_load(maximum + 8);
-        vec max_3 = vec_load(maximum + 12);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_2 = vec_max(max_2, c_0_2);
-        max_3 = vec_max(max_3, c_0_3); max_0 = vec_max(max_0, c_1_0); max_1 = vec_max(max_1, c_1_1);
-        max_2 = vec_max(max_2, c_1_2); max_3 = vec_max(max_3, c_1_3); max_0 = vec_max(max_0, c_2_0);
-        max_1 = vec_max(max_1, c_2_1); max_2 = vec_max(max_2, c_2_2); max_3 = vec_max(max_3, c_2_3);
-        max_0 = vec_max(max_0, c_3_0); max_1 = vec_max(max_1, c_3_1); max_2 = vec_max(max_2, c_3_2);
-        max_3 = vec_max(max_3, c_3_3); max_0 = vec_max(max_0, c_4_0); max_1 = vec_max(max_1, c_4_1);
-        max_2 = vec_max(max_2, c_4_2); max_3 = vec_max(max_3, c_4_3);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 4, max_1);
-        vec_store(maximum + 8, max_2);
-        vec_store(maximum + 12, max_3);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        const vec m_2 = vec_load(m + 8);
-        vec l_2 = vec_load(l + 8);
-        const vec m_3 = vec_load(m + 12);
-        vec l_3 = vec_load(l + 12);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2);
-        c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3));
-        l_3 = vec_add(l_3, c_1_3); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_2_1 = vec_exp2(vec_sub(c_2_1, m_1)); l_1 = vec_add(l_1, c_2_1); c_2_2 = vec_exp2(vec_sub(c_2_2, m_2));
-        l_2 = vec_add(l_2, c_2_2); c_2_3 = vec_exp2(vec_sub(c_2_3, m_3)); l_3 = vec_add(l_3, c_2_3);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_3_1 = vec_exp2(vec_sub(c_3_1, m_1));
-        l_1 = vec_add(l_1, c_3_1); c_3_2 = vec_exp2(vec_sub(c_3_2, m_2)); l_2 = vec_add(l_2, c_3_2);
-        c_3_3 = vec_exp2(vec_sub(c_3_3, m_3)); l_3 = vec_add(l_3, c_3_3); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
-        l_0 = vec_add(l_0, c_4_0); c_4_1 = vec_exp2(vec_sub(c_4_1, m_1)); l_1 = vec_add(l_1, c_4_1);
-        c_4_2 = vec_exp2(vec_sub(c_4_2, m_2)); l_2 = vec_add(l_2, c_4_2); c_4_3 = vec_exp2(vec_sub(c_4_3, m_3));
-        l_3 = vec_add(l_3, c_4_3);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-        vec_store(l + 8, l_2);
-        vec_store(l + 12, l_3);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
-    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
-    vec_store(c + 64, c_4_0); vec_store(c + 68, c_4_1); vec_store(c + 72, c_4_2); vec_store(c + 76, c_4_3);
-}
-
-TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_5_4x_neon(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_5_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_5_4x_neon(a, b, c, NULL, m, l);
-}
-
-/* 2 keys x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_2_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[16], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[17], b_0, b_1, b_2, b_3);
-        a += 2; b += 32;
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 4);
-        vec max_2 = vec_load(maximum + 8);
-        vec max_3 = vec_load(maximum + 12);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_2 = vec_max(max_2, c_0_2);
-        max_3 = vec_max(max_3, c_0_3); max_0 = vec_max(max_0, c_1_0); max_1 = vec_max(max_1, c_1_1);
-        max_2 = vec_max(max_2, c_1_2); max_3 = vec_max(max_3, c_1_3);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 4, max_1);
-        vec_store(maximum + 8, max_2);
-        vec_store(maximum + 12, max_3);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        const vec m_2 = vec_load(m + 8);
-        vec l_2 = vec_load(l + 8);
-        const vec m_3 = vec_load(m + 12);
-        vec l_3 = vec_load(l + 12);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2);
-        c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_1_1 = vec_exp2(vec_sub(c_1_1, m_1)); l_1 = vec_add(l_1, c_1_1);
-        c_1_2 = vec_exp2(vec_sub(c_1_2, m_2)); l_2 = vec_add(l_2, c_1_2); c_1_3 = vec_exp2(vec_sub(c_1_3, m_3));
-        l_3 = vec_add(l_3, c_1_3);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-        vec_store(l + 8, l_2);
-        vec_store(l + 12, l_3);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-}
-
-TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_2_4x_neon(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_2_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_2_4x_neon(a, b, c, NULL, m, l);
-}
-
-/* 1 key x 16 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_1_4x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[1], b_0, b_1, b_2, b_3);
-        a += 2; b += 32;
-    }
-    if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        vec max_1 = vec_load(maximum + 4);
-        vec max_2 = vec_load(maximum + 8);
-        vec max_3 = vec_load(maximum + 12);
-        max_0 = vec_max(max_0, c_0_0); max_1 = vec_max(max_1, c_0_1); max_2 = vec_max(max_2, c_0_2);
-        max_3 = vec_max(max_3, c_0_3);
-        vec_store(maximum, max_0);
-        vec_store(maximum + 4, max_1);
-        vec_store(maximum + 8, max_2);
-        vec_store(maximum + 12, max_3);
-    } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        const vec m_1 = vec_load(m + 4);
-        vec l_1 = vec_load(l + 4);
-        const vec m_2 = vec_load(m + 8);
-        vec l_2 = vec_load(l + 8);
-        const vec m_3 = vec_load(m + 12);
-        vec l_3 = vec_load(l + 12);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_0_1 = vec_exp2(vec_sub(c_0_1, m_1));
-        l_1 = vec_add(l_1, c_0_1); c_0_2 = vec_exp2(vec_sub(c_0_2, m_2)); l_2 = vec_add(l_2, c_0_2);
-        c_0_3 = vec_exp2(vec_sub(c_0_3, m_3)); l_3 = vec_add(l_3, c_0_3);
-        vec_store(l, l_0);
-        vec_store(l + 4, l_1);
-        vec_store(l + 8, l_2);
-        vec_store(l + 12, l_3);
-    }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-}
-
-TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_1_4x_neon(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_1_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_1_4x_neon(a, b, c, NULL, m, l);
-}
-
-TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, float *maximum,
-        size_t keys)
-{
-    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
-        scores_5_4x_neon(k, q_t, s, maximum);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        scores_2_4x_neon(k, q_t, s, maximum);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        scores_1_4x_neon(k, q_t, s, maximum);
-}
-
-TARGET static void weights_4x_neon(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
-{
-    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
-        weights_5_4x_neon(k, q_t, s, m, l);
-    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
-        weights_2_4x_neon(k, q_t, s, m, l);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        weights_1_4x_neon(k, q_t, s, m, l);
-}
-
 /* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
  * the first scores that it sees. Later scores may exceed it, which attend checks.
  * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_4x_neon(float *s, const float *maximum, float *m, float *l,
+TARGET static int softmax_neon(float *s, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
+    const vec new = vec_select(vec_eq(old, open), lane_max, old);
+    vec sum = vec_load(l);
+    vec_store(m, new);
+    for (size_t j = 0; j < keys; j++) {
+        float *at = s + j * QUERY_BLOCK;
+        vec p = vec_exp2(vec_sub(vec_load(at), new));
+        vec_store(at, p);
+        sum = vec_add(sum, p);
+    }
+    vec_store(l, sum);
+    return vec_any_eq(new, open);
+}
+
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
+ * QUERY_BLOCK apart -- */
+
+/* 5 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_4(0); zero_4(1); zero_4(2); zero_4(3); zero_4(4);
+    vec b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        load_4(b); row_4(0, a[0]); row_4(1, a[16]); row_4(2, a[32]); row_4(3, a[48]); row_4(4, a[64]);
+        load_4(b + 16); row_4(0, a[1]); row_4(1, a[17]); row_4(2, a[33]); row_4(3, a[49]); row_4(4, a[65]);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4); vec max_2 = vec_load(m + 8); vec max_3 = vec_load(m + 12);
+        raise_4(0); raise_4(1); raise_4(2); raise_4(3); raise_4(4);
+        vec_store(m, max_0); vec_store(m + 4, max_1); vec_store(m + 8, max_2); vec_store(m + 12, max_3);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8); vec l_2 = vec_load(l + 8); const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        weigh_4(0); weigh_4(1); weigh_4(2); weigh_4(3); weigh_4(4);
+        vec_store(l, l_0); vec_store(l + 4, l_1); vec_store(l + 8, l_2); vec_store(l + 12, l_3);
+    }
+    store_4(0, c); store_4(1, c + 16); store_4(2, c + 32); store_4(3, c + 48); store_4(4, c + 64);
+}
+
+/* 2 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_4(0); zero_4(1);
+    vec b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        load_4(b); row_4(0, a[0]); row_4(1, a[16]); load_4(b + 16); row_4(0, a[1]); row_4(1, a[17]);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4); vec max_2 = vec_load(m + 8); vec max_3 = vec_load(m + 12);
+        raise_4(0); raise_4(1);
+        vec_store(m, max_0); vec_store(m + 4, max_1); vec_store(m + 8, max_2); vec_store(m + 12, max_3);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8); vec l_2 = vec_load(l + 8); const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        weigh_4(0); weigh_4(1);
+        vec_store(l, l_0); vec_store(l + 4, l_1); vec_store(l + 8, l_2); vec_store(l + 12, l_3);
+    }
+    store_4(0, c); store_4(1, c + 16);
+}
+
+/* 1 key x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, float *m, float *l)
+{
+    zero_4(0);
+    vec b_0, b_1, b_2, b_3;
+    for (size_t k = 0; k < 8; k++) {
+        load_4(b); row_4(0, a[0]); load_4(b + 16); row_4(0, a[1]);
+        a += 2; b += 32;
+    }
+    if (l == NULL) {
+        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4); vec max_2 = vec_load(m + 8); vec max_3 = vec_load(m + 12);
+        raise_4(0);
+        vec_store(m, max_0); vec_store(m + 4, max_1); vec_store(m + 8, max_2); vec_store(m + 12, max_3);
+    } else {
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
+        const vec m_2 = vec_load(m + 8); vec l_2 = vec_load(l + 8); const vec m_3 = vec_load(m + 12);
+        vec l_3 = vec_load(l + 12);
+        weigh_4(0);
+        vec_store(l, l_0); vec_store(l + 4, l_1); vec_store(l + 8, l_2); vec_store(l + 12, l_3);
+    }
+    store_4(0, c);
+}
+
+TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, float *m, float *l,
         size_t keys)
 {
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    vec m_1 = vec_load(m + 4), l_1 = vec_load(l + 4);
-    {
-        const vec old = m_1, lane_max = vec_load(maximum + 4);
-        m_1 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m + 4, m_1);
-        state |= vec_any_eq(m_1, open);
-    }
-    vec m_2 = vec_load(m + 8), l_2 = vec_load(l + 8);
-    {
-        const vec old = m_2, lane_max = vec_load(maximum + 8);
-        m_2 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m + 8, m_2);
-        state |= vec_any_eq(m_2, open);
-    }
-    vec m_3 = vec_load(m + 12), l_3 = vec_load(l + 12);
-    {
-        const vec old = m_3, lane_max = vec_load(maximum + 12);
-        m_3 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m + 12, m_3);
-        state |= vec_any_eq(m_3, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
-        const vec p_1 = vec_exp2(vec_sub(vec_load(s + 4), m_1));
-        const vec p_2 = vec_exp2(vec_sub(vec_load(s + 8), m_2));
-        const vec p_3 = vec_exp2(vec_sub(vec_load(s + 12), m_3));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-        vec_store(s + 4, p_1);
-        l_1 = vec_add(l_1, p_1);
-        vec_store(s + 8, p_2);
-        l_2 = vec_add(l_2, p_2);
-        vec_store(s + 12, p_3);
-        l_3 = vec_add(l_3, p_3);
-    }
-    vec_store(l, l_0);
-    vec_store(l + 4, l_1);
-    vec_store(l + 8, l_2);
-    vec_store(l + 12, l_3);
-    return state;
+    for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
+        scores_5_4x_neon(k, q_t, s, m, l);
+    for (; keys >= 2; keys -= 2, k += 2 * K_ROW, s += 2 * QUERY_BLOCK)
+        scores_2_4x_neon(k, q_t, s, m, l);
+    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
+        scores_1_4x_neon(k, q_t, s, m, l);
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
@@ -5090,40 +3987,18 @@ TARGET static int softmax_4x_neon(float *s, const float *maximum, float *m, floa
 /* 4 features x 16 queries over a block of keys */
 TARGET static void values_4_4x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_0_1 = resume ? vec_load(c + 4) : vec_zero();
-    vec c_0_2 = resume ? vec_load(c + 8) : vec_zero(); vec c_0_3 = resume ? vec_load(c + 12) : vec_zero();
-    vec c_1_0 = resume ? vec_load(c + 16) : vec_zero(); vec c_1_1 = resume ? vec_load(c + 20) : vec_zero();
-    vec c_1_2 = resume ? vec_load(c + 24) : vec_zero(); vec c_1_3 = resume ? vec_load(c + 28) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_2_1 = resume ? vec_load(c + 36) : vec_zero();
-    vec c_2_2 = resume ? vec_load(c + 40) : vec_zero(); vec c_2_3 = resume ? vec_load(c + 44) : vec_zero();
-    vec c_3_0 = resume ? vec_load(c + 48) : vec_zero(); vec c_3_1 = resume ? vec_load(c + 52) : vec_zero();
-    vec c_3_2 = resume ? vec_load(c + 56) : vec_zero(); vec c_3_3 = resume ? vec_load(c + 60) : vec_zero();
+    resume_4(0, c); resume_4(1, c + 16); resume_4(2, c + 32); resume_4(3, c + 48);
     vec b_0, b_1, b_2, b_3;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[16], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[17], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[18], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[19], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[1]); row_4(2, a[2]); row_4(3, a[3]);
+        load_4(b + 16); row_4(0, a[16]); row_4(1, a[17]); row_4(2, a[18]); row_4(3, a[19]);
         a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[1]); row_4(2, a[2]); row_4(3, a[3]);
         a += 16; b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 16, c_1_0); vec_store(c + 20, c_1_1); vec_store(c + 24, c_1_2); vec_store(c + 28, c_1_3);
-    vec_store(c + 32, c_2_0); vec_store(c + 36, c_2_1); vec_store(c + 40, c_2_2); vec_store(c + 44, c_2_3);
-    vec_store(c + 48, c_3_0); vec_store(c + 52, c_3_1); vec_store(c + 56, c_3_2); vec_store(c + 60, c_3_3);
+    store_4(0, c); store_4(1, c + 16); store_4(2, c + 32); store_4(3, c + 48);
 }
 
 TARGET static void values_4x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -5146,15 +4021,17 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
         float maximum[16];
         for (size_t i = 0; i < 16; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_4x_neon(k, q_t, s, maximum, done);
+        scores_4x_neon(k, q_t, s, maximum, NULL, done);
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 16; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
             return;
         }
-        *some_open = softmax_4x_neon(s, maximum, m, l, done);
+        *some_open = 0;
+        for (size_t i = 0; i < 16; i += LANES)
+            *some_open |= softmax_neon(s + i, maximum + i, m + i, l + i, done);
     }
-    weights_4x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    scores_4x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + 560 + lane;
     values_4x_neon(v, s, o, *resume, keys);
@@ -5167,194 +4044,89 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 16 keys x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_16_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                             float *l)
+/* 16 keys x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, float *m, float *l)
 {
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
-    vec c_12_0 = vec_zero(); vec c_13_0 = vec_zero(); vec c_14_0 = vec_zero(); vec c_15_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
+    zero_1(10); zero_1(11); zero_1(12); zero_1(13); zero_1(14); zero_1(15);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0); vec_row_1(c_4_0, a[64], b_0); vec_row_1(c_5_0, a[80], b_0);
-        vec_row_1(c_6_0, a[96], b_0); vec_row_1(c_7_0, a[112], b_0); vec_row_1(c_8_0, a[128], b_0);
-        vec_row_1(c_9_0, a[144], b_0); vec_row_1(c_10_0, a[160], b_0); vec_row_1(c_11_0, a[176], b_0);
-        vec_row_1(c_12_0, a[192], b_0); vec_row_1(c_13_0, a[208], b_0); vec_row_1(c_14_0, a[224], b_0);
-        vec_row_1(c_15_0, a[240], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0); vec_row_1(c_4_0, a[65], b_0); vec_row_1(c_5_0, a[81], b_0);
-        vec_row_1(c_6_0, a[97], b_0); vec_row_1(c_7_0, a[113], b_0); vec_row_1(c_8_0, a[129], b_0);
-        vec_row_1(c_9_0, a[145], b_0); vec_row_1(c_10_0, a[161], b_0); vec_row_1(c_11_0, a[177], b_0);
-        vec_row_1(c_12_0, a[193], b_0); vec_row_1(c_13_0, a[209], b_0); vec_row_1(c_14_0, a[225], b_0);
-        vec_row_1(c_15_0, a[241], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]); row_1(4, a[64]); row_1(5, a[80]);
+        row_1(6, a[96]); row_1(7, a[112]); row_1(8, a[128]); row_1(9, a[144]); row_1(10, a[160]); row_1(11, a[176]);
+        row_1(12, a[192]); row_1(13, a[208]); row_1(14, a[224]); row_1(15, a[240]);
+        load_1(b + 16); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]); row_1(4, a[65]);
+        row_1(5, a[81]); row_1(6, a[97]); row_1(7, a[113]); row_1(8, a[129]); row_1(9, a[145]); row_1(10, a[161]);
+        row_1(11, a[177]); row_1(12, a[193]); row_1(13, a[209]); row_1(14, a[225]); row_1(15, a[241]);
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
-        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
-        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
-        max_0 = vec_max(max_0, c_12_0); max_0 = vec_max(max_0, c_13_0); max_0 = vec_max(max_0, c_14_0);
-        max_0 = vec_max(max_0, c_15_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
+        raise_1(9); raise_1(10); raise_1(11); raise_1(12); raise_1(13); raise_1(14); raise_1(15);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
-        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
-        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
-        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
-        c_12_0 = vec_exp2(vec_sub(c_12_0, m_0)); l_0 = vec_add(l_0, c_12_0); c_13_0 = vec_exp2(vec_sub(c_13_0, m_0));
-        l_0 = vec_add(l_0, c_13_0); c_14_0 = vec_exp2(vec_sub(c_14_0, m_0)); l_0 = vec_add(l_0, c_14_0);
-        c_15_0 = vec_exp2(vec_sub(c_15_0, m_0)); l_0 = vec_add(l_0, c_15_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
+        weigh_1(9); weigh_1(10); weigh_1(11); weigh_1(12); weigh_1(13); weigh_1(14); weigh_1(15);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0); vec_store(c + 80, c_5_0); vec_store(c + 96, c_6_0); vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0); vec_store(c + 144, c_9_0); vec_store(c + 160, c_10_0); vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0); vec_store(c + 208, c_13_0); vec_store(c + 224, c_14_0); vec_store(c + 240, c_15_0);
+    store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48); store_1(4, c + 64); store_1(5, c + 80);
+    store_1(6, c + 96); store_1(7, c + 112); store_1(8, c + 128); store_1(9, c + 144); store_1(10, c + 160);
+    store_1(11, c + 176); store_1(12, c + 192); store_1(13, c + 208); store_1(14, c + 224); store_1(15, c + 240);
 }
 
-TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, float *maximum)
+/* 4 keys x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_16_1x_neon(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_16_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_16_1x_neon(a, b, c, NULL, m, l);
-}
-
-/* 4 keys x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_4_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2); zero_1(3);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[16], b_0); vec_row_1(c_2_0, a[32], b_0);
-        vec_row_1(c_3_0, a[48], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_0_0, a[1], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[33], b_0);
-        vec_row_1(c_3_0, a[49], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]);
+        load_1(b + 16); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]);
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        max_0 = vec_max(max_0, c_3_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2); raise_1(3);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
+    store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48);
 }
 
-TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, float *maximum)
+/* 1 key x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_4_1x_neon(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_4_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_4_1x_neon(a, b, c, NULL, m, l);
-}
-
-/* 1 key x 4 queries, 16 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_1_1x_neon(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                            float *l)
-{
-    vec c_0_0 = vec_zero();
+    zero_1(0);
     vec b_0;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_0_0, a[1], b_0);
+        load_1(b); row_1(0, a[0]); load_1(b + 16); row_1(0, a[1]);
         a += 2; b += 32;
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0);
+    store_1(0, c);
 }
 
-TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_1_1x_neon(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_1_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_1_1x_neon(a, b, c, NULL, m, l);
-}
-
-TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, float *maximum,
+TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, float *m, float *l,
         size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
-        scores_16_1x_neon(k, q_t, s, maximum);
+        scores_16_1x_neon(k, q_t, s, m, l);
     for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
-        scores_4_1x_neon(k, q_t, s, maximum);
+        scores_4_1x_neon(k, q_t, s, m, l);
     for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        scores_1_1x_neon(k, q_t, s, maximum);
-}
-
-TARGET static void weights_1x_neon(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
-{
-    for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
-        weights_16_1x_neon(k, q_t, s, m, l);
-    for (; keys >= 4; keys -= 4, k += 4 * K_ROW, s += 4 * QUERY_BLOCK)
-        weights_4_1x_neon(k, q_t, s, m, l);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        weights_1_1x_neon(k, q_t, s, m, l);
-}
-
-/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
- * the first scores that it sees. Later scores may exceed it, which attend checks.
- * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_1x_neon(float *s, const float *maximum, float *m, float *l,
-        size_t keys)
-{
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-    }
-    vec_store(l, l_0);
-    return state;
+        scores_1_1x_neon(k, q_t, s, m, l);
 }
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
@@ -5362,46 +4134,29 @@ TARGET static int softmax_1x_neon(float *s, const float *maximum, float *m, floa
 /* 16 features x 4 queries over a block of keys */
 TARGET static void values_16_1x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 16) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 32) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 48) : vec_zero();
-    vec c_4_0 = resume ? vec_load(c + 64) : vec_zero(); vec c_5_0 = resume ? vec_load(c + 80) : vec_zero();
-    vec c_6_0 = resume ? vec_load(c + 96) : vec_zero(); vec c_7_0 = resume ? vec_load(c + 112) : vec_zero();
-    vec c_8_0 = resume ? vec_load(c + 128) : vec_zero(); vec c_9_0 = resume ? vec_load(c + 144) : vec_zero();
-    vec c_10_0 = resume ? vec_load(c + 160) : vec_zero(); vec c_11_0 = resume ? vec_load(c + 176) : vec_zero();
-    vec c_12_0 = resume ? vec_load(c + 192) : vec_zero(); vec c_13_0 = resume ? vec_load(c + 208) : vec_zero();
-    vec c_14_0 = resume ? vec_load(c + 224) : vec_zero(); vec c_15_0 = resume ? vec_load(c + 240) : vec_zero();
+    resume_1(0, c); resume_1(1, c + 16); resume_1(2, c + 32); resume_1(3, c + 48); resume_1(4, c + 64);
+    resume_1(5, c + 80); resume_1(6, c + 96); resume_1(7, c + 112); resume_1(8, c + 128); resume_1(9, c + 144);
+    resume_1(10, c + 160); resume_1(11, c + 176); resume_1(12, c + 192); resume_1(13, c + 208); resume_1(14, c + 224);
+    resume_1(15, c + 240);
     vec b_0;
     for (; depth >= 2; depth -= 2) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0); vec_row_1(c_8_0, a[8], b_0);
-        vec_row_1(c_9_0, a[9], b_0); vec_row_1(c_10_0, a[10], b_0); vec_row_1(c_11_0, a[11], b_0);
-        vec_row_1(c_12_0, a[12], b_0); vec_row_1(c_13_0, a[13], b_0); vec_row_1(c_14_0, a[14], b_0);
-        vec_row_1(c_15_0, a[15], b_0);
-        b_0 = vec_load(b + 16);
-        vec_row_1(c_0_0, a[16], b_0); vec_row_1(c_1_0, a[17], b_0); vec_row_1(c_2_0, a[18], b_0);
-        vec_row_1(c_3_0, a[19], b_0); vec_row_1(c_4_0, a[20], b_0); vec_row_1(c_5_0, a[21], b_0);
-        vec_row_1(c_6_0, a[22], b_0); vec_row_1(c_7_0, a[23], b_0); vec_row_1(c_8_0, a[24], b_0);
-        vec_row_1(c_9_0, a[25], b_0); vec_row_1(c_10_0, a[26], b_0); vec_row_1(c_11_0, a[27], b_0);
-        vec_row_1(c_12_0, a[28], b_0); vec_row_1(c_13_0, a[29], b_0); vec_row_1(c_14_0, a[30], b_0);
-        vec_row_1(c_15_0, a[31], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[1]); row_1(2, a[2]); row_1(3, a[3]); row_1(4, a[4]); row_1(5, a[5]);
+        row_1(6, a[6]); row_1(7, a[7]); row_1(8, a[8]); row_1(9, a[9]); row_1(10, a[10]); row_1(11, a[11]);
+        row_1(12, a[12]); row_1(13, a[13]); row_1(14, a[14]); row_1(15, a[15]);
+        load_1(b + 16); row_1(0, a[16]); row_1(1, a[17]); row_1(2, a[18]); row_1(3, a[19]); row_1(4, a[20]);
+        row_1(5, a[21]); row_1(6, a[22]); row_1(7, a[23]); row_1(8, a[24]); row_1(9, a[25]); row_1(10, a[26]);
+        row_1(11, a[27]); row_1(12, a[28]); row_1(13, a[29]); row_1(14, a[30]); row_1(15, a[31]);
         a += 32; b += 32;
     }
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0); vec_row_1(c_4_0, a[4], b_0); vec_row_1(c_5_0, a[5], b_0);
-        vec_row_1(c_6_0, a[6], b_0); vec_row_1(c_7_0, a[7], b_0); vec_row_1(c_8_0, a[8], b_0);
-        vec_row_1(c_9_0, a[9], b_0); vec_row_1(c_10_0, a[10], b_0); vec_row_1(c_11_0, a[11], b_0);
-        vec_row_1(c_12_0, a[12], b_0); vec_row_1(c_13_0, a[13], b_0); vec_row_1(c_14_0, a[14], b_0);
-        vec_row_1(c_15_0, a[15], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[1]); row_1(2, a[2]); row_1(3, a[3]); row_1(4, a[4]); row_1(5, a[5]);
+        row_1(6, a[6]); row_1(7, a[7]); row_1(8, a[8]); row_1(9, a[9]); row_1(10, a[10]); row_1(11, a[11]);
+        row_1(12, a[12]); row_1(13, a[13]); row_1(14, a[14]); row_1(15, a[15]);
         a += 16; b += 16;
     }
-    vec_store(c, c_0_0); vec_store(c + 16, c_1_0); vec_store(c + 32, c_2_0); vec_store(c + 48, c_3_0);
-    vec_store(c + 64, c_4_0); vec_store(c + 80, c_5_0); vec_store(c + 96, c_6_0); vec_store(c + 112, c_7_0);
-    vec_store(c + 128, c_8_0); vec_store(c + 144, c_9_0); vec_store(c + 160, c_10_0); vec_store(c + 176, c_11_0);
-    vec_store(c + 192, c_12_0); vec_store(c + 208, c_13_0); vec_store(c + 224, c_14_0); vec_store(c + 240, c_15_0);
+    store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48); store_1(4, c + 64); store_1(5, c + 80);
+    store_1(6, c + 96); store_1(7, c + 112); store_1(8, c + 128); store_1(9, c + 144); store_1(10, c + 160);
+    store_1(11, c + 176); store_1(12, c + 192); store_1(13, c + 208); store_1(14, c + 224); store_1(15, c + 240);
 }
 
 TARGET static void values_1x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -5423,15 +4178,15 @@ TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t 
         float maximum[4];
         for (size_t i = 0; i < 4; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_neon(k, q_t, s, maximum, done);
+        scores_1x_neon(k, q_t, s, maximum, NULL, done);
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 4; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
             return;
         }
-        *some_open = softmax_1x_neon(s, maximum, m, l, done);
+        *some_open = softmax_neon(s, maximum, m, l, done);
     }
-    weights_1x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    scores_1x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + 560 + lane;
     values_1x_neon(v, s, o, *resume, keys);
@@ -5568,43 +4323,26 @@ TARGET static void attend_neon(struct tile_neon *tile, float *z)
 /* 4 tokens x 16 features, 64 deep */
 TARGET static void output_4_neon(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
+    zero_4(0); zero_4(1); zero_4(2); zero_4(3);
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[1], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[2], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[3], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[16], b_0, b_1, b_2, b_3);
-        vec_row_4(c_1_0, c_1_1, c_1_2, c_1_3, a[17], b_0, b_1, b_2, b_3);
-        vec_row_4(c_2_0, c_2_1, c_2_2, c_2_3, a[18], b_0, b_1, b_2, b_3);
-        vec_row_4(c_3_0, c_3_1, c_3_2, c_3_3, a[19], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); row_4(1, a[1]); row_4(2, a[2]); row_4(3, a[3]);
+        load_4(b + 16); row_4(0, a[16]); row_4(1, a[17]); row_4(2, a[18]); row_4(3, a[19]);
         a += 32; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
-    vec_store(c + 64, c_1_0); vec_store(c + 68, c_1_1); vec_store(c + 72, c_1_2); vec_store(c + 76, c_1_3);
-    vec_store(c + 128, c_2_0); vec_store(c + 132, c_2_1); vec_store(c + 136, c_2_2); vec_store(c + 140, c_2_3);
-    vec_store(c + 192, c_3_0); vec_store(c + 196, c_3_1); vec_store(c + 200, c_3_2); vec_store(c + 204, c_3_3);
+    store_4(0, c); store_4(1, c + 64); store_4(2, c + 128); store_4(3, c + 192);
 }
 
 /* 1 token x 16 features, 64 deep */
 TARGET static void output_1_neon(const float *a, const float *b, float *c)
 {
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
+    zero_4(0);
     vec b_0, b_1, b_2, b_3;
     for (size_t k = 0; k < 32; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4); b_2 = vec_load(b + 8); b_3 = vec_load(b + 12);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[0], b_0, b_1, b_2, b_3);
-        b_0 = vec_load(b + 16); b_1 = vec_load(b + 20); b_2 = vec_load(b + 24); b_3 = vec_load(b + 28);
-        vec_row_4(c_0_0, c_0_1, c_0_2, c_0_3, a[16], b_0, b_1, b_2, b_3);
+        load_4(b); row_4(0, a[0]); load_4(b + 16); row_4(0, a[16]);
         a += 32; b += 32;
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_0_2); vec_store(c + 12, c_0_3);
+    store_4(0, c);
 }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */

@@ -17,13 +17,16 @@
 
 #include "conv.h"
 #include "cross.h"
+#include "given.h"
 #include "masks.h"
 
 #define MAX_BATCH 3
 #define MAX_WORKERS 3
 #define PATTERN 0xA5
 
-enum has { SOURCE = 1, LENGTHS = 2, MASK_OF_BOOL = 4, MASK_OF_FLOATS = 8, ATTN = 16, BIAS = 32, SPLIT = 64 };
+/* GIVEN: q, k and v of a call, with past, prefix, segments, lse, a sink and a table of distances, and no projection */
+enum has { SOURCE = 1, LENGTHS = 2, MASK_OF_BOOL = 4, MASK_OF_FLOATS = 8, ATTN = 16, BIAS = 32, SPLIT = 64, GIVEN = 128 };
+#define DISTANCES 6 /* of given: rel_left 3, rel_right 2 */
 
 static const struct pair {
     unsigned has;
@@ -55,11 +58,13 @@ static const struct pair {
 FUNCTIONS(masks, MASKS)
 FUNCTIONS(cross, CROSS)
 FUNCTIONS(conv, CONV)
+FUNCTIONS(given, GIVEN)
 
 static const struct pair pairs[] = {
     PAIR(masks, MASKS, LENGTHS | MASK_OF_BOOL | MASK_OF_FLOATS | ATTN | BIAS, 1),
     PAIR(cross, CROSS, SOURCE | ATTN | BIAS, 1),
     PAIR(conv, CONV, SOURCE | LENGTHS | ATTN | SPLIT, 4),
+    PAIR(given, GIVEN, SOURCE | LENGTHS | ATTN | GIVEN, 1),
 };
 #define PAIRS (sizeof pairs / sizeof *pairs)
 
@@ -70,7 +75,7 @@ static bool has(const struct pair *pair, enum has what)
 
 /* ---- memory, freed behind each input ---------------------------------------------------------------------------- */
 
-#define MAX_BLOCKS 40
+#define MAX_BLOCKS 64
 static void *block[MAX_BLOCKS];
 static size_t block_count;
 
@@ -138,15 +143,26 @@ static const void *spoil(struct bytes *in, const void *right, bool needed, unsig
     return right;
 }
 
+#define WEIGHTS 14
+
+static const float *const *unused_tables(unsigned *wrong)
+{
+    static const float *const none[1];
+    *wrong |= BIT(KERNEL_UNUSED);
+    return none;
+}
+
 static struct kernel_weights draw_weights(struct bytes *in, const struct pair *p, bool spoiled, unsigned *wrong)
 {
     const size_t in_q = has(p, SPLIT) ? p->d_model : p->d_model * p->h;
     const size_t in_kv = has(p, SPLIT) ? p->d_source : p->d_source * p->h_kv;
-    const size_t counts[] = {in_q * p->d_k, p->h * p->d_k, in_kv * p->d_k, p->h_kv * p->d_k, in_kv * p->d_v,
-                             p->h_kv * p->d_v, p->taps * p->d_v * p->d_model * (p->taps > 1 ? 1 : p->h), p->d_model};
-    const float *w[8];
-    for (size_t i = 0; i < 8; i++) {
-        const bool unused = i % 2 == 1 && !has(p, BIAS);
+    /* matrices and their biases, gains and shifts of the norms, rel_bias, sink */
+    const size_t counts[WEIGHTS] = {in_q * p->d_k, p->h * p->d_k, in_kv * p->d_k, p->h_kv * p->d_k, in_kv * p->d_v,
+                                    p->h_kv * p->d_v, p->taps * p->d_v * p->d_model * (p->taps > 1 ? 1 : p->h), p->d_model,
+                                    1, 1, 1, 1, p->h * DISTANCES, p->h};
+    const float *w[WEIGHTS];
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        const bool unused = has(p, GIVEN) ? i < 12 : i >= 8 || (i % 2 == 1 && !has(p, BIAS));
         float *numbers = get(counts[i] * sizeof *numbers, 8);
         uint32_t state = take(in);
         for (size_t k = 0; k < counts[i]; k++)
@@ -166,7 +182,9 @@ static struct kernel_weights draw_weights(struct bytes *in, const struct pair *p
             w[i] = spoil(in, numbers, true, wrong);
         }
     }
-    return (struct kernel_weights){w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]};
+    return (struct kernel_weights){.w_q = w[0], .b_q = w[1], .w_k = w[2], .b_k = w[3], .w_v = w[4], .b_v = w[5], .w_o = w[6],
+                                   .b_o = w[7], .g_q = w[8], .c_q = w[9], .g_k = w[10], .c_k = w[11], .rel_bias = w[12],
+                                   .sink = w[13], .tables = spoiled && take(in) == 3 ? unused_tables(wrong) : NULL};
 }
 
 /* Blocks of all pairs for scalar code, and for the best that this machine has. */
@@ -233,8 +251,8 @@ struct call {
     struct kernel_args args;
     const void *packed;
     void *scratch;
-    size_t scratch_bytes, y_bytes, attn_bytes;
-    float *y, *attn; /* as large as they must be, also where the call names others */
+    size_t scratch_bytes, y_bytes, attn_bytes, lse_bytes;
+    float *y, *attn, *lse; /* as large as they must be, also where the call names others */
     unsigned wrong;
 };
 
@@ -283,6 +301,30 @@ static int32_t *draw_lengths(struct bytes *in, size_t batch, size_t m, struct ca
     return lengths;
 }
 
+/* past, prefix: any from 0 on */
+static int32_t *draw_counts(struct bytes *in, size_t batch, struct call *c)
+{
+    static const int32_t rare[] = {INT32_MAX, INT32_MAX - 1, 1 << 20, -1, INT32_MIN};
+    int32_t *counts = get(batch * sizeof *counts, 8);
+    for (size_t b = 0; b < batch; b++) {
+        counts[b] = take(in) < 220 ? (int32_t)(take(in) % 24) : rare[take(in) % 5];
+        c->wrong |= counts[b] < 0 ? BIT(KERNEL_LENGTH) : 0;
+    }
+    return counts;
+}
+
+/* Any numbers, mostly runs of the same. */
+static int32_t *draw_segments(struct bytes *in, size_t count)
+{
+    int32_t *segments = get(count * sizeof *segments, 8), at = 0;
+    for (size_t i = 0; i < count; i++) {
+        const unsigned way = take(in);
+        at = way < 200 ? at : way < 240 ? at + 1 : way < 250 ? (int32_t)take_word(in) : INT32_MIN;
+        segments[i] = at;
+    }
+    return segments;
+}
+
 /* A pointer that the layer has no use for is now and then given. */
 static const void *unused(struct bytes *in, struct call *c)
 {
@@ -290,6 +332,24 @@ static const void *unused(struct bytes *in, struct call *c)
         return NULL;
     c->wrong |= BIT(KERNEL_UNUSED);
     return c;
+}
+
+static void draw_given(struct bytes *in, const struct pair *p, struct call *c, size_t batch, size_t n, size_t m)
+{
+    struct kernel_args *a = &c->args;
+    const bool queries = batch > 0 && n > 0, keys = batch > 0 && m > 0;
+    a->x = unused(in, c);
+    a->source = unused(in, c);
+    a->q = spoil(in, draw_floats(in, batch * n * p->h * p->d_k), queries, &c->wrong);
+    a->k = spoil(in, draw_floats(in, batch * m * p->h_kv * p->d_k), keys, &c->wrong);
+    a->v = spoil(in, draw_floats(in, batch * m * p->h_kv * p->d_v), keys, &c->wrong);
+    a->past = spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong);
+    a->prefix = spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong);
+    a->segment_q = spoil(in, draw_segments(in, batch * n), queries, &c->wrong);
+    a->segment_k = spoil(in, draw_segments(in, batch * m), keys, &c->wrong);
+    c->lse_bytes = batch * p->h * n * sizeof(float);
+    c->lse = get(c->lse_bytes, 8);
+    a->lse = (float *)spoil(in, c->lse, queries, &c->wrong);
 }
 
 /* Every tensor; of a call with wrong sizes, as if it had no rows. */
@@ -302,9 +362,16 @@ static void draw_tensors(struct bytes *in, const struct pair *p, struct call *c,
     draw_extents(in, p, &a->mask_bool_batch, &a->mask_bool_h, has(p, MASK_OF_BOOL) && sees, c);
     draw_extents(in, p, &a->mask_add_batch, &a->mask_add_h, has(p, MASK_OF_FLOATS) && sees, c);
     const size_t maps = sees && (c->wrong & BIT(KERNEL_BROADCAST)) == 0 ? n * keys : 0;
-    a->x = spoil(in, draw_floats(in, batch * n * p->d_model), queries, &c->wrong);
-    a->source = has(p, SOURCE) ? spoil(in, draw_floats(in, batch * keys * p->d_source), batch > 0 && keys > 0, &c->wrong)
-                               : unused(in, c);
+    if (has(p, GIVEN)) {
+        draw_given(in, p, c, batch, n, keys);
+    } else {
+        a->x = spoil(in, draw_floats(in, batch * n * p->d_model), queries, &c->wrong);
+        a->source = has(p, SOURCE) ? spoil(in, draw_floats(in, batch * keys * p->d_source), batch > 0 && keys > 0, &c->wrong)
+                                   : unused(in, c);
+        a->past = unused(in, c);
+        a->segment_q = unused(in, c);
+    }
+    a->positions = unused(in, c);
     a->lengths = has(p, LENGTHS) ? spoil(in, draw_lengths(in, batch, keys, c), batch > 0, &c->wrong) : unused(in, c);
     if (has(p, MASK_OF_BOOL)) {
         unsigned char *mask = get(maps > 0 ? a->mask_bool_batch * a->mask_bool_h * maps : 0, 8);
@@ -371,23 +438,32 @@ static void draw_scratch(struct bytes *in, const struct pair *p, size_t workers,
     c->wrong |= way == 1 ? BIT(KERNEL_NULL) : way == 2 ? BIT(KERNEL_ALIGN) : 0;
 }
 
-/* What lies past lengths[b] may not be touched in cross-attention. */
-static void hide_padding(const struct pair *p, const struct call *c, bool hide)
+static void hide(const float *from, size_t count, bool hidden)
+{
+    if (hidden)
+        ASAN_POISON_MEMORY_REGION(from, count * sizeof *from);
+    else
+        ASAN_UNPOISON_MEMORY_REGION(from, count * sizeof *from);
+}
+
+/* What lies past lengths[b] may not be touched but in self-attention. */
+static void hide_padding(const struct pair *p, const struct call *c, bool hidden)
 {
     const struct kernel_args *a = &c->args;
     for (size_t b = 0; c->wrong == 0 && has(p, SOURCE) && has(p, LENGTHS) && a->m > 0 && b < a->batch; b++) {
-        const size_t length = (size_t)a->lengths[b];
-        const float *from = a->source + (b * a->m + length) * p->d_source;
-        if (hide)
-            ASAN_POISON_MEMORY_REGION(from, (a->m - length) * p->d_source * sizeof *from);
-        else
-            ASAN_UNPOISON_MEMORY_REGION(from, (a->m - length) * p->d_source * sizeof *from);
+        const size_t first = b * a->m + (size_t)a->lengths[b], count = a->m - (size_t)a->lengths[b];
+        if (has(p, GIVEN)) {
+            hide(a->k + first * p->h_kv * p->d_k, count * p->h_kv * p->d_k, hidden);
+            hide(a->v + first * p->h_kv * p->d_v, count * p->h_kv * p->d_v, hidden);
+        } else {
+            hide(a->source + first * p->d_source, count * p->d_source, hidden);
+        }
     }
 }
 
 static void check_untouched(const struct call *c)
 {
-    REQUIRE(is_pattern(c->y, c->y_bytes) && is_pattern(c->attn, c->attn_bytes));
+    REQUIRE(is_pattern(c->y, c->y_bytes) && is_pattern(c->attn, c->attn_bytes) && is_pattern(c->lse, c->lse_bytes));
     if (((uintptr_t)c->scratch & (KERNEL_ALIGNMENT - 1)) == 0 && c->scratch != NULL)
         REQUIRE(is_pattern(c->scratch, c->scratch_bytes));
 }
@@ -416,14 +492,18 @@ static void run_in_parts(struct bytes *in, const struct pair *p, const struct ca
 
 static void check_same_bits(struct bytes *in, const struct pair *p, const struct call *c, size_t workers)
 {
-    void *y = get(c->y_bytes, 8), *attn = get(c->attn_bytes, 8);
-    memcpy(y, c->y, c->y_bytes);
-    memcpy(attn, c->attn, c->attn_bytes);
-    memset(c->y, PATTERN, c->y_bytes);
-    memset(c->attn, PATTERN, c->attn_bytes);
+    float *const outputs[] = {c->y, c->attn, c->lse};
+    const size_t bytes[] = {c->y_bytes, c->attn_bytes, c->lse_bytes};
+    void *kept[3];
+    for (size_t i = 0; i < 3 && (kept[i] = get(bytes[i], 8)) != NULL; i++)
+        if (bytes[i] > 0) {
+            memcpy(kept[i], outputs[i], bytes[i]);
+            memset(outputs[i], PATTERN, bytes[i]);
+        }
     memset(c->scratch, take(in), c->scratch_bytes);
     run_in_parts(in, p, c, workers);
-    REQUIRE(memcmp(y, c->y, c->y_bytes) == 0 && memcmp(attn, c->attn, c->attn_bytes) == 0);
+    for (size_t i = 0; i < 3; i++)
+        REQUIRE(bytes[i] == 0 || memcmp(kept[i], outputs[i], bytes[i]) == 0);
 }
 
 static void try_call(struct bytes *in, const struct pair *p)

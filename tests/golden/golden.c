@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xe17ef2004200e2f8u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x6002ef2352cd8caeu
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -100,13 +100,6 @@ _Static_assert(GOLDEN_PACKED_BYTES == ((size_t)1344) &&
 
 #define QUERY_SCALE 0.7213475f /* scale log2(e), multiplied into w_q and b_q, so that weights are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
-
-/* a register tile that several functions share */
-#if defined(__GNUC__) && !defined(__TINYC__)
-#define INLINE static inline __attribute__((always_inline))
-#else
-#define INLINE static inline
-#endif
 
 static inline size_t min_size(size_t a, size_t b)
 {
@@ -276,6 +269,22 @@ enum pass {
     FIND_MAXIMUM /* finds each query's largest score, nothing else */
 };
 
+/* Rows of register tiles, of one vector or more, in the words of the set whose tile it is: row i of the sums is
+ * c_i_0, c_i_1, ...; a row of the streamed operand is b_0, b_1, ... */
+#define load_1(p) (b_0 = vec_load(p))
+
+#define row_1(i, a) vec_row_1(c_##i##_0, a, b_0)
+#define zero_1(i) vec c_##i##_0 = vec_zero()
+#define resume_1(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero()
+#define raise_1(i) (max_0 = vec_max(max_0, c_##i##_0))
+#define weigh_1(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0))
+#define store_1(i, p) (vec_store(p, c_##i##_0))
+#define load_2(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES))
+#define row_2(i, a) vec_row_2(c_##i##_0, c_##i##_1, a, b_0, b_1)
+#define begin_2(i, p) vec c_##i##_0 = vec_load(p), c_##i##_1 = vec_load((p) + LANES)
+#define store_2(i, p) (vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1))
+#define scatter_2(i, at) (vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1))
+
 /* ==== scalar ====
  *
  * from the spec: plan.unroll = 1, plan.query_vecs = 1
@@ -371,17 +380,8 @@ static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scala
 }
 #define vec_fma(a, b, c) vector_fma_scalar(a, b, c)
 
-/* c_v += a b_v, with a in all lanes: a row of a tile */
-#define vec_row_1(c_0, a, b_0) \
-    do { \
-        c_0 = vec_fma(vec_splat(a), b_0, c_0); \
-    } while (0)
-
-/* c_v += a b_v, with a in all lanes: a row of a tile */
-#define vec_row_2(c_0, c_1, a, b_0, b_1) \
-    do { \
-        c_0 = vec_fma(vec_splat(a), b_0, c_0); c_1 = vec_fma(vec_splat(a), b_1, c_1); \
-    } while (0)
+#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
+#define vec_row_2(c_0, c_1, a, b_0, b_1) (c_0 = vec_fma(vec_splat(a), b_0, c_0), c_1 = vec_fma(vec_splat(a), b_1, c_1))
 
 static inline vec_scalar add_scalar(vec_scalar a, vec_scalar b)
 {
@@ -547,18 +547,13 @@ TARGET static void queries_4_scalar(const float *a, const float *b, const float 
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_load(bias); vec c_0_1 = vec_load(bias + 4); vec c_1_0 = vec_load(bias);
-    vec c_1_1 = vec_load(bias + 4); vec c_2_0 = vec_load(bias); vec c_2_1 = vec_load(bias + 4);
-    vec c_3_0 = vec_load(bias); vec c_3_1 = vec_load(bias + 4);
+    begin_2(0, bias); begin_2(1, bias); begin_2(2, bias); begin_2(3, bias);
     vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[8], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[16], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[24], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[8]); row_2(2, a[16]); row_2(3, a[24]);
         a += 1; b += 8; vec_end_iteration();
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1); vec_store(c_0 + 4, c_1_0); vec_store(c_1 + 4, c_1_1);
-    vec_store(c_0 + 8, c_2_0); vec_store(c_1 + 8, c_2_1); vec_store(c_0 + 12, c_3_0); vec_store(c_1 + 12, c_3_1);
+    scatter_2(0, 0); scatter_2(1, 4); scatter_2(2, 8); scatter_2(3, 12);
 }
 
 /* 1 token x 8 features, 8 deep */
@@ -566,14 +561,13 @@ TARGET static void queries_1_scalar(const float *a, const float *b, const float 
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
-    vec c_0_0 = vec_load(bias); vec c_0_1 = vec_load(bias + 4);
+    begin_2(0, bias);
     vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        load_2(b); row_2(0, a[0]);
         a += 1; b += 8; vec_end_iteration();
     }
-    vec_store(c_0, c_0_0); vec_store(c_1, c_0_1);
+    scatter_2(0, 0);
 }
 
 /* one panel over `count` tokens, at most 4; tiles of near-equal height where there are 4 */
@@ -681,149 +675,109 @@ struct tile_scalar {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * visible is NULL where all keys are seen.
+ * Returns 1 if some m is not known yet, else 0. -- */
+TARGET static int softmax_scalar(float *s, const float *visible, const float *maximum, float *m, float *l, size_t keys)
+{
+    const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
+    const vec new = vec_select(vec_eq(old, open), lane_max, old);
+    vec sum = vec_load(l);
+    vec_store(m, new);
+    for (size_t j = 0; j < keys; j++) {
+        float *at = s + j * QUERY_BLOCK;
+        vec p = vec_exp2(vec_sub(vec_load(at), new));
+        if (visible != NULL)
+            p = vec_and(vec_load(visible + j * QUERY_BLOCK), p);
+        vec_store(at, p);
+        sum = vec_add(sum, p);
+    }
+    vec_store(l, sum);
+    return vec_any_eq(new, open);
+}
+
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 4 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                               float *l)
+/* 12 keys x 4 queries, 4 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
 {
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero(); vec c_3_0 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_5_0 = vec_zero(); vec c_6_0 = vec_zero(); vec c_7_0 = vec_zero();
-    vec c_8_0 = vec_zero(); vec c_9_0 = vec_zero(); vec c_10_0 = vec_zero(); vec c_11_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
+    zero_1(10); zero_1(11);
     vec b_0;
     for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[4], b_0); vec_row_1(c_2_0, a[8], b_0);
-        vec_row_1(c_3_0, a[12], b_0); vec_row_1(c_4_0, a[16], b_0); vec_row_1(c_5_0, a[20], b_0);
-        vec_row_1(c_6_0, a[24], b_0); vec_row_1(c_7_0, a[28], b_0); vec_row_1(c_8_0, a[32], b_0);
-        vec_row_1(c_9_0, a[36], b_0); vec_row_1(c_10_0, a[40], b_0); vec_row_1(c_11_0, a[44], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[4]); row_1(2, a[8]); row_1(3, a[12]); row_1(4, a[16]); row_1(5, a[20]);
+        row_1(6, a[24]); row_1(7, a[28]); row_1(8, a[32]); row_1(9, a[36]); row_1(10, a[40]); row_1(11, a[44]);
         a += 1; b += 4; vec_end_iteration();
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        max_0 = vec_max(max_0, c_3_0); max_0 = vec_max(max_0, c_4_0); max_0 = vec_max(max_0, c_5_0);
-        max_0 = vec_max(max_0, c_6_0); max_0 = vec_max(max_0, c_7_0); max_0 = vec_max(max_0, c_8_0);
-        max_0 = vec_max(max_0, c_9_0); max_0 = vec_max(max_0, c_10_0); max_0 = vec_max(max_0, c_11_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
+        raise_1(9); raise_1(10); raise_1(11);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
-        c_3_0 = vec_exp2(vec_sub(c_3_0, m_0)); l_0 = vec_add(l_0, c_3_0); c_4_0 = vec_exp2(vec_sub(c_4_0, m_0));
-        l_0 = vec_add(l_0, c_4_0); c_5_0 = vec_exp2(vec_sub(c_5_0, m_0)); l_0 = vec_add(l_0, c_5_0);
-        c_6_0 = vec_exp2(vec_sub(c_6_0, m_0)); l_0 = vec_add(l_0, c_6_0); c_7_0 = vec_exp2(vec_sub(c_7_0, m_0));
-        l_0 = vec_add(l_0, c_7_0); c_8_0 = vec_exp2(vec_sub(c_8_0, m_0)); l_0 = vec_add(l_0, c_8_0);
-        c_9_0 = vec_exp2(vec_sub(c_9_0, m_0)); l_0 = vec_add(l_0, c_9_0); c_10_0 = vec_exp2(vec_sub(c_10_0, m_0));
-        l_0 = vec_add(l_0, c_10_0); c_11_0 = vec_exp2(vec_sub(c_11_0, m_0)); l_0 = vec_add(l_0, c_11_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
+        weigh_1(9); weigh_1(10); weigh_1(11);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_1_0); vec_store(c + 8, c_2_0); vec_store(c + 12, c_3_0);
-    vec_store(c + 16, c_4_0); vec_store(c + 20, c_5_0); vec_store(c + 24, c_6_0); vec_store(c + 28, c_7_0);
-    vec_store(c + 32, c_8_0); vec_store(c + 36, c_9_0); vec_store(c + 40, c_10_0); vec_store(c + 44, c_11_0);
+    store_1(0, c); store_1(1, c + 4); store_1(2, c + 8); store_1(3, c + 12); store_1(4, c + 16); store_1(5, c + 20);
+    store_1(6, c + 24); store_1(7, c + 28); store_1(8, c + 32); store_1(9, c + 36); store_1(10, c + 40);
+    store_1(11, c + 44);
 }
 
-TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *maximum)
+/* 3 keys x 4 queries, 4 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_12_1x_scalar(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_12_1x_scalar(a, b, c, NULL, m, l);
-}
-
-/* 3 keys x 4 queries, 4 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero(); vec c_1_0 = vec_zero(); vec c_2_0 = vec_zero();
+    zero_1(0); zero_1(1); zero_1(2);
     vec b_0;
     for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[4], b_0); vec_row_1(c_2_0, a[8], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[4]); row_1(2, a[8]);
         a += 1; b += 4; vec_end_iteration();
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0); max_0 = vec_max(max_0, c_1_0); max_0 = vec_max(max_0, c_2_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0); raise_1(1); raise_1(2);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0); c_1_0 = vec_exp2(vec_sub(c_1_0, m_0));
-        l_0 = vec_add(l_0, c_1_0); c_2_0 = vec_exp2(vec_sub(c_2_0, m_0)); l_0 = vec_add(l_0, c_2_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0); weigh_1(1); weigh_1(2);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_1_0); vec_store(c + 8, c_2_0);
+    store_1(0, c); store_1(1, c + 4); store_1(2, c + 8);
 }
 
-TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *maximum)
+/* 1 key x 4 queries, 4 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
+TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
 {
-    sums_of_scores_3_1x_scalar(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_3_1x_scalar(a, b, c, NULL, m, l);
-}
-
-/* 1 key x 4 queries, 4 deep; then raises maximum, or replaces s by 2^(s - m) and adds that to l */
-INLINE TARGET void sums_of_scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum, const float *m,
-                                              float *l)
-{
-    vec c_0_0 = vec_zero();
+    zero_1(0);
     vec b_0;
     for (size_t k = 0; k < 4; k++) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0);
+        load_1(b); row_1(0, a[0]);
         a += 1; b += 4; vec_end_iteration();
     }
     if (l == NULL) {
-        vec max_0 = vec_load(maximum);
-        max_0 = vec_max(max_0, c_0_0);
-        vec_store(maximum, max_0);
+        vec max_0 = vec_load(m);
+        raise_1(0);
+        vec_store(m, max_0);
     } else {
-        const vec m_0 = vec_load(m);
-        vec l_0 = vec_load(l);
-        c_0_0 = vec_exp2(vec_sub(c_0_0, m_0)); l_0 = vec_add(l_0, c_0_0);
+        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
+        weigh_1(0);
         vec_store(l, l_0);
     }
-    vec_store(c, c_0_0);
+    store_1(0, c);
 }
 
-TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *maximum)
-{
-    sums_of_scores_1_1x_scalar(a, b, c, maximum, NULL, NULL);
-}
-
-TARGET static void weights_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    sums_of_scores_1_1x_scalar(a, b, c, NULL, m, l);
-}
-
-TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *maximum,
+TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *m, float *l,
         size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
-        scores_12_1x_scalar(k, q_t, s, maximum);
+        scores_12_1x_scalar(k, q_t, s, m, l);
     for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        scores_3_1x_scalar(k, q_t, s, maximum);
+        scores_3_1x_scalar(k, q_t, s, m, l);
     for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        scores_1_1x_scalar(k, q_t, s, maximum);
-}
-
-TARGET static void weights_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
-{
-    for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
-        weights_12_1x_scalar(k, q_t, s, m, l);
-    for (; keys >= 3; keys -= 3, k += 3 * K_ROW, s += 3 * QUERY_BLOCK)
-        weights_3_1x_scalar(k, q_t, s, m, l);
-    for (; keys > 0; keys--, k += K_ROW, s += QUERY_BLOCK)
-        weights_1_1x_scalar(k, q_t, s, m, l);
+        scores_1_1x_scalar(k, q_t, s, m, l);
 }
 
 /* -- masks: visible[key][lane] = all ones where the query may see the key, else all zeros -- */
@@ -857,70 +811,18 @@ TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *
     }
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
- * the first scores that it sees. Later scores may exceed it, which attend checks.
- * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_1x_scalar(float *s, const float *maximum, float *m, float *l,
-        size_t keys)
-{
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK) {
-        const vec p_0 = vec_exp2(vec_sub(vec_load(s), m_0));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-    }
-    vec_store(l, l_0);
-    return state;
-}
-
-/* -- softmax where some keys may be hidden: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
- * the first scores that it sees. Later scores may exceed it, which attend checks.
- * Returns 1 if some m is not known yet, else 0. -- */
-TARGET static int softmax_masked_1x_scalar(float *s, const float *visible, const float *maximum, float *m, float *l,
-        size_t keys)
-{
-    const vec open = vec_splat(-INFINITY_F);
-    int state = 0;
-    vec m_0 = vec_load(m), l_0 = vec_load(l);
-    {
-        const vec old = m_0, lane_max = vec_load(maximum);
-        m_0 = vec_select(vec_eq(old, open), lane_max, old);
-        vec_store(m, m_0);
-        state |= vec_any_eq(m_0, open);
-    }
-    for (size_t j = 0; j < keys; j++, s += QUERY_BLOCK, visible += QUERY_BLOCK) {
-        const vec p_0 = vec_and(vec_load(visible),
-                vec_exp2(vec_sub(vec_load(s), m_0)));
-        vec_store(s, p_0);
-        l_0 = vec_add(l_0, p_0);
-    }
-    vec_store(l, l_0);
-    return state;
-}
-
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
 
 /* 4 features x 4 queries over a block of keys */
 TARGET static void values_4_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    vec c_0_0 = resume ? vec_load(c) : vec_zero(); vec c_1_0 = resume ? vec_load(c + 4) : vec_zero();
-    vec c_2_0 = resume ? vec_load(c + 8) : vec_zero(); vec c_3_0 = resume ? vec_load(c + 12) : vec_zero();
+    resume_1(0, c); resume_1(1, c + 4); resume_1(2, c + 8); resume_1(3, c + 12);
     vec b_0;
     for (; depth > 0; depth--) {
-        b_0 = vec_load(b);
-        vec_row_1(c_0_0, a[0], b_0); vec_row_1(c_1_0, a[1], b_0); vec_row_1(c_2_0, a[2], b_0);
-        vec_row_1(c_3_0, a[3], b_0);
+        load_1(b); row_1(0, a[0]); row_1(1, a[1]); row_1(2, a[2]); row_1(3, a[3]);
         a += 4; b += 4; vec_end_iteration();
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_1_0); vec_store(c + 8, c_2_0); vec_store(c + 12, c_3_0);
+    store_1(0, c); store_1(1, c + 4); store_1(2, c + 8); store_1(3, c + 12);
 }
 
 TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -961,7 +863,7 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
         float maximum[4];
         for (size_t i = 0; i < 4; i += LANES)
             vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_scalar(k, q_t, s, maximum, done);
+        scores_1x_scalar(k, q_t, s, maximum, NULL, done);
         if (some_hidden) {
             mask_1x_scalar(t, key, visible, keys);
             mask_scores_1x_scalar(s, visible, maximum, keys);
@@ -971,12 +873,9 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
             return;
         }
-        if (some_hidden)
-            *some_open = softmax_masked_1x_scalar(s, visible, maximum, m, l, keys);
-        else
-            *some_open = softmax_1x_scalar(s, maximum, m, l, done);
+        *some_open = softmax_scalar(s, some_hidden ? visible : NULL, maximum, m, l, done);
     }
-    weights_1x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
+    scores_1x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + 96 + lane;
     if (pass == GUARDED && some_hidden)
@@ -1116,31 +1015,25 @@ TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 /* 4 tokens x 8 features, 8 deep */
 TARGET static void output_4_scalar(const float *a, const float *b, const float *bias, float *c)
 {
-    vec c_0_0 = vec_load(bias); vec c_0_1 = vec_load(bias + 4); vec c_1_0 = vec_load(bias);
-    vec c_1_1 = vec_load(bias + 4); vec c_2_0 = vec_load(bias); vec c_2_1 = vec_load(bias + 4);
-    vec c_3_0 = vec_load(bias); vec c_3_1 = vec_load(bias + 4);
+    begin_2(0, bias); begin_2(1, bias); begin_2(2, bias); begin_2(3, bias);
     vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1); vec_row_2(c_1_0, c_1_1, a[1], b_0, b_1);
-        vec_row_2(c_2_0, c_2_1, a[2], b_0, b_1); vec_row_2(c_3_0, c_3_1, a[3], b_0, b_1);
+        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]);
         a += 4; b += 8; vec_end_iteration();
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1); vec_store(c + 8, c_1_0); vec_store(c + 12, c_1_1);
-    vec_store(c + 16, c_2_0); vec_store(c + 20, c_2_1); vec_store(c + 24, c_3_0); vec_store(c + 28, c_3_1);
+    store_2(0, c); store_2(1, c + 8); store_2(2, c + 16); store_2(3, c + 24);
 }
 
 /* 1 token x 8 features, 8 deep */
 TARGET static void output_1_scalar(const float *a, const float *b, const float *bias, float *c)
 {
-    vec c_0_0 = vec_load(bias); vec c_0_1 = vec_load(bias + 4);
+    begin_2(0, bias);
     vec b_0, b_1;
     for (size_t k = 0; k < 8; k++) {
-        b_0 = vec_load(b); b_1 = vec_load(b + 4);
-        vec_row_2(c_0_0, c_0_1, a[0], b_0, b_1);
+        load_2(b); row_2(0, a[0]);
         a += 4; b += 8; vec_end_iteration();
     }
-    vec_store(c, c_0_0); vec_store(c + 4, c_0_1);
+    store_2(0, c);
 }
 
 /* one panel over `count` tokens, at most 4; tiles of near-equal height where there are 4 */

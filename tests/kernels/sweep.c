@@ -12,7 +12,6 @@
 #include <getopt.h>
 #include <math.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@
 #include "../../gen/replace.h"
 #include "../../gen/system.h"
 #include "../../runtime/system/process.h"
+#include "dice.h"
 
 extern char **environ;
 
@@ -43,34 +43,6 @@ extern char **environ;
 #define MAX_CPU_SECONDS 600 /* one layer, compiler included: a loop without end is a failure */
 #define EVERYTHING_FROM 1000 /* so many layers must have drawn every key and mask */
 #define BOUND_WITHIN 50      /* the bound should be at most this many times the error seen */
-
-/* ---- random numbers: splitmix64 -------------------------------------------------------------------------------- */
-
-struct dice {
-    uint64_t state;
-};
-
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-static uint64_t bits(struct dice *dice)
-{
-    return mix(dice->state += 0x9E3779B97F4A7C15u);
-}
-
-static bool chance(struct dice *dice, double p)
-{
-    return (double)(bits(dice) >> 11) * 0x1p-53 < p;
-}
-
-static int64_t between(struct dice *dice, int64_t low, int64_t high)
-{
-    return low + (int64_t)(bits(dice) % (uint64_t)(high - low + 1));
-}
 
 /* One of the numbers given. */
 #define PICK(dice, ...) \
@@ -108,23 +80,6 @@ static bool is(const char *word, const char *what)
     return word != NULL && strcmp(word, what) == 0;
 }
 
-struct text {
-    char *at;
-    size_t used, size;
-};
-
-static void add(struct text *text, const char *format, ...) DIAG_PRINTF(2, 3);
-static void add(struct text *text, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(text->at + text->used, text->size - text->used, format, arguments);
-    va_end(arguments);
-    text->used += (size_t)length;
-    if (text->used >= text->size)
-        text->used = text->size - 1;
-}
-
 /* Where things lie that no other draw reaches. */
 enum shape {
     SHAPE_USUAL,
@@ -153,6 +108,7 @@ struct draft {
     int64_t unroll, query_vecs, key_block, group_rows, depth_slab; /* 0: not given */
     int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows; /* likewise */
     const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size; /* NULL: not given */
+    char score[400], visible[400]; /* empty: not given */
     bool crowded; /* called with a batch of many short sequences */
 };
 
@@ -361,6 +317,10 @@ static void draw_more_kinds(struct dice *dice, struct draft *d)
     d->lse = chance(dice, 0.2);
     if (chance(dice, 0.3))
         d->scores = WORD(dice, "weights", "raw", "capped", "biased");
+    if (chance(dice, 0.2))
+        draw_score(dice, &(struct text){d->score, 0, sizeof d->score});
+    if (chance(dice, 0.2))
+        draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
     if (d->rope_given && d->projected)
         d->source_len = 0; /* such a call has m = n */
 }
@@ -497,6 +457,11 @@ static void add_rope(struct text *text, const struct draft *d)
     add_real(text, "rope_attention_factor", d->rope_attention_factor);
 }
 
+static bool reads(const struct draft *d, const char *table)
+{
+    return strstr(d->score, table) != NULL || strstr(d->visible, table) != NULL;
+}
+
 static void add_more_kinds(struct text *text, const struct draft *d)
 {
     add_given(text, "offset", d->offset);
@@ -513,6 +478,11 @@ static void add_more_kinds(struct text *text, const struct draft *d)
     add_number(text, "rel_right", d->rel_right, -1);
     add_given(text, "sink", d->sink ? "true" : NULL);
     add_given(text, "lse", d->lse ? "true" : NULL);
+    add_given(text, "score", d->score[0] != '\0' ? d->score : NULL);
+    add_given(text, "visible", d->visible[0] != '\0' ? d->visible : NULL);
+    if (reads(d, "tau["))
+        add(text, "table.tau = %lld\n", (long long)d->h);
+    add_given(text, "table.grid", reads(d, "grid[") ? "3, 5" : NULL);
 }
 
 static void write_spec(struct text *text, struct dice *dice, const struct draft *d)
@@ -591,7 +561,7 @@ struct job {
     pid_t pid; /* 0: free */
     size_t index;
     char folder[200];
-    char spec[3000];
+    char spec[4000];
     struct draft draft;
     struct call call;
     bool has_m; /* n and m are two numbers */
@@ -611,7 +581,7 @@ struct sweep {
     char *folder;
     struct job jobs[MAX_JOBS];
     size_t passed, failed, kernels, skipped;
-    size_t drawn[MAX_FEATURES], refused[MAX_FEATURES]; /* refused: of layers that no kernel is built for yet */
+    size_t drawn[MAX_FEATURES];
     struct series series[SERIES];
     bool violated; /* the environment failed */
 };
@@ -649,23 +619,7 @@ static void draw_call(struct dice *dice, struct call *call, const struct draft *
                                        : options->compilers[between(dice, 0, (int64_t)options->compiler_count - 1)];
 }
 
-/* Whether kernels do not do yet what the layer says, and that is all that there is against it. */
-static bool is_unbuilt(const struct layer *layer)
-{
-    struct diag diag = {0};
-    struct plan *plan = plan_make(layer, isa_all(), &diag);
-    bool unbuilt = plan == NULL && diag.errors > 0;
-    for (size_t i = 0; i < diag.errors && i < DIAG_LIMIT; i++)
-        unbuilt = unbuilt && strstr(diag.messages[i], "no kernel is built with") != NULL;
-    plan_free(plan);
-    diag_free(&diag);
-    return unbuilt;
-}
-
-static void count_features(const struct draft *draft, size_t counts[MAX_FEATURES]);
-
-/* Writes DIR/layer_I.layer, drawn until it is small enough and kernels are built for all that it has; false when the
- * environment or the drawing itself fails. */
+/* Writes DIR/layer_I.layer, drawn until it is small enough; false when the environment or the drawing itself fails. */
 static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
 {
     struct dice dice = {mix(sweep->options->seed * 0x9E3779B97F4A7C15u + 1) ^ mix(index + 0x5EED)};
@@ -688,9 +642,6 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
             fprintf(stderr, "sweep: layer %zu could not be drawn:\n%s", index, job->spec);
             return false;
         }
-        const bool unbuilt = is_unbuilt(layer);
-        if (unbuilt)
-            count_features(&job->draft, sweep->refused);
         draw_call(&dice, &job->call, &job->draft, layer, sweep->options);
         const double full = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
         job->has_m = layer->cross || layer->projected;
@@ -698,7 +649,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         const double work = job->draft.crowded ? called * (double)job->call.batch : full * (double)job->call.batch;
         layer_free(layer);
         diag_free(&diag);
-        if (work <= MAX_MULTIPLY_ADDS && !unbuilt)
+        if (work <= MAX_MULTIPLY_ADDS)
             return true;
     }
 }
@@ -909,7 +860,10 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("causal, offset", (d->mask & MASK_CAUSAL) && d->offset != NULL) \
     F("window, offset", (d->mask & MASK_WINDOW) && d->offset != NULL) \
     F("softcap and terms", d->softcap > 0 && (d->alibi || d->relative != NULL)) \
-    F("sink, padding", d->sink && d->mask & MASK_PADDING)
+    F("sink, padding", d->sink && d->mask & MASK_PADDING) \
+    F("score", d->score[0] != '\0') F("score that hides", strstr(d->score, "-1e999") != NULL) \
+    F("visible", d->visible[0] != '\0') F("visible, offset", d->visible[0] != '\0' && d->offset != NULL) \
+    F("visible, segments", d->visible[0] != '\0' && d->mask & MASK_SEGMENTS) F("table.NAME", reads(d, "tau[") || reads(d, "grid["))
 
 #define FEATURE_NAME(name, test) name,
 static const char *const features[] = {FEATURES(FEATURE_NAME)};
@@ -946,17 +900,12 @@ static void print_series(struct series *s)
 static void summarise(struct sweep *sweep)
 {
     const size_t layers = sweep->passed + sweep->failed;
-    size_t missing = 0, unbuilt = 0;
+    size_t missing = 0;
     printf("drawn:");
     for (size_t i = 0; i < FEATURE_COUNT; i++) {
-        const bool refused = sweep->drawn[i] == 0 && sweep->refused[i] > 0;
         printf("%s %s %zu", i > 0 ? "," : "", features[i], sweep->drawn[i]);
-        missing += sweep->drawn[i] == 0 && !refused;
-        unbuilt += refused;
+        missing += sweep->drawn[i] == 0;
     }
-    for (size_t i = 0, shown = 0; i < FEATURE_COUNT && unbuilt > 0; i++)
-        if (sweep->drawn[i] == 0 && sweep->refused[i] > 0)
-            printf("%s%s", shown++ == 0 ? "\nonly beside what no kernel is built with: " : ", ", features[i]);
     printf("\nlargest error of each kernel / its bound:\n");
     for (int i = 0; i < SERIES; i++)
         print_series(&sweep->series[i]);
