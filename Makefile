@@ -223,7 +223,10 @@ bench-flat: all
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/flat/flat.sh '$(BUILD)/flat'
 
 # one feature at a time over two base layers, timed in turns with the base: a table in Markdown, a CSV
-bench-features: all
+$(BUILD)/beside: $(BUILD)/bench/features/beside.o $(run_objects) $(shared)
+	$(link) -o $@ $^ $(run_libs)
+
+bench-features: all $(BUILD)/beside
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/features/features.sh '$(BUILD)/features'
 
 # bytes of code and time, fast beside small: a table in Markdown

@@ -318,7 +318,8 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
         emit_set_string(emit, "type", types[n->type]);
         emit_set_string(emit, "class", class_of(n->reads));
         emit_set_boolean(emit, "wide", lanes && wide[i]);
-        emit_set_boolean(emit, "may_be_zero", ranges[i].low <= 0 && ranges[i].high >= 0);
+        emit_set_boolean(emit, "may_be_zero", n->type == EXPRESSION_FLOAT ? ranges[i].least <= 0 && ranges[i].most >= 0
+                                                                          : ranges[i].low <= 0 && ranges[i].high >= 0);
         emit_set_integer(emit, "operands", operands);
         for (int k = 0; k < 3; k++)
             emit_set_integer(emit, k == 0 ? "a" : k == 1 ? "b" : "c", of[k] + 1);

@@ -316,7 +316,7 @@ static double float_value(enum expression_op op, double a, double b)
     case NODE_ADD: return a + b;
     case NODE_SUB: return a - b;
     case NODE_MUL: return a * b;
-    case NODE_DIV: return a / b;
+    case NODE_DIV: return a / (b + 0.0); /* zero is +0 */
     case NODE_NEG: return -a;
     case NODE_ABS: return fabs(a);
     case NODE_MIN: return least_of(a, b);
@@ -483,11 +483,16 @@ static struct expression_range floats(double least, double most)
     return isnan(out.least) || isnan(out.most) || fabs(least) > 1e37 || fabs(most) > 1e37 ? everything() : out;
 }
 
+static bool is_bounded(struct expression_range a) { return a.least > -INFINITY && a.most < INFINITY; }
+
+/* What has an infinite end may be NaN, and so may what is made of it, even tanh or exp(-abs()). */
 static struct expression_range float_range(const struct expression_node *n, struct expression_range a,
                                            struct expression_range b)
 {
     const double x[] = {a.least, a.most}, y[] = {b.least, b.most};
     double least = INFINITY, most = -INFINITY;
+    if (!is_bounded(a) || (operations[n->op].operands > 1 && !is_bounded(b)))
+        return everything();
     switch (n->op) {
     case NODE_ADD: return floats(a.least + b.least, a.most + b.most);
     case NODE_SUB: return floats(a.least - b.most, a.most - b.least);
@@ -496,8 +501,6 @@ static struct expression_range float_range(const struct expression_node *n, stru
             return everything();
         for (int i = 0; i < 4; i++) {
             const double value = n->op == NODE_MUL ? x[i / 2] * y[i % 2] : x[i / 2] / y[i % 2];
-            if (isnan(value))
-                return everything();
             least = fmin(least, value);
             most = fmax(most, value);
         }
@@ -564,8 +567,7 @@ bool expression_ranges(const struct expression *e, const struct expression_box *
         case NODE_FLOAT: *out = floats((double)a.low, (double)a.high); break;
         case NODE_EQ: case NODE_NE: case NODE_LT: case NODE_LE: {
             const bool of_floats = e->nodes[n->a].type == EXPRESSION_FLOAT;
-            const bool bounded = a.least > -INFINITY && a.most < INFINITY && b.least > -INFINITY && b.most < INFINITY;
-            *out = compared(n->op, of_floats, of_floats && !bounded, a, b);
+            *out = compared(n->op, of_floats, of_floats && !(is_bounded(a) && is_bounded(b)), a, b);
             break;
         }
         case NODE_AND: *out = integers(a.low & b.low, a.high & b.high); break;
@@ -599,11 +601,19 @@ bool expression_adds(const struct expression *e)
     }
 }
 
-bool expression_hides(const struct expression *e)
+/* An infinite constant, or a division by p - j and the like: of learned numbers and of s it is taken that they are not 0. */
+bool expression_hides(const struct expression *e, const struct expression_box *box)
 {
+    struct expression_range ranges[8 * EXPRESSION_NODES];
+    int node;
+    const bool known = expression_ranges(e, box, ranges, &node);
     bool hides = false;
-    for (int i = 0; i < e->count; i++)
-        hides = hides || (is_constant(e, i) && e->nodes[i].type == EXPRESSION_FLOAT && isinf(e->nodes[i].number));
+    for (int i = 0; i < e->count; i++) {
+        const struct expression_node *n = &e->nodes[i];
+        const bool by_places = n->op == NODE_DIV && (e->nodes[n->b].reads & (READS_S | READS_TABLE)) == 0;
+        hides = hides || (is_constant(e, i) && n->type == EXPRESSION_FLOAT && isinf(n->number)) ||
+                (by_places && !(known && (ranges[n->b].least > 0 || ranges[n->b].most < 0)));
+    }
     return hides;
 }
 
@@ -641,12 +651,15 @@ static int make(struct rewriting *w, enum expression_op op, int a, int b, int c)
     return expression_make(w->to, op, a, b, c, 0);
 }
 
+/* A factor that f32 holds with digits to spare */
+static bool is_moderate(double factor) { return fabs(factor) > 1e-30 && fabs(factor) < 1e30; }
+
 static int times(struct rewriting *w, int node, double factor)
 {
     const struct expression_node *n = &w->to->nodes[node];
-    if (n->op == NODE_MUL && is_constant(w->to, n->a)) /* one factor of two */
-        return times(w, n->b, factor * w->to->nodes[n->a].number);
-    if (n->op == NODE_MUL && is_constant(w->to, n->b))
+    if (n->op == NODE_MUL && is_constant(w->to, n->a) && is_moderate(factor * w->to->nodes[n->a].number))
+        return times(w, n->b, factor * w->to->nodes[n->a].number); /* one factor of two */
+    if (n->op == NODE_MUL && is_constant(w->to, n->b) && is_moderate(factor * w->to->nodes[n->b].number))
         return times(w, n->a, factor * w->to->nodes[n->b].number);
     return make(w, NODE_MUL, expression_number(w->to, factor, 0), node, 0);
 }
@@ -655,8 +668,7 @@ static int times(struct rewriting *w, int node, double factor)
 static int divided(struct rewriting *w, int a, int b)
 {
     const struct expression_node *by = &w->to->nodes[b];
-    const bool constant = by->op == NODE_CONSTANT && fabs(by->number) > 1e-30 && fabs(by->number) < 1e30;
-    return constant ? times(w, a, 1 / by->number) : make(w, NODE_DIV, a, b, 0);
+    return by->op == NODE_CONSTANT && is_moderate(by->number) ? times(w, a, 1 / by->number) : make(w, NODE_DIV, a, b, 0);
 }
 
 static int multiplied(struct rewriting *w, int a, int b)

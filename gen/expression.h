@@ -121,16 +121,17 @@ bool expression_ranges(const struct expression *expression, const struct express
 
 /* ---- kernels ---- */
 
-/* Whether a score is s plus what does not read s; whether it may be -infinity for a finite s and finite tables. */
+/* Whether a score is s plus what does not read s; whether it may be -infinity for a finite s and finite tables, no zeros. */
 bool expression_adds(const struct expression *expression);
-bool expression_hides(const struct expression *expression);
+bool expression_hides(const struct expression *expression, const struct expression_box *box);
 /* Whether it compares what reads s. */
 bool expression_decides(const struct expression *expression);
 /* Operations that must be done for each pair of a query and a key: that read s, or both p and j. */
 int expression_pair_operations(const struct expression *expression);
 
 /* The same in the kernel's units: of a score, s is given times log2(e) and so is the result; exp is a power of 2, a division
- * by a constant is a product, and what the ranges make superfluous is gone. NULL without memory. */
+ * by a constant is a product, and what the ranges make superfluous is gone. Constants may be up to log2(e) FLT_MAX, and
+ * kernels take FLT_MAX for those above it. NULL without memory. */
 struct expression *expression_for_kernel(const struct expression *expression, const struct expression_box *box);
 
 #endif

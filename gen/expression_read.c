@@ -640,6 +640,20 @@ static void check_end(struct reader *r)
         FAIL(r, at, "%s stands behind a whole expression; write an operator before it", next_shown(r).text);
 }
 
+/* A kernel has f32: what is left of constants must be one, or infinite on purpose. */
+static void check_constants(struct reader *r)
+{
+    for (int i = 0; !r->failed && i < r->e->count; i++) {
+        const struct expression_node *n = &r->e->nodes[i];
+        if (n->op == NODE_CONSTANT && n->type == EXPRESSION_FLOAT && isnan(n->number))
+            FAIL(r, n->column, "this constant is not a number; write one that is");
+        else if (n->op == NODE_CONSTANT && n->type == EXPRESSION_FLOAT && isfinite(n->number) &&
+                 fabs(n->number) > (double)FLT_MAX)
+            FAIL(r, n->column, "this constant is %g, not finite in f32; write one below 3.4e38, or 1e999 for infinity",
+                 n->number);
+    }
+}
+
 struct expression *expression_read(const char *text, const struct expression_scope *scope, struct diag *diag)
 {
     struct reader r = {.scope = scope, .diag = diag, .e = expression_new(), .text = text, .start = text};
@@ -657,6 +671,9 @@ struct expression *expression_read(const char *text, const struct expression_sco
             r.e->root = made(&r, expression_as_float(r.e, r.e->root), scope->column);
         r.e->text = strdup(text);
         good = !r.failed && r.e->text != NULL && expression_compact(r.e);
+        if (good)
+            check_constants(&r);
+        good = good && !r.failed;
     }
     if (!good && !r.failed)
         diag_environment(diag, scope->place, "out of memory; free some and try again");

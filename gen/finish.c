@@ -41,8 +41,9 @@ static void scaling_text(const struct layer *layer, char text[FINISH_TEXT])
                  layer->rope.low, layer->rope.high);
         break;
     case SCALING_YARN:
-        snprintf(text, FINISH_TEXT, " scaled as yarn (factor %.9g, original length %.9g, beta %.9g to %.9g), times %.9g",
-                 factor, length, layer->rope.beta_slow, layer->rope.beta_fast, layer->rope.attention_factor);
+        snprintf(text, FINISH_TEXT, " scaled as yarn (factor %.9g, original length %.9g, beta %.9g to %.9g%s), times %.9g",
+                 factor, length, layer->rope.beta_slow, layer->rope.beta_fast,
+                 layer->rope.truncate ? "" : ", not truncated", layer->rope.attention_factor);
         break;
     default:
         break;

@@ -34,6 +34,7 @@ static void fill_rope(struct layer *layer, const struct spec *spec)
     layer->rope.high = spec->real[KEY_ROPE_HIGH];
     layer->rope.beta_fast = spec->real[KEY_ROPE_BETA_FAST];
     layer->rope.beta_slow = spec->real[KEY_ROPE_BETA_SLOW];
+    layer->rope.truncate = spec->value[KEY_ROPE_TRUNCATE] == 1;
     layer->rope.attention_factor = is_given(spec, KEY_ROPE_ATTENTION_FACTOR) ? spec->real[KEY_ROPE_ATTENTION_FACTOR]
                                  : yarn ? rope_attention_factor(factor) : 1;
 }

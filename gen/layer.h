@@ -95,6 +95,7 @@ struct layer {
         bool given;        /* rope_positions = given */
         enum layer_rope_scaling scaling;
         double factor, original_len, low, high, beta_fast, beta_slow;
+        bool truncate;           /* yarn: from and to whole pairs of columns */
         double attention_factor; /* of cos and sin; 1 but under yarn */
     } rope;
     enum layer_relative relative;

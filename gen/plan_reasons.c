@@ -164,12 +164,13 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
 /* Where the spec's expressions are computed, and what of `visible` is known before. */
 static void explain_expressions(struct plan_isa *p, const struct layer *layer)
 {
+    const struct expression_box box = visible_box(layer);
     char map[VISIBLE_MAP * (VISIBLE_MAP + 1) + 1];
     if (layer->score != NULL)
         reason(p, "score = %s: %d operations for each pair, %s", layer->score->text,
                expression_pair_operations(layer->score_kernel),
                score_has(layer, SCORE_EXPRESSION) ? "in the register tiles of scores"
-               : expression_hides(layer->score_kernel) ? "in a pass of its own, for it may hide"
+               : expression_hides(layer->score_kernel, &box) ? "in a pass of its own, for it may hide"
                                                        : "in a pass of its own, too many for register tiles");
     if (!visible_by_blocks(layer))
         return;

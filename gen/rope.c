@@ -109,22 +109,32 @@ static struct pair llama3(const struct layer *layer, struct pair f)
 }
 
 /* The pair of columns that turns beta times within the original length. */
-static double yarn_pair(const struct layer *layer, double beta)
+static struct pair yarn_pair(const struct layer *layer, double beta)
 {
     const struct pair of = divide(from(layer->rope.original_len), multiply(two_pi, from(beta)));
     const struct pair whole = add(log_of(of.high), from(of.low / of.high)); /* ln (a + b) = ln a + b / a */
-    return divide(multiply(from((double)layer->rope.dims), whole), multiply(from(2), log_of(layer->rope.theta))).high;
+    return divide(multiply(from((double)layer->rope.dims), whole), multiply(from(2), log_of(layer->rope.theta)));
 }
 
 static struct pair yarn(const struct layer *layer, int64_t c, struct pair f)
 {
-    const double low = fmax(floor(yarn_pair(layer, layer->rope.beta_fast)), 0);
-    const double high = fmin(ceil(yarn_pair(layer, layer->rope.beta_slow)), (double)layer->rope.dims - 1);
-    const double ramp = fmin(fmax(((double)c - low) / fmax(high - low, 0.001), 0), 1);
+    struct pair low = yarn_pair(layer, layer->rope.beta_fast), high = yarn_pair(layer, layer->rope.beta_slow);
+    if (layer->rope.truncate) {
+        low = from(floor(low.high));
+        high = from(ceil(high.high));
+    }
+    if (low.high < 0)
+        low = from(0);
+    if (high.high > (double)layer->rope.dims - 1)
+        high = from((double)layer->rope.dims - 1);
+    struct pair width = add(high, minus(low));
+    if (width.high < 0.001)
+        width = divide(from(1), from(1000));
+    struct pair ramp = divide(add(from((double)c), minus(low)), width);
+    if (ramp.high <= 0 || ramp.high >= 1)
+        ramp = from(ramp.high <= 0 ? 0 : 1);
     const struct pair slow = divide(f, from(layer->rope.factor));
-    const struct pair exact = ramp <= 0 || ramp >= 1 ? from(ramp)
-                            : divide(add(from((double)c), from(-low)), add(from(high), from(-low)));
-    return add(multiply(slow, exact), multiply(f, add(from(1), minus(exact))));
+    return add(multiply(slow, ramp), multiply(f, add(from(1), minus(ramp))));
 }
 
 static struct pair frequency(const struct layer *layer, int64_t c)

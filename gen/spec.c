@@ -89,6 +89,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_ROPE_HIGH] = {"rope_high", KIND_POSITIVE, NULL},
     [KEY_ROPE_BETA_FAST] = {"rope_beta_fast", KIND_POSITIVE, NULL},
     [KEY_ROPE_BETA_SLOW] = {"rope_beta_slow", KIND_POSITIVE, NULL},
+    [KEY_ROPE_TRUNCATE] = {"rope_truncate", KIND_WORD, words_switch},
     [KEY_ROPE_ATTENTION_FACTOR] = {"rope_attention_factor", KIND_POSITIVE, NULL},
     [KEY_ALIBI] = {"alibi", KIND_WORD, words_switch},
     [KEY_RELATIVE] = {"relative", KIND_WORD, words_relative},
@@ -717,6 +718,7 @@ void spec_values(struct spec *spec)
     spec->value[KEY_REL_BUCKETS] = 32;
     spec->value[KEY_REL_DISTANCE] = 128;
     spec->value[KEY_CONV_WIDTH] = 3;
+    spec->value[KEY_ROPE_TRUNCATE] = 1;
     spec->value[KEY_WINDOW_LEFT] = spec->value[KEY_WINDOW_RIGHT] = LAYER_UNBOUNDED;
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const char *text = spec->given[key].value;

@@ -116,7 +116,8 @@ void spec_expressions(struct spec *spec, struct layer *layer)
     read_one(spec, layer, KEY_SCORE, &layer->score, &layer->score_kernel);
     read_one(spec, layer, KEY_VISIBLE, &layer->visible, &layer->visible_kernel);
     const struct expression *score = layer->score_kernel;
-    const bool apart = score != NULL && (expression_hides(score) || expression_pair_operations(score) > IN_TILES);
+    const struct expression_box box = visible_box(layer);
+    const bool apart = score != NULL && (expression_hides(score, &box) || expression_pair_operations(score) > IN_TILES);
     layer->number[SCORE_EXPRESSION] = score != NULL && !apart;
     layer->number[SCORE_HIDING] = apart;
     layer->number[SCORE_VISIBLE] = layer->visible_kernel != NULL;

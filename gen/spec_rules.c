@@ -103,6 +103,7 @@ static const struct idle {
     {KEY_ROPE_HIGH, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_BETA_FAST, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_BETA_SLOW, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_ROPE_TRUNCATE, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_ATTENTION_FACTOR, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_REL_BUCKETS, has_buckets, {KEY_RELATIVE, KEY_RELATIVE}, NO_BUCKETS, false},
     {KEY_REL_DISTANCE, has_buckets, {KEY_RELATIVE, KEY_RELATIVE}, NO_BUCKETS, false},
@@ -264,7 +265,7 @@ static void rule_rope_dims(struct spec *spec)
 #define OF_LLAMA3 (1u << SCALING_LLAMA3)
 #define OF_YARN (1u << SCALING_YARN)
 
-/* Which scalings have the number, and whether they have no default for it. */
+/* Which scalings have the key, and whether they have no default for it. */
 static const struct scaling_number {
     enum key key;
     unsigned of;
@@ -277,6 +278,7 @@ static const struct scaling_number {
     {KEY_ROPE_HIGH, OF_LLAMA3, false, "rope_scaling = llama3"},
     {KEY_ROPE_BETA_FAST, OF_YARN, false, "rope_scaling = yarn"},
     {KEY_ROPE_BETA_SLOW, OF_YARN, false, "rope_scaling = yarn"},
+    {KEY_ROPE_TRUNCATE, OF_YARN, false, "rope_scaling = yarn"},
     {KEY_ROPE_ATTENTION_FACTOR, OF_YARN, false, "rope_scaling = yarn"},
 };
 

@@ -127,7 +127,8 @@ int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
 }
 
 #define GRAIN 16 /* keys of a block, as templates/attend.in has it */
-#define SAMPLED 64
+#define SAMPLED 64 /* rows of blocks that are looked at, evenly spread, and of each so many blocks at most */
+#define SAMPLED_KEYS 8192
 
 /* Whether `visible` is never true, always, or neither is known: {0, 0}, {1, 1}, {0, 1}. */
 static struct expression_range box_range(const struct layer *layer, int64_t head, struct visible_range p,
@@ -145,11 +146,13 @@ static struct expression_range box_range(const struct layer *layer, int64_t head
 struct visible_share visible_shares(const struct layer *layer, int64_t head, int64_t queries)
 {
     const int64_t n = layer->seq_len, m = layer->source_len, rows = ceil_div(n, queries), taken = min(rows, SAMPLED);
+    const int64_t columns = ceil_div(m, GRAIN), looked_at = min(columns, SAMPLED_KEYS);
     double blocks = 0, computed = 0, tested = 0;
     for (int64_t k = 0; k < taken; k++) {
         const int64_t t = k * rows / taken * queries;
         const struct visible_range p = {t, min(n, t + queries)}, keys = visible_keys(layer, t, p.end - 1);
-        for (int64_t j = 0; j < m; j += GRAIN) {
+        for (int64_t c = 0; c < looked_at; c++) {
+            const int64_t j = c * columns / looked_at * GRAIN;
             const struct visible_range of = {j, min(m, j + GRAIN)};
             const struct expression_range seen = box_range(layer, head, p, of);
             const bool reached = of.end > keys.first && of.first < keys.end;

@@ -145,7 +145,7 @@ def prepare(run, case, keys, threads, tensors_path, reference):
             system = f"{name}/{formulation}"
             if not (wanted(system, run.options.systems) or system == "ours/gcc" or formulation in peer.beside):
                 continue
-            reason = peer.why_not(case, formulation, threads)
+            reason = peer.lacks(case, formulation, threads)
             if reason:
                 run.add(row(case, threads, system, status="unsupported", reason=reason))
                 continue

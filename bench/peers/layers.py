@@ -2,8 +2,8 @@
 """What is measured: layers, the sizes of a call, drawn tensors, and the number of useful multiply-adds.
 
 A layer is read from a spec in attngen's own syntax (docs/spec.md). attngen checks specs; here only the keys
-are resolved that a peer has to know. Left out: `scores`, the masks `bool` and `additive`, and `weight_layout` (weights
-are drawn [in][out]).
+are resolved that a peer has to know. Left out: `scores`, `lse`, expressions, the masks that the call brings (but for
+`padding`), `weight_layout` (weights are drawn [in][out]), and what kinds.py leaves out.
 """
 import dataclasses
 import math
@@ -11,6 +11,8 @@ import os
 import sys
 
 import numpy as np
+
+import kinds
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "vectors"))
 import score_terms  # noqa: E402
@@ -39,6 +41,14 @@ class Case:
     conv_width: int
     bias: bool
     scale: float
+    projected: bool    # the call brings q, k and v
+    rope: kinds.Rope   # None: none
+    norm: bool         # of each head's queries and keys: rms
+    norm_eps: float
+    softcap: float     # None: none
+    alibi: bool
+    relative: tuple    # T5's (buckets, distance); None: none
+    sink: bool
     batch: int
     n: int
     m: int
@@ -54,6 +64,13 @@ class Case:
                     or self.h_kv != self.h or self.d_k * self.h != self.d_model or self.d_v != self.d_k)
 
     @property
+    def kinds(self):
+        """What this layer has that not every peer, or not every formulation of it, can say."""
+        has = {"projected": self.projected, "rope": self.rope, "qk_norm": self.norm, "softcap": self.softcap,
+               "alibi": self.alibi, "relative": self.relative, "sink": self.sink}
+        return frozenset(name for name, value in has.items() if value)
+
+    @property
     def positional(self):
         """Masks that depend on positions only. Padding is none: every sequence of a case has its full length."""
         return self.mask & score_terms.POSITION.keys()
@@ -63,12 +80,32 @@ class Case:
         t, j = np.arange(self.n)[:, None], np.arange(self.m)[None, :]
         return np.ones((self.n, self.m), bool) & score_terms.sees(self.mask, t, j, self.window)
 
+    def score_bias(self, tensors):
+        """[h][n][m]: what ALiBi and relative positions add to a score; None if nothing. Masks are not in it."""
+        t, j = np.arange(self.n)[:, None], np.arange(self.m)[None, :]
+        bias = 0.0
+        if self.alibi:
+            bias = bias - kinds.slopes(self.h)[:, None, None] * np.abs(t - j)
+        if self.relative:
+            bucket = kinds.t5_buckets(self.n, self.m, *self.relative, "causal" not in self.mask)
+            bias = bias + tensors["rel_bias"].astype(np.float64)[bucket].transpose(2, 0, 1)
+        return bias if self.alibi or self.relative else None
+
+    def score_mask(self, tensors):
+        """[1 or h][n][m] f32 to be added to scores: score_bias, and -infinity where a mask of positions hides. None: nothing."""
+        bias = self.score_bias(tensors)
+        if bias is None and not self.positional:
+            return None
+        return np.where(self.visible(), np.zeros((1, 1, 1)) if bias is None else bias, -np.inf).astype(np.float32)
+
     def multiply_adds(self):
-        """Of one call, of the plain layer: only pairs that masks leave visible."""
+        """Of one call, of the plain layer: only pairs that masks leave visible; norms and rotation are not counted."""
         d_in, s_in = (w // self.h if self.split else w for w in (self.d_model, self.d_source))
         project = self.n * d_in * self.h * self.d_k + self.m * s_in * self.h_kv * self.d_k
         if not self.identity:
             project += self.m * s_in * self.h_kv * self.d_v
+        if self.projected:
+            project = 0
         pairs = int(self.visible().sum()) * self.h * (self.d_k + self.d_v)
         output = {"dense": self.n * self.h * self.d_v * self.d_model, "none": 0,
                   "conv": self.n * self.conv_width * self.d_v * self.d_model}[self.w_o]
@@ -77,7 +114,8 @@ class Case:
     def describe(self):
         sizes = f"{self.batch} x {self.n}" + (f" to {self.m}" if self.cross else "")
         heads = f"{self.h}" + (f"/{self.h_kv}" if self.h_kv != self.h else "")
-        return f"{sizes} x {self.d_model}, {heads} heads of {self.d_k}" + (
+        width = "" if self.projected else f" x {self.d_model}"
+        return f"{sizes}{width}, {heads} heads of {self.d_k}" + (
             f"/{self.d_v}" if self.d_v != self.d_k else "")
 
 
@@ -99,29 +137,39 @@ def make_case(name, keys):
     spec["name"] = name
     number = lambda key, default: int(spec.get(key, default))
     d_model, h = number("d_model", 0), number("h", 0)
+    unknown = [f"{key} = {spec[key]}" for key, known in kinds.BUILT.items() if spec.get(key, known[0]) not in known]
+    if unknown:
+        raise ValueError(f"{name}: kinds.py does not know {', '.join(unknown)}")
+    projected = spec.get("input") == "projected"
     split, identity = spec.get("input") == "split", spec.get("w_v") == "identity"
     cross = spec.get("attention") == "cross"
     width = d_model if spec.get("width") == "wide" else d_model // h
     d_source = number("d_source", d_model)
     d_k = number("d_k", width)
-    d_v = (d_source // h if split else d_source) if identity else number("d_v", width)
+    d_v = (d_source // h if split else d_source) if identity else number("d_v", d_k if projected else width)
     seq_len = number("seq_len", 0)
     n = int(keys.get("n", seq_len))
-    m = int(keys.get("m", spec.get("source_len", seq_len))) if cross else n
+    m = int(keys.get("m", spec.get("source_len", seq_len))) if cross or projected else n
     bound = lambda key: None if spec.get(key, "unbounded") == "unbounded" else int(spec[key])
     return Case(name=name, spec=tuple(spec.items()), d_model=d_model, h=h, h_kv=number("h_kv", h), d_k=d_k, d_v=d_v,
                 d_source=d_source, mask=frozenset(spec.get("mask", "none").split("+")) - {"none"},
                 window=(bound("window_left"), bound("window_right")), split=split, cross=cross,
                 tied=spec.get("w_k") == "tied", identity=identity, w_o=spec.get("w_o", "dense"),
                 conv_width=number("conv_width", 3), bias=spec.get("bias") == "true",
-                scale=float(spec.get("scale", 1 / math.sqrt(d_k))), batch=int(keys.get("batch", 1)), n=n, m=m)
+                scale=float(spec.get("scale", 1 / math.sqrt(d_k))),
+                projected=projected, rope=kinds.read_rope(spec, d_k), norm=spec.get("qk_norm", "none") != "none",
+                norm_eps=float(spec.get("norm_eps", 1e-6)),
+                softcap=None if spec.get("softcap", "none") == "none" else float(spec["softcap"]),
+                alibi=spec.get("alibi") == "true", sink=spec.get("sink") == "true",
+                relative=(number("rel_buckets", 32), number("rel_distance", 128)) if "relative" in spec else None,
+                batch=int(keys.get("batch", 1)), n=n, m=m)
 
 
 def read_shapes(examples, table):
     """name -> Case: every .layer of the folder `examples`, then the lines of the file `table`.
 
     A line of the table: a name, then `key=value` words: keys of the spec, `batch`, `n`, `m`, and `base=NAME`, a
-    shape whose keys are taken first.
+    shape whose keys are taken first; `key=` takes one of them away.
     """
     keys = {file[:-len(".layer")]: read_spec(os.path.join(examples, file))
             for file in sorted(os.listdir(examples)) if file.endswith(".layer")}
@@ -130,7 +178,8 @@ def read_shapes(examples, table):
             words = line.split("#")[0].split()
             if words:
                 own = dict(word.split("=", 1) for word in words[1:])
-                keys[words[0]] = {**keys.get(own.pop("base", None), {}), **own}
+                own = {**keys.get(own.pop("base", None), {}), **own}
+                keys[words[0]] = {key: value for key, value in own.items() if value}
     return {name: make_case(name, k) for name, k in keys.items()}
 
 
@@ -142,20 +191,27 @@ def draw_tensors(case, seed):
     def draw(shape, fan_in=1.0):
         return (rng.standard_normal(shape) / math.sqrt(fan_in)).astype(np.float32)
 
+    # without a norm, scores are of about unit size whatever the scale
+    unit_scores = np.float32(1 if c.norm else 1 / (c.scale * math.sqrt(c.d_k)))
+
     def weight(d_in, heads, width):
         return draw((heads, d_in // c.h, width), d_in // c.h) if c.split else draw((d_in, heads * width), d_in)
 
-    tensors = {"x": draw((c.batch, c.n, c.d_model))}
-    if c.cross:
-        tensors["source"] = draw((c.batch, c.m, c.d_source))
+    tensors, biases = {}, {}
     if "padding" in c.mask:
         tensors["lengths"] = np.full(c.batch, c.m, np.int32)
-    tensors["w_q"], b_q = weight(c.d_model, c.h, c.d_k), c.h * c.d_k
-    biases = {"b_q": b_q}
-    if not c.tied:
-        tensors["w_k"], biases["b_k"] = weight(c.d_source, c.h_kv, c.d_k), c.h_kv * c.d_k
-    if not c.identity:
-        tensors["w_v"], biases["b_v"] = weight(c.d_source, c.h_kv, c.d_v), c.h_kv * c.d_v
+    if c.projected:
+        tensors["q"] = draw((c.batch, c.n, c.h, c.d_k)) * unit_scores
+        tensors["k"], tensors["v"] = draw((c.batch, c.m, c.h_kv, c.d_k)), draw((c.batch, c.m, c.h_kv, c.d_v))
+    else:
+        tensors["x"] = draw((c.batch, c.n, c.d_model))
+        if c.cross:
+            tensors["source"] = draw((c.batch, c.m, c.d_source))
+        tensors["w_q"], biases["b_q"] = weight(c.d_model, c.h, c.d_k) * unit_scores, c.h * c.d_k
+        if not c.tied:
+            tensors["w_k"], biases["b_k"] = weight(c.d_source, c.h_kv, c.d_k), c.h_kv * c.d_k
+        if not c.identity:
+            tensors["w_v"], biases["b_v"] = weight(c.d_source, c.h_kv, c.d_v), c.h_kv * c.d_v
     if c.w_o == "dense":
         tensors["w_o"], biases["b_o"] = draw((c.h * c.d_v, c.d_model), c.h * c.d_v), c.d_model
     elif c.w_o == "conv":
@@ -163,6 +219,12 @@ def draw_tensors(case, seed):
         tensors["w_o"], biases["b_o"] = draw(shape, c.conv_width * c.d_v), c.d_model
     if c.bias:
         tensors.update((name, draw(size)) for name, size in biases.items())
+    if c.norm:
+        tensors["g_q"], tensors["g_k"] = 1 + draw(c.d_k, 100), 1 + draw(c.d_k, 100)
+    if c.relative:
+        tensors["rel_bias"] = draw((c.relative[0], c.h))
+    if c.sink:
+        tensors["sink"] = draw(c.h)
     return tensors
 
 
@@ -170,10 +232,13 @@ def reference(case, tensors):
     """y in double precision, by the equations of docs/spec.md, one head at a time."""
     c = case
     t = {name: array.astype(np.float64) for name, array in tensors.items() if name != "lengths"}
-    x, source = t["x"], t.get("source", t["x"])
-    see = c.visible()
+    x = t.get("x")
+    source = t.get("source", x)
+    see, bias = c.visible(), c.score_bias(tensors)
 
     def project(of, which, head, width):
+        if c.projected:
+            return t[which][:, :, head]
         w, b = t["w_" + which], t.get("b_" + which)
         columns = slice(head * width, (head + 1) * width)
         if c.split:
@@ -192,10 +257,18 @@ def reference(case, tensors):
             v = project(source, "v", shared, c.d_v)
         else:
             v = source[..., head * c.d_v:(head + 1) * c.d_v] if c.split else source
+        if c.norm:
+            q, k = kinds.rms(q, t["g_q"], c.norm_eps), kinds.rms(k, t["g_k"], c.norm_eps)
+        if c.rope:
+            q, k = c.rope.apply(q), c.rope.apply(k)
         for b in range(c.batch):
-            s = np.where(see, c.scale * (q[b] @ k[b].T), -np.inf)
-            a = np.exp(s - s.max(-1, keepdims=True))
-            z[b, :, head] = a @ v[b] / a.sum(-1, keepdims=True)
+            s = c.scale * (q[b] @ k[b].T)
+            s = c.softcap * np.tanh(s / c.softcap) if c.softcap else s
+            s = np.where(see, s if bias is None else s + bias[head], -np.inf)
+            most = s.max(-1, keepdims=True)
+            a = np.exp(s - most)
+            besides = np.exp(t["sink"][head] - most) if c.sink else 0
+            z[b, :, head] = a @ v[b] / (a.sum(-1, keepdims=True) + besides)
     if c.w_o == "none":
         return z.reshape(c.batch, c.n, -1)
     if c.w_o == "dense":

@@ -134,7 +134,9 @@ static bool sums_to_one(struct trial *t)
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
-        const bool free = t->layer->score != NULL && expression_decides(t->layer->score); /* may hide by scores */
+        /* may hide by scores, or all scores but NaN */
+        const bool free = t->layer->score != NULL && (expression_decides(t->layer->score) ||
+                          (score_has(t->layer, SCORE_HIDING) && expression_adds(t->layer->score)));
         if (free && good && sum == 0)
             continue;
         const bool whole = t->layer->sink ? sum <= 1 + tolerance : fabs(sum - 1) <= tolerance;
@@ -549,7 +551,8 @@ static bool each_sequence_alone(struct trial *t)
  * by, but for a sink, or one that a softcap makes finite. A value that is finite but huge promises nothing. */
 enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
 
-enum taint { TAINT_NONE, TAINT_OF_QUERY, TAINT_OF_KEY }; /* nothing, the own query alone, a key and its value */
+/* nothing; the own query alone, in scores that do not read what it gives; the own query; a key and its value */
+enum taint { TAINT_NONE, TAINT_UNREAD, TAINT_OF_QUERY, TAINT_OF_KEY };
 
 /* Whether no infinite score leaves weights finite: a sink does, which is divided by, and a softcap. */
 static bool always_divides(const struct layer *layer)
@@ -561,6 +564,7 @@ struct poison {
     struct inputs in;
     unsigned char *key, *query; /* [batch][m], [batch][n]: poisoned rows; in self-attention the same */
     unsigned char *tainted;     /* [batch][h][n]: of rows of Z, what they see that is poisoned */
+    unsigned char *read;        /* [batch][h][n]: some score of theirs is NaN with it */
     bool one_column;            /* not the whole row */
 };
 
@@ -570,6 +574,7 @@ static void poison_free(struct poison *p)
     free(p->key);
     free(p->query);
     free(p->tainted);
+    free(p->read);
 }
 
 /* Later rows and those past lengths[b], by chance: under causal, padding or a window some queries see none of them. */
@@ -596,9 +601,17 @@ static void spread_taint(struct poison *p, const struct trial *t)
         for (size_t i = 0; i < h; i++)
             for (size_t q = 0; q < in->n; q++) {
                 enum taint taint = TAINT_NONE;
-                for (size_t j = 0; j < in->m && taint != TAINT_OF_KEY; j++)
-                    if ((p->key[b * in->m + j] || p->query[b * in->n + q]) && reference_visible(t->layer, in, b, i, q, j))
-                        taint = p->key[b * in->m + j] ? TAINT_OF_KEY : TAINT_OF_QUERY;
+                bool read = false;
+                for (size_t j = 0; j < in->m && !(taint == TAINT_OF_KEY && read); j++) {
+                    const bool key = p->key[b * in->m + j];
+                    if (!(key || p->query[b * in->n + q]) || !reference_visible(t->layer, in, b, i, q, j))
+                        continue;
+                    const bool shows = isnan(expressions_score(t->layer, in, reference_pair(t->layer, in, b, i, q, j), NAN));
+                    const enum taint one = key ? TAINT_OF_KEY : shows ? TAINT_OF_QUERY : TAINT_UNREAD;
+                    taint = one > taint ? one : taint;
+                    read = read || shows;
+                }
+                p->read[(b * h + i) * in->n + q] = read;
                 p->tainted[(b * h + i) * in->n + q] = (unsigned char)taint;
             }
 }
@@ -641,7 +654,8 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     p->key = calloc(in->batch * in->m + 1, 1);
     p->query = calloc(in->batch * in->n + 1, 1);
     p->tainted = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
-    if (p->key == NULL || p->query == NULL || p->tainted == NULL) {
+    p->read = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
+    if (p->key == NULL || p->query == NULL || p->tainted == NULL || p->read == NULL) {
         diag_environment(t->diag, NULL, "out of memory");
         return false;
     }
@@ -681,7 +695,7 @@ static enum taint taint_of_y(const struct poison *p, const struct trial *t, size
  * read what was there at all. */
 static enum demand demand_of(const struct layer *layer, enum demand demand)
 {
-    const bool bends = layer->score != NULL && !expression_adds(layer->score);
+    const bool bends = layer->score != NULL && (!expression_adds(layer->score) || score_has(layer, SCORE_HIDING));
     const bool ignores = layer->score != NULL && (layer->score->nodes[layer->score->root].reads & READS_S) == 0;
     const bool decides = ignores || (layer->score != NULL && expression_decides(layer->score));
     return decides || (bends && demand == DEMAND_OF_INFINITY) ? DEMAND_NOTHING : demand;
@@ -740,7 +754,7 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
                 return violated(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
                                 row / n / h, row / n % h, row % n, j);
         }
-        if (p->tainted[row] && finite && (demand == DEMAND_OF_NAN || (demand == DEMAND_OF_INFINITY && query && divides)))
+        if (p->read[row] && finite && (demand == DEMAND_OF_NAN || (demand == DEMAND_OF_INFINITY && query && divides)))
             return violated(t, "%s in a row that is seen left attn[%zu][%zu][%zu] finite", what, row / n / h,
                             row / n % h, row % n);
     }
@@ -756,7 +770,7 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
         if (!p->tainted[row] && !(lse[row] == t->base_lse[row] || overflowed(t, t->base_lse[row])))
             return violated(t, "%s in rows that nobody there sees changed lse[%zu][%zu][%zu] from %.9g to %.9g", what,
                             row / n / h, row / n % h, row % n, t->base_lse[row], lse[row]);
-        if (p->tainted[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
+        if (p->read[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
             return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h, row / n % h,
                             row % n);
     }
@@ -806,8 +820,10 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
         const size_t b = row / n / h, i = row / n % h, q = row % n;
         const size_t at = (((batch > 1 ? b : 0) * heads + (heads > 1 ? i : 0)) * n + q) * m;
         for (size_t j = 0; j < m; j++)
-            if (chosen[at + j] && reference_visible(t->layer, &p->in, b, i, q, j))
+            if (chosen[at + j] && reference_visible(t->layer, &p->in, b, i, q, j)) {
                 p->tainted[row] = TAINT_OF_KEY;
+                p->read[row] = 1;
+            }
     }
     free(chosen);
 }
@@ -821,7 +837,8 @@ static bool with_masks_of(struct trial *t, float value, const char *what)
     p.key = calloc(t->in->batch * t->in->m + 1, 1);
     p.query = calloc(t->in->batch * t->in->n + 1, 1);
     p.tainted = calloc(t->in->batch * (size_t)t->layer->h * t->in->n + 1, 1);
-    good = good && p.key != NULL && p.query != NULL && p.tainted != NULL;
+    p.read = calloc(t->in->batch * (size_t)t->layer->h * t->in->n + 1, 1);
+    good = good && p.key != NULL && p.query != NULL && p.tainted != NULL && p.read != NULL;
     if (good)
         poison_mask(&p, t, value);
     good = good && prepare(t, 12, 1) && forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&

@@ -84,8 +84,26 @@ static void pass_on(struct error *out, const struct error *a, double slope, doub
     out->squares = SQUARED(slope) * a->squares;
 }
 
+/* An infinity that f32 has as well: of an infinite constant, or of a division by an exact 0. Its error is 0. */
+static bool stays_infinite(struct error *out, double value, bool sure)
+{
+    if (!isinf(value) || !sure)
+        return false;
+    out->worst = out->slope = out->squares = 0;
+    return true;
+}
+
+static void add(struct error *out, const struct error *a, const struct error *b, double value, double of_b)
+{
+    add_up(out, a, b, 1, of_b);
+    if (!stays_infinite(out, value, out->worst < INFINITY && !out->open))
+        round_off(out, value);
+}
+
 static void multiply(struct error *out, const struct error *a, const struct error *b, double x, double y)
 {
+    if ((isinf(x) || isinf(y)) && stays_infinite(out, x * y, fabs(x) > a->worst && fabs(y) > b->worst && !out->open))
+        return;
     add_up(out, a, b, y, x);
     out->worst += a->worst * b->worst;
     round_off(out, x * y);
@@ -94,6 +112,8 @@ static void multiply(struct error *out, const struct error *a, const struct erro
 static void divide(struct error *out, const struct error *a, const struct error *b, double x, double y)
 {
     const double quotient = x / y, least = fabs(y) - b->worst;
+    if (y == 0 && stays_infinite(out, quotient, b->worst == 0 && fabs(x) > a->worst && !out->open))
+        return;
     add_up(out, a, b, 1 / y, -quotient / y);
     out->worst = least > 0 ? (a->worst + fabs(quotient) * b->worst) / least : INFINITY;
     out->open = out->open || !(least > 0);
@@ -170,12 +190,15 @@ static void exact(const struct expression_node *n, struct error *out, const stru
                       (a && values[n->b].integer != values[n->c].integer) || (a && (b || of[2]->unsure));
 }
 
+/* A constant as kernels have it */
+static double as_held(double number) { return (double)(float)fmax(-FLT_MAX, fmin(number, FLT_MAX)); }
+
 static void of_float(const struct expression_node *n, struct error *out, const struct error *of[3],
                      const union expression_value *values, const struct term_error *score)
 {
     const double x = values[n->a].number, y = values[n->b].number;
     switch (n->op) {
-    case NODE_CONSTANT: out->worst = isinf(n->number) ? 0 : fabs(n->number - (double)(float)n->number);
+    case NODE_CONSTANT: out->worst = isinf(n->number) ? 0 : fabs(n->number - as_held(n->number));
         out->squares = SQUARED(out->worst); break;
     case NODE_S: out->worst = score->worst, out->slope = 1; break;
     case NODE_TABLE: out->worst = of[0]->unsure ? INFINITY : 0; break;
@@ -184,8 +207,8 @@ static void of_float(const struct expression_node *n, struct error *out, const s
         if (llabs(values[n->a].integer) > (int64_t)LARGE_INTEGER)
             round_off(out, (double)values[n->a].integer);
         break;
-    case NODE_ADD: add_up(out, of[0], of[1], 1, 1); round_off(out, x + y); break;
-    case NODE_SUB: add_up(out, of[0], of[1], 1, -1); round_off(out, x - y); break;
+    case NODE_ADD: add(out, of[0], of[1], x + y, 1); break;
+    case NODE_SUB: add(out, of[0], of[1], x - y, -1); break;
     case NODE_MUL: multiply(out, of[0], of[1], x, y); break;
     case NODE_DIV: divide(out, of[0], of[1], x, y); break;
     case NODE_NEG: pass_on(out, of[0], -1, 1); break;

@@ -68,8 +68,9 @@ static long double yarn_dim(const struct layer *layer, double beta)
 
 static long double scaled_yarn(const struct layer *layer, int64_t c, long double f)
 {
-    const long double low = fmaxl(floorl(yarn_dim(layer, layer->rope.beta_fast)), 0);
-    const long double high = fminl(ceill(yarn_dim(layer, layer->rope.beta_slow)), (long double)(layer->rope.dims - 1));
+    const long double fast = yarn_dim(layer, layer->rope.beta_fast), slow = yarn_dim(layer, layer->rope.beta_slow);
+    const long double low = fmaxl(layer->rope.truncate ? floorl(fast) : fast, 0);
+    const long double high = fminl(layer->rope.truncate ? ceill(slow) : slow, (long double)(layer->rope.dims - 1));
     const long double ramp = fminl(fmaxl(((long double)c - low) / fmaxl(high - low, 0.001L), 0), 1);
     return f / layer->rope.factor * ramp + f * (1 - ramp);
 }

@@ -141,6 +141,8 @@ static void draw_rope(struct bytes *in, FILE *out)
     fprintf(out, "rope_scaling = %s\n", scaling[which]);
     draw_real(in, out, "rope_factor", 250);
     draw_real(in, out, "rope_original_len", which == 0 ? 5 : 250);
+    if (rather(in, which == 2 ? 100 : 2))
+        fputs("rope_truncate = false\n", out);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         draw_real(in, out, numbers[i], (which == 1) == (i < 2) && which != 0 ? 100 : 2);
 }

@@ -100,7 +100,7 @@ struct draft {
     double scale;
     bool scale_given, bias, out_in;
     bool projected, heads_first, pad_skipped, rope_given, alibi, sink, lse;
-    const char *scores, *offset, *qk_norm, *rope, *rope_scaling, *relative; /* NULL: not given */
+    const char *scores, *offset, *qk_norm, *rope, *rope_scaling, *rope_truncate, *relative; /* NULL: not given */
     int64_t rope_dims, rel_buckets, rel_distance; /* 0: not given */
     int64_t rel_left, rel_right;                  /* -1: not given */
     double norm_eps, rope_theta, rope_factor, rope_original_len, rope_low, rope_high, rope_beta_fast, rope_beta_slow;
@@ -262,6 +262,7 @@ static void draw_scaling(struct dice *dice, struct draft *d)
     } else {
         d->rope_beta_fast = REAL(dice, 0.4, 4, 32, 100);
         d->rope_beta_slow = REAL(dice, 0.4, 0.1, 1, 4);
+        d->rope_truncate = chance(dice, 0.3) ? "false" : NULL;
         d->rope_attention_factor = REAL(dice, 0.3, 0.5, 1, 1.25);
     }
 }
@@ -452,6 +453,7 @@ static void add_rope(struct text *text, const struct draft *d)
     add_real(text, "rope_high", d->rope_high);
     add_real(text, "rope_beta_fast", d->rope_beta_fast);
     add_real(text, "rope_beta_slow", d->rope_beta_slow);
+    add_given(text, "rope_truncate", d->rope_truncate);
     add_real(text, "rope_attention_factor", d->rope_attention_factor);
 }
 
@@ -845,8 +847,9 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("qk_norm l2", is(d->qk_norm, "l2")) F("qk_norm rms_all", is(d->qk_norm, "rms_all")) F("norm_eps", d->norm_eps > 0) \
     F("rope half", is(d->rope, "half")) F("rope interleaved", is(d->rope, "interleaved")) F("rope_dims", d->rope_dims > 0) \
     F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_given) F("linear", is(d->rope_scaling, "linear")) \
-    F("llama3", is(d->rope_scaling, "llama3")) F("yarn", is(d->rope_scaling, "yarn")) F("softcap", d->softcap > 0) \
-    F("alibi", d->alibi) F("t5", is(d->relative, "t5")) F("t5, causal", is(d->relative, "t5") && d->mask & MASK_CAUSAL) \
+    F("llama3", is(d->rope_scaling, "llama3")) F("yarn", is(d->rope_scaling, "yarn")) \
+    F("not truncated", d->rope_truncate != NULL) F("softcap", d->softcap > 0) F("alibi", d->alibi) \
+    F("t5", is(d->relative, "t5")) F("t5, causal", is(d->relative, "t5") && d->mask & MASK_CAUSAL) \
     F("table", is(d->relative, "table")) F("sink", d->sink) F("prefix", d->mask & MASK_PREFIX) \
     F("segments", d->mask & MASK_SEGMENTS) F("segments, cross", (d->mask & MASK_SEGMENTS) && d->cross) \
     F("raw", is(d->scores, "raw")) F("capped", is(d->scores, "capped")) F("biased", is(d->scores, "biased")) \

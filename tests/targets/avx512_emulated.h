@@ -89,12 +89,39 @@ static inline simde__m512 emulated_shuffle_f32x4(simde__m512 x, simde__m512 y, i
     return r.vector;
 }
 
+/* vcvttps2dq */
+static inline simde__m512i emulated_cvttps_epi32(simde__m512 v)
+{
+    union emulated_512 a = {.vector = v};
+    for (int i = 0; i < 16; i++) {
+        const int32_t whole = a.f[i] >= -0x1p31f && a.f[i] < 0x1p31f ? (int32_t)a.f[i] : INT32_MIN;
+        memcpy(&a.u[i], &whole, 4);
+    }
+    return a.integers;
+}
+
+/* vgatherdps, all lanes */
+static inline simde__m512 emulated_i32gather_ps(simde__m512i at, const float *p)
+{
+    union emulated_512 a = {.integers = at};
+    for (int i = 0; i < 16; i++) {
+        int32_t index;
+        memcpy(&index, &a.u[i], 4);
+        a.f[i] = p[index];
+    }
+    return a.vector;
+}
+
 #undef _mm512_maskz_loadu_ps
 #undef _mm512_mask_storeu_ps
 #undef _mm_maskz_loadu_epi8
 #undef _mm512_cvtepu8_epi32
 #undef _mm512_reduce_ps
 #undef _mm512_shuffle_f32x4
+#undef _mm512_cvttps_epi32
+#undef _mm512_i32gather_ps
+#define _mm512_cvttps_epi32(a) emulated_cvttps_epi32(a)
+#define _mm512_i32gather_ps(at, p, scale) ((void)sizeof(char[(scale) == 4 ? 1 : -1]), emulated_i32gather_ps(at, p))
 #define _mm512_maskz_loadu_ps(k, p) emulated_maskz_loadu_ps(k, p)
 #define _mm512_mask_storeu_ps(p, k, a) emulated_mask_storeu_ps(p, k, a)
 #define _mm_maskz_loadu_epi8(k, p) emulated_maskz_loadu_epi8(k, p)

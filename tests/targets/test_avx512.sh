@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The avx512 kernels on machines that lack AVX-512: built from portable versions of the intrinsics (avx512_emulated.h, by
 # SIMDe), run on vectors through `attnrun run`, with weights folded too, and through `attnrun check`. Where the machine has
-# AVX-512, the other tests run them natively and this one takes a single vector, for the emulation's own sake.
+# AVX-512, the other tests run them natively and this one takes two vectors, for the emulation's own sake.
 #
 #   tests/targets/test_avx512.sh [NAME…|all]      ATTNRUN=build/attnrun  CC=gcc  JOBS=N
 set -u
@@ -43,10 +43,10 @@ if [ "${1-}" = all ]; then
     set -- $(for spec in "$root"/tests/vectors/*.layer; do basename "$spec" .layer; done) tiny kws grouped window conv_merge \
         split decoder_cross
 elif [ $# -eq 0 ] && grep -q ' avx512f ' /proc/cpuinfo; then
-    set -- window_both_no_self
+    set -- window_both_no_self kinds/expression_words
 elif [ $# -eq 0 ]; then
     set -- every_mask later_scores_masked nonfinite_hidden_by_additive grouped_cross conv_padding split_conv tied_identity \
-        wide_causal_padding short_call_cross tiny
+        wide_causal_padding short_call_cross tiny kinds/expression_words kinds/d_03
 fi
 for name; do
     job "$name"

@@ -23,6 +23,8 @@ LAYERS = [  # dims, key = value, …
     (96, {"rope": "half", "rope_theta": "1000000", "rope_scaling": "yarn", "rope_factor": "1.7",
           "rope_original_len": "128", "rope_beta_fast": "20", "rope_beta_slow": "2", "rope_attention_factor": "1.25"}),
     (64, {"rope": "half", "rope_scaling": "linear", "rope_factor": "3"}),
+    (64, {"rope": "half", "rope_theta": "150000", "rope_scaling": "yarn", "rope_factor": "32", "rope_original_len": "4096",
+          "rope_truncate": "false"}),
 ]
 
 
@@ -49,8 +51,10 @@ def frequency(dims, keys, c):
     if scaling == "yarn":
         def dim(beta):
             return dims * log(length / (2 * pi * beta)) / (2 * log(theta))
-        lo = max(floor(dim(number(keys, "rope_beta_fast", 32))), 0)
-        hi = min(ceil(dim(number(keys, "rope_beta_slow", 1))), dims - 1)
+        lo, hi = dim(number(keys, "rope_beta_fast", 32)), dim(number(keys, "rope_beta_slow", 1))
+        if keys.get("rope_truncate") != "false":
+            lo, hi = floor(lo), ceil(hi)
+        lo, hi = max(lo, 0), min(hi, dims - 1)
         ramp = min(max((c - lo) / max(hi - lo, mpf("0.001")), 0), 1)
         return f / factor * ramp + f * (1 - ramp)
     return f

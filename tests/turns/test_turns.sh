@@ -44,5 +44,5 @@ while read -r word rest; do
     fi
 done <tests/turns/turns.txt
 finish
-check "there are layers" test $number -ge 8
+check "there are layers" test $number -ge 9
 tally

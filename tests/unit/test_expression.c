@@ -172,6 +172,11 @@ static void refusals(void **state)
                                       "a point"},
         {"9223372036854775807 + 1", true, "a.layer:3:29: error: these constants leave 64 bits; write one of them as a float, "
                                           "with a point"},
+        {"s * (1e38 * 1e38)", true, "a.layer:3:19: error: this constant is 1e+76, not finite in f32; write one below 3.4e38, or "
+                                    "1e999 for infinity"},
+        {"s + exp(100.0)", true, "a.layer:3:13: error: this constant is 2.68812e+43, not finite in f32; write one below 3.4e38, "
+                                 "or 1e999 for infinity"},
+        {"s + sqrt(-1.0)", true, "a.layer:3:13: error: this constant is not a number; write one that is"},
         {"1e39", true, "a.layer:3:9: error: 1e39 is not finite in f32; write a number below 3.4e38, or 1e999 for infinity"},
         {"007", true, "a.layer:3:9: error: 007 begins with 0; write 7"},
         {"0x10", true, "a.layer:3:9: error: '0x10' is not a number; write digits, perhaps with a point and an exponent as "
@@ -265,7 +270,10 @@ static void blocks(void **state)
         {"(p // 8 + j // 8) % 2 == 0", true}, {"j < 8 or p - j < 8 and j <= p", true}, {"p / 2 < j", false},
         {"sqrt(p + 1) < tanh(j / 8) * 4", false}, {"(p - j) * (p - j) < 50", true}, {"flat[p // 8] > 0", false},
         {"exp(-j / 8) > 0.5", false}, {"min(p, j) // 8 > 1", true}, {"not (p // 8 != j // 8) or i == 0", true},
-        {"j % (i + 2) == 0", false}, {"p // (j - 9) < 1", false}};
+        {"j % (i + 2) == 0", false}, {"p // (j - 9) < 1", false},
+        /* what may be NaN is not within bounds because tanh, exp or min and max of numbers are */
+        {"tanh(sqrt(p - 5.0)) <= 2.0", false}, {"exp(-abs(sqrt(p - 5.0))) < 2.0", false},
+        {"max(min(sqrt(p - 5.0), 3.0), 0.0) <= 4.0", false}, {"tanh(1 / (p - j) - 1 / (p - j)) < 2.0", false}};
     static struct expression_range ranges[MAX_NODES];
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -338,11 +346,47 @@ static void kernels(void **state)
     }
 }
 
+/* Factors whose product f32 does not hold stay apart: 0 times them is 0. */
+static void factors(void **state)
+{
+    static const char *const texts[] = {"tanh(s * 1e30 * 1e30)", "s * 1e-30 * 1e-30", "tanh(s / 1e-20 / 1e-20)"};
+    (void)state;
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        struct expression *e = read_good(texts[k], true), *kernel = expression_for_kernel(e, &drawn);
+        assert_non_null(kernel);
+        for (int i = 0; i < kernel->count; i++) {
+            const struct expression_node *n = &kernel->nodes[i];
+            if (n->op == NODE_CONSTANT && !(fabs(n->number) > 1e-37 && fabs(n->number) < 3e38))
+                fail_msg("%s has %g", texts[k], n->number);
+        }
+        near(texts[k], value_at(kernel, 0, 0, 0, 0), 0);
+        expression_free(e);
+        expression_free(kernel);
+    }
+}
+
+static void hiding(void **state)
+{
+    static const struct { const char *text; bool hides; } cases[] = {
+        {"s", false}, {"where(j > p, -1e999, s)", true}, {"where(j > p, -3.4028234663852886e38, s)", false},
+        {"s - 1 / abs(p - j)", true}, {"s - 1 / (1 + abs(p - j))", false}, {"s / (j + 1)", false}, {"s / (p + 1)", true},
+        {"1 / (1 + exp(-s))", false}, {"s / flat[i]", false}, {"s / sqrt(p + 4)", false}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct expression *e = read_good(cases[k].text, true), *kernel = expression_for_kernel(e, &drawn);
+        assert_non_null(kernel);
+        if (expression_hides(kernel, &drawn) != cases[k].hides)
+            fail_msg("%s: %s", cases[k].text, cases[k].hides ? "does not hide" : "hides");
+        expression_free(e);
+        expression_free(kernel);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_python), cmocka_unit_test(corners), cmocka_unit_test(refusals), cmocka_unit_test(hostile),
         cmocka_unit_test(folded_and_shared), cmocka_unit_test(blocks), cmocka_unit_test(wide_integers),
-        cmocka_unit_test(kernels)};
+        cmocka_unit_test(kernels), cmocka_unit_test(factors), cmocka_unit_test(hiding)};
     return cmocka_run_group_tests(tests, fill_tables, NULL);
 }

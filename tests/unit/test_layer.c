@@ -310,7 +310,7 @@ static void test_legal(void **state)
         BASE "rope = half\nrope_theta = 1\n", BASE "rope = half\nrope_theta = 0.5\n",
         BASE "rope = half\nrope_theta = 1e-3\nrope_scaling = linear\nrope_factor = 1e-3\n",
         BASE "rope = half\nrope_scaling = yarn\nrope_factor = 1\nrope_original_len = 1.5\nrope_beta_fast = 1\n"
-             "rope_beta_slow = 2\nrope_attention_factor = 0.5\n",
+             "rope_beta_slow = 2\nrope_truncate = false\nrope_attention_factor = 0.5\n",
         BASE "relative = t5\nrel_buckets = 4\nrel_distance = 2\n",
         BASE "relative = t5\nrel_buckets = 12\nrel_distance = 7\nmask = causal\nalibi = true\n",
         BASE "relative = table\nrel_left = 0\n", BASE "relative = table\nrel_left = 2147483646\nrel_right = 0\n",

@@ -6,6 +6,8 @@ timed. Each system runs in a process of its own (worker.py).
 """
 import time
 
+ALL_KINDS = frozenset(("projected", "rope", "qk_norm", "softcap", "alibi", "relative", "sink"))  # layers.Case.kinds
+
 
 class Unsupported(Exception):
     """The peer cannot express this layer; the message says what it lacks."""
@@ -41,8 +43,19 @@ class Peer:
         """Environment variables that the worker starts with; `cpu` is a machine.Cpu."""
         return {}
 
+    def kinds(self, formulation):
+        """The kinds of layers (layers.Case.kinds) that this formulation can say."""
+        return frozenset()
+
+    def lacks(self, case, formulation, threads):
+        """None, or why this system has no row of numbers for this case."""
+        lacking = case.kinds - self.kinds(formulation)
+        if lacking:
+            return "not written down here: " + ", ".join(sorted(lacking))
+        return self.why_not(case, formulation, threads)
+
     def why_not(self, case, formulation, threads):
-        """None, or why this system has no row of numbers for this case; decided without the library."""
+        """None, or what else keeps the system from this case; decided without the library."""
         return None
 
     def load(self):

@@ -12,9 +12,12 @@ import os
 
 import numpy as np
 
-from adapters.base import Peer, Runner
+from adapters.base import ALL_KINDS, Peer, Runner
 
-F32, F16 = 0, 1      # enum ggml_type
+F32, F16, I32 = 0, 1, 26  # enum ggml_type
+TYPES = {"float32": F32, "float16": F16, "int32": I32}
+ADJACENT, HALVES = 0, 2   # modes of rope_ext: pairs of neighbours, or GGML_ROPE_TYPE_NEOX
+LARGEST_BIAS = 8     # ALiBi's slopes begin at 2^-(8/h)
 PRECISE = 10         # GGML_PREC_F32
 MASK_ROWS = 64       # flash attention wants rows of its mask in multiples of it
 TENSORS = 256        # in a graph, more than any layer here has
@@ -41,6 +44,13 @@ _FUNCTIONS = {
     "permute": (_pointer, (_pointer, _pointer, _int, _int, _int, _int)),
     "mul_mat": (_pointer, (_pointer, _pointer, _pointer)),
     "add": (_pointer, (_pointer, _pointer, _pointer)),
+    "rms_norm": (_pointer, (_pointer, _pointer, _float)),
+    "mul": (_pointer, (_pointer, _pointer, _pointer)),
+    "scale": (_pointer, (_pointer, _pointer, _float)),
+    "tanh": (_pointer, (_pointer, _pointer)),
+    "rope_ext": (_pointer, (_pointer, _pointer, _pointer, _pointer, _int, _int, _int, *(_float,) * 6)),
+    "soft_max_add_sinks": (None, (_pointer, _pointer)),
+    "flash_attn_ext_add_sinks": (None, (_pointer, _pointer)),
     "soft_max_ext": (_pointer, (_pointer, _pointer, _pointer, _float, _float)),
     "flash_attn_ext": (_pointer, (_pointer, _pointer, _pointer, _pointer, _pointer, _float, _float, _float)),
     "flash_attn_ext_set_prec": (None, (_pointer, _int)),
@@ -112,8 +122,7 @@ class _Layer:
     def own(self, array, *sizes):
         """A tensor with the numbers of `array`."""
         array = np.ascontiguousarray(array)
-        kind = F16 if array.dtype == np.float16 else F32
-        tensor = self.ggml.new_tensor_4d(self.held, kind, *sizes, *(1,) * (4 - len(sizes)))
+        tensor = self.ggml.new_tensor_4d(self.held, TYPES[array.dtype.name], *sizes, *(1,) * (4 - len(sizes)))
         self.loads.append((tensor, array))
         return tensor
 
@@ -139,10 +148,30 @@ class _Layer:
         return self.ggml.view_4d(self.graph_context, of, width, heads, positions, self.case.batch, 4 * width, 4 * row,
                                  4 * row * positions, 4 * first)
 
+    def finish(self, of, letter, positions):
+        """Norm and rotation of queries or keys, [d_k, heads, positions, batch]."""
+        c, ggml, context = self.case, self.ggml, self.graph_context
+        if letter == "v":
+            return of
+        if c.norm:
+            gain = self.own(self.tensors["g_" + letter], c.d_k)
+            of = ggml.mul(context, ggml.rms_norm(context, of, c.norm_eps), gain)
+        if c.rope:
+            theta = 10000.0  # frequencies are 1 / (theta^(2c/dims) factor[c])
+            plain = theta ** (-2.0 * np.arange(c.rope.dims // 2) / c.rope.dims)
+            factors = self.own((plain / np.array(c.rope.frequencies)).astype(np.float32), c.rope.dims // 2)
+            of = ggml.rope_ext(context, of, self.own(np.arange(positions, dtype=np.int32), positions), factors, c.rope.dims,
+                               HALVES if c.rope.kind == "half" else ADJACENT, 0, theta, 1, 0, c.rope.magnitude, 0, 0)
+        return of
+
     def project(self, x, source):
         """q, k, v: [width, positions, heads, batch] each."""
         c, ggml, context = self.case, self.ggml, self.graph_context
         swap = lambda of: ggml.permute(context, of, 0, 2, 1, 3)
+        if c.projected:
+            given = {"q": (c.d_k, c.h, c.n), "k": (c.d_k, c.h_kv, c.m), "v": (c.d_v, c.h_kv, c.m)}
+            return [swap(self.finish(self.own(self.tensors[letter], *sizes, c.batch), letter, sizes[-1]))
+                    for letter, sizes in given.items()]
         q_is_k = c.tied and not c.cross
         if c.split:  # llamafile's sgemm takes a second operand that is contiguous
             parts = lambda of, positions, d: swap(self.heads(of, d // c.h, c.h, positions, d, 0))
@@ -156,38 +185,58 @@ class _Layer:
         if not (c.cross or c.tied or c.identity):
             row = sum(width * heads for width, heads, _ in widths.values())
             joint, first, out = self.product(x, *"qkv"), 0, []
-            for width, heads, positions in widths.values():
-                out.append(swap(self.heads(joint, width, heads, positions, row, first)))
+            for letter, (width, heads, positions) in widths.items():
+                part = self.heads(joint, width, heads, positions, row, first)
+                out.append(swap(self.finish(part, letter, positions)))
                 first += width * heads
             return out
 
         def part(of, which, letter):
             width, heads, positions = widths[which]
-            return swap(self.heads(self.product(of, letter), width, heads, positions, width * heads, 0))
+            y = self.heads(self.product(of, letter), width, heads, positions, width * heads, 0)
+            return swap(self.finish(y, letter, positions))
 
         q = part(x, "q", "q")
         return (q, q if q_is_k else part(source, "k", "q" if c.tied else "k"),
                 swap(self.heads(source, c.d_v, 1, c.m, c.d_v, 0)) if c.identity else part(source, "v", "v"))
 
+    def mask(self):
+        """([1 or h][n][m] or None, the largest bias): what is added to scores. ALiBi's slopes are the library's."""
+        c = self.case
+        if not c.alibi:
+            return c.score_mask(self.tensors), 0
+        distances = np.abs(np.arange(c.n)[:, None] - np.arange(c.m)[None, :])
+        return np.where(c.visible(), -distances, -np.inf).astype(np.float32)[None], LARGEST_BIAS
+
     def attend(self, q, k, v):
         """[d_v, h, n, batch], its heads side by side."""
         c, ggml, context = self.case, self.ggml, self.graph_context
-        mask = np.where(c.visible(), 0, -np.inf).astype(np.float32) if c.positional else None
+        mask, alibi = self.mask()
+        sink = self.own(self.tensors["sink"], c.h) if c.sink else None
         if self.flash:
             if mask is not None:
                 rows = math.ceil(c.n / MASK_ROWS) * MASK_ROWS
-                mask = self.own(np.pad(mask, ((0, rows - c.n), (0, 0))).astype(np.float16), c.m, rows)
-            z = ggml.flash_attn_ext(context, q, k, v, mask, c.scale, 0, 0)
+                mask = np.pad(mask, ((0, 0), (0, rows - c.n), (0, 0))).astype(np.float16)
+                mask = self.own(mask, c.m, rows, len(mask))
+            z = ggml.flash_attn_ext(context, q, k, v, mask, c.scale, alibi, c.softcap or 0)
             ggml.flash_attn_ext_set_prec(z, PRECISE)
+            if sink:
+                ggml.flash_attn_ext_add_sinks(z, sink)
             return z
-        mask = None if mask is None else self.own(mask, c.m, c.n)
-        a = ggml.soft_max_ext(context, ggml.mul_mat(context, k, ggml.cont(context, q)), mask, c.scale, 0)
+        mask = None if mask is None else self.own(mask, c.m, c.n, len(mask))
+        s, scale = ggml.mul_mat(context, k, ggml.cont(context, q)), c.scale
+        if c.softcap:
+            s = ggml.scale(context, ggml.tanh(context, ggml.scale(context, s, scale / c.softcap)), c.softcap)
+            scale = 1
+        a = ggml.soft_max_ext(context, s, mask, scale, alibi)
+        if sink:
+            ggml.soft_max_add_sinks(a, sink)
         z = ggml.mul_mat(context, ggml.cont(context, ggml.permute(context, v, 1, 0, 2, 3)), a)
         return ggml.permute(context, z, 0, 2, 1, 3)
 
     def build(self):
         c, ggml, context = self.case, self.ggml, self.graph_context
-        x = self.own(self.tensors["x"], c.d_model, c.n, c.batch)
+        x = None if c.projected else self.own(self.tensors["x"], c.d_model, c.n, c.batch)
         source = self.own(self.tensors["source"], c.d_source, c.m, c.batch) if c.cross else x
         z = self.attend(*self.project(x, source))
         z = (ggml.reshape_4d if self.flash else ggml.cont_4d)(context, z, c.h * c.d_v, c.n, c.batch, 1)
@@ -213,7 +262,12 @@ class Ggml(Peer):
     def environment(self, threads, cpu):
         return {"OMP_PROC_BIND": "true"}
 
+    def kinds(self, formulation):
+        return ALL_KINDS
+
     def why_not(self, case, formulation, threads):
+        if case.alibi and case.relative:
+            return "ALiBi takes the mask's place for other biases"
         if case.w_o == "conv":
             return "it has no grouped convolution over positions"
         if formulation == "flash" and case.identity and not case.split and case.h_kv != 1:

@@ -11,6 +11,7 @@ from adapters.base import Runner, Unsupported
 
 C_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "c")
 TENSORS = ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v", "w_o", "b_o")
+FURTHER = ("q", "k", "v", "g_q", "g_k", "rel_bias", "sink")  # behind y
 POINTER = ctypes.POINTER(ctypes.c_float)
 
 
@@ -20,7 +21,8 @@ class Problem(ctypes.Structure):
         "d_model", "h", "h_kv", "d_k", "d_v", "d_source", "batch", "n", "m", "causal", "no_self", "window_left",
         "window_right", "split", "output", "conv_width", "threads")]
         + [("cores", ctypes.POINTER(ctypes.c_int32)), ("scale", ctypes.c_float), ("x", POINTER), ("source", POINTER),
-           ("lengths", ctypes.POINTER(ctypes.c_int32))] + [(name, POINTER) for name in TENSORS] + [("y", POINTER)])
+           ("lengths", ctypes.POINTER(ctypes.c_int32))] + [(name, POINTER) for name in TENSORS] + [("y", POINTER)]
+        + [(name, POINTER) for name in FURTHER])
 
 
 def aligned(array):
@@ -65,7 +67,7 @@ class NativeRunner(Runner):
             cores.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)), case.scale, at("x"), at("source") or at("x"),
             tensors["lengths"].ctypes.data_as(ctypes.POINTER(ctypes.c_int32)) if "lengths" in tensors else None,
             *(at(name) or (at(name.replace("_k", "_q")) if case.tied and "_k" in name else None) for name in TENSORS),
-            self.y.ctypes.data_as(POINTER))
+            self.y.ctypes.data_as(POINTER), *map(at, FURTHER))
         why = ctypes.create_string_buffer(300)
         self.peer = self.lib.peer_open(ctypes.byref(problem), option.encode(), why, ctypes.c_size_t(300))
         if not self.peer:

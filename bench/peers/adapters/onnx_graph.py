@@ -5,11 +5,20 @@
     standard     ai.onnx Attention (opset 23) between MatMul projections
     attention    com.microsoft.Attention: projections of q, k and v inside
     multihead    com.microsoft.MultiHeadAttention between MatMul projections
-    grouped      com.microsoft.GroupQueryAttention between MatMul projections; causal only
+    grouped      com.microsoft.GroupQueryAttention between MatMul projections; rotary positions and sinks inside
+
+Elsewhere rotary positions are RotaryEmbedding, norms RMSNormalization, and a sink is one more key, zero like its value, whose
+score the mask brings.
 """
 import numpy as np
 
+from adapters.base import ALL_KINDS
+
 OPSET = 23
+
+
+KINDS = {"plain": ALL_KINDS, "standard": ALL_KINDS, "grouped": ALL_KINDS,
+         "multihead": ALL_KINDS - {"softcap", "sink"}, "attention": frozenset(("alibi", "relative"))}
 
 
 def why_not(case, formulation):
@@ -23,7 +32,7 @@ def why_not(case, formulation):
     if not dense:
         return "the operator expects dense projections"
     if formulation == "grouped":
-        if c.positional not in ({"causal"}, {"causal", "window"}) or c.cross:
+        if c.positional not in ({"causal"}, {"causal", "window"}) and not (c.relative and not c.positional) or c.cross:
             return "the operator is causal self-attention"
         if c.window[1] is not None and "window" in c.mask:
             return "the operator's window looks back only"
@@ -62,11 +71,47 @@ class _Graph:
         return names[0]
 
 
+def _normed(g, c, tensors, of, which):
+    """Norm of queries or keys, [batch][positions][heads d_k]."""
+    heads, positions = (c.h, c.n) if which == "q" else (c.h_kv, c.m)
+    y = g.op("Reshape", of, g.shape(c.batch, positions, heads, c.d_k))
+    y = g.op("RMSNormalization", y, g.constant(tensors["g_" + which]), axis=-1, epsilon=c.norm_eps)
+    return g.op("Reshape", y, g.shape(c.batch, positions, heads * c.d_k))
+
+
+def _finish(g, c, tensors, of, which):
+    """Norm and rotation."""
+    heads, positions = (c.h, c.n) if which == "q" else (c.h_kv, c.m)
+    of = _normed(g, c, tensors, of, which) if c.norm else of
+    if c.rope:
+        cos, sin = (g.constant(array.astype(np.float32)) for array in c.rope.turns(positions))
+        rows = g.constant(np.tile(np.arange(positions, dtype=np.int64), (c.batch, 1)))
+        of = g.op("RotaryEmbedding", of, cos, sin, rows, num_heads=heads, interleaved=int(c.rope.kind == "interleaved"),
+                  rotary_embedding_dim=c.rope.dims if c.rope.dims < c.d_k else None)
+    return of
+
+
+def _mask(c, tensors):
+    """What is added to scores, [1][1 or h][n][m, or m + 1 with a sink]; None: nothing."""
+    mask = c.score_mask(tensors)
+    if c.sink:
+        mask = np.zeros((1, c.n, c.m), np.float32) if mask is None else mask
+        mask = np.broadcast_to(mask, (c.h, c.n, c.m))
+        mask = np.concatenate((mask, np.broadcast_to(tensors["sink"][:, None, None], (c.h, c.n, 1))), -1)
+    return None if mask is None else mask[None]
+
+
 def _attend_plain(g, c, tensors, source):
     """Z [batch][h][n][d_v], from matrix products."""
     group = c.h // c.h_kv
 
     def project(of, which, heads, width, positions, transposed):
+        if c.projected or c.norm or c.rope:
+            y = which if c.projected else g.op("MatMul", of, g.constant(tensors["w_" + which]))
+            y = g.op("Add", y, g.constant(tensors["b_" + which])) if c.bias and not c.projected else y
+            y = y if which == "v" else _finish(g, c, tensors, y, which)
+            y = g.op("Mul", y, g.constant(np.float32(c.scale))) if which == "q" else y
+            return split_heads(y, heads, width, positions, transposed)
         w, b = tensors["w_" + which], tensors.get("b_" + which)
         if which == "q" and not transposed:
             w, b = w * np.float32(c.scale), None if b is None else b * np.float32(c.scale)
@@ -79,6 +124,9 @@ def _attend_plain(g, c, tensors, source):
             return g.op("Transpose", y, perm=[0, 1, 3, 2]) if transposed else y
         y = g.op("MatMul", of, g.constant(w))
         y = y if b is None else g.op("Add", y, g.constant(b))
+        return split_heads(y, heads, width, positions, transposed)
+
+    def split_heads(y, heads, width, positions, transposed):
         if group == 1:
             y = g.op("Reshape", y, g.shape(c.batch, positions, heads, width))
             return g.op("Transpose", y, perm=[0, 2, 3, 1] if transposed else [0, 2, 1, 3])
@@ -93,9 +141,19 @@ def _attend_plain(g, c, tensors, source):
         v = g.op("Transpose", g.op("Reshape", source, g.shape(c.batch, c.m, c.h, c.d_v)), perm=[0, 2, 1, 3])
     else:
         v = g.op("Reshape", source, g.shape(c.batch, 1, c.m, c.d_v))
+    if c.sink:
+        ones = (c.batch, c.h_kv) + ((1,) if group > 1 else ())
+        k = g.op("Concat", k, g.constant(np.zeros((*ones, c.d_k, 1), np.float32)), axis=-1)
+        v = g.op("Concat", v, g.constant(np.zeros((*ones, 1, c.d_v), np.float32)), axis=-2)
     s = g.op("MatMul", q, k)
-    if c.positional:
-        s = g.op("Add", s, g.constant(np.where(c.visible(), 0, -np.inf).astype(np.float32)))
+    if c.softcap:
+        s = g.op("Tanh", g.op("Mul", s, g.constant(np.float32(1 / c.softcap))))
+        s = g.op("Mul", s, g.constant(np.float32(c.softcap)))
+    mask = _mask(c, tensors)
+    if mask is not None:
+        if group > 1 and mask.shape[1] > 1:
+            mask = mask.reshape(1, c.h_kv, group, *mask.shape[2:])
+        s = g.op("Add", s, g.constant(mask))
     z = g.op("MatMul", g.op("Softmax", s, axis=-1), v)
     return z if group == 1 else g.op("Reshape", z, g.shape(c.batch, c.h, c.n, c.d_v))
 
@@ -103,32 +161,60 @@ def _attend_plain(g, c, tensors, source):
 def _attend_operator(g, c, tensors, source, formulation):
     """Z [batch][n][h d_v], from one of the attention operators."""
     def project(of, which):
-        y = g.op("MatMul", of, g.constant(tensors["w_" + which]))
-        return g.op("Add", y, g.constant(tensors["b_" + which])) if c.bias else y
+        y = which if c.projected else g.op("MatMul", of, g.constant(tensors["w_" + which]))
+        return g.op("Add", y, g.constant(tensors["b_" + which])) if c.bias and not c.projected else y
 
+    bias = c.score_bias(tensors)
+    bias = "" if bias is None else g.constant(bias[None].astype(np.float32))
     causal = int("causal" in c.mask)
     if formulation == "attention":
         w = np.concatenate([tensors["w_" + which] for which in "qkv"], -1)
         b = np.concatenate([tensors["b_" + which] for which in "qkv"]) if c.bias else np.zeros(w.shape[1], np.float32)
         sizes = None if c.d_k == c.d_v else [c.h * c.d_k, c.h * c.d_k, c.h * c.d_v]
-        return g.op("Attention", "x", g.constant(w), g.constant(b), domain="com.microsoft", num_heads=c.h, scale=c.scale,
-                    unidirectional=causal, qkv_hidden_sizes=sizes)
+        more = ["", "", bias] if bias else []
+        return g.op("Attention", "x", g.constant(w), g.constant(b), *more, domain="com.microsoft", num_heads=c.h,
+                    scale=c.scale, unidirectional=causal, qkv_hidden_sizes=sizes)
     if formulation == "multihead":
-        q, k, v = (g.op("MatMul", of, g.constant(tensors["w_" + which]))
-                   for which, of in (("q", "x"), ("k", source), ("v", source)))
-        bias = [g.constant(np.concatenate([tensors["b_" + which] for which in "qkv"]))] if c.bias else []
-        return g.op("MultiHeadAttention", q, k, v, *bias, domain="com.microsoft", num_heads=c.h, scale=c.scale,
+        if c.norm or c.rope:
+            q, k, v = (project(of, which) for which, of in (("q", "x"), ("k", source), ("v", source)))
+            q, k, inside = _finish(g, c, tensors, q, "q"), _finish(g, c, tensors, k, "k"), ""
+        else:
+            q, k, v = (which if c.projected else g.op("MatMul", of, g.constant(tensors["w_" + which]))
+                       for which, of in (("q", "x"), ("k", source), ("v", source)))
+            inside = (g.constant(np.concatenate([tensors["b_" + which] for which in "qkv"]))
+                      if c.bias and not c.projected else "")
+        more = [inside, "", bias] if bias else [inside] if inside else []
+        return g.op("MultiHeadAttention", q, k, v, *more, domain="com.microsoft", num_heads=c.h, scale=c.scale,
                     unidirectional=causal)
     q, k, v = project("x", "q"), project(source, "k"), project(source, "v")
     if formulation == "grouped":
         last = g.constant(np.full(c.batch, c.n - 1, np.int32))
         total = g.constant(np.array(c.n, np.int32))
         window = c.window[0] + 1 if "window" in c.mask and c.window[0] is not None else -1
-        return g.op("GroupQueryAttention", q, k, v, "", "", last, total, outputs=3, domain="com.microsoft", num_heads=c.h,
-                    kv_num_heads=c.h_kv, scale=c.scale, local_window_size=window)
-    only_causal = c.positional == {"causal"}
-    mask = [g.constant(c.visible())] if c.positional and not only_causal else []
-    return g.op("Attention", q, k, v, *mask, q_num_heads=c.h, kv_num_heads=c.h_kv, scale=c.scale, is_causal=int(only_causal))
+        more, settings = [], {}
+        if c.norm:  # q_norm_weight and k_norm_weight of the operator are not for the CPU
+            q, k = _normed(g, c, tensors, q, "q"), _normed(g, c, tensors, k, "k")
+        if c.kinds:
+            turns = [g.constant(array.astype(np.float32)) for array in c.rope.turns(c.n)] if c.rope else ["", ""]
+            more = [*turns, "", bias, g.constant(tensors["sink"]) if c.sink else ""]
+            while more and not more[-1]:
+                more.pop()
+            settings = {"softcap": c.softcap, "do_rotary": int(c.rope is not None),
+                        "rotary_interleaved": int(c.rope is not None and c.rope.kind == "interleaved"),
+                        "causal": None if causal else 0}
+        return g.op("GroupQueryAttention", q, k, v, "", "", last, total, *more, outputs=3, domain="com.microsoft",
+                    num_heads=c.h, kv_num_heads=c.h_kv, scale=c.scale, local_window_size=window, **settings)
+    q, k = _finish(g, c, tensors, q, "q"), _finish(g, c, tensors, k, "k")
+    only_causal = c.positional == {"causal"} and not (bias or c.sink)
+    if bias or c.sink:
+        mask = [g.constant(_mask(c, tensors))]
+    else:
+        mask = [g.constant(c.visible())] if c.positional and not only_causal else []
+    if c.sink:
+        k, v = (g.op("Concat", of, g.constant(np.zeros((c.batch, 1, c.h_kv * width), np.float32)), axis=1)
+                for of, width in ((k, c.d_k), (v, c.d_v)))
+    return g.op("Attention", q, k, v, *mask, q_num_heads=c.h, kv_num_heads=c.h_kv, scale=c.scale,
+                is_causal=int(only_causal), softcap=c.softcap)
 
 
 def build(case, tensors, formulation):
@@ -155,7 +241,11 @@ def build(case, tensors, formulation):
         z = g.op("Transpose", z, perm=[0, 2, 1])
     g.nodes.append(onnx.helper.make_node("Identity", [z], ["y"]))
     value = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-    inputs = [value("x", c.batch, c.n, c.d_model)] + ([value("source", c.batch, c.m, c.d_source)] if c.cross else [])
+    if c.projected:
+        inputs = [value("q", c.batch, c.n, c.h * c.d_k), value("k", c.batch, c.m, c.h_kv * c.d_k),
+                  value("v", c.batch, c.m, c.h_kv * c.d_v)]
+    else:
+        inputs = [value("x", c.batch, c.n, c.d_model)] + ([value("source", c.batch, c.m, c.d_source)] if c.cross else [])
     graph = onnx.helper.make_graph(g.nodes, c.name, inputs, [value("y", c.batch, c.n, c.d_out)], g.constants)
     opsets = [onnx.helper.make_opsetid("", OPSET)]
     if formulation in ("attention", "multihead", "grouped"):

@@ -10,6 +10,9 @@ class OnnxRuntime(Peer):
     name = "onnxruntime"
     formulations = ("attention", "multihead", "grouped", "standard", "plain")
 
+    def kinds(self, formulation):
+        return onnx_graph.KINDS[formulation]
+
     def why_not(self, case, formulation, threads):
         return onnx_graph.why_not(case, formulation)
 
@@ -33,7 +36,8 @@ class OnnxRuntime(Peer):
                                        providers=["CPUExecutionProvider"])
         binding, case = session.io_binding(), job.case
         y = np.zeros((case.batch, case.n, case.d_out), np.float32)
-        inputs = {name: ort.OrtValue.ortvalue_from_numpy(tensors[name]) for name in ("x", "source") if name in tensors}
+        inputs = {name: ort.OrtValue.ortvalue_from_numpy(tensors[name].reshape(*tensors[name].shape[:2], -1))
+                  for name in ("x", "source", "q", "k", "v") if name in tensors}
         for name, value in inputs.items():
             binding.bind_ortvalue_input(name, value)
         output = ort.OrtValue.ortvalue_from_numpy(y)

@@ -1,11 +1,84 @@
 # SPDX-License-Identifier: MIT
-"""PyTorch on the CPU: nn.MultiheadAttention, and projections around F.scaled_dot_product_attention."""
+"""PyTorch on the CPU: nn.MultiheadAttention, and projections around F.scaled_dot_product_attention or flex_attention."""
+import dataclasses
 import os
 
-from adapters.base import Peer, Runner
+import numpy as np
+
+import kinds
+from adapters.base import ALL_KINDS, Peer, Runner
 
 
-def _sdpa_layer(torch, case, tensors):
+def _flex(torch, case, tensors):
+    """attend(q, k, v) -> Z [batch][h][n][d_v], by flex_attention: terms are a score_mod, masks of positions a BlockMask."""
+    from torch.nn.attention import flex_attention as flex
+    F, c = torch.nn.functional, case
+    constant = lambda array: torch.from_numpy(np.ascontiguousarray(array, np.float32))
+    slopes = constant(kinds.slopes(c.h)) if c.alibi else None
+    table = constant(dataclasses.replace(c, alibi=False).score_bias(tensors)) if c.relative else None
+    sink = constant(tensors["sink"]) if c.sink else None
+    left, right = (None, None) if "window" not in c.mask else c.window
+
+    def visible(batch, head, p, j):
+        see = p >= 0
+        if "causal" in c.mask:
+            see = see & (j <= p)
+        if "no_self" in c.mask:
+            see = see & (j != p)
+        if left is not None:
+            see = see & (j >= p - left)
+        if right is not None:
+            see = see & (j <= p + right)
+        return see | (j == c.m) if c.sink else see
+
+    def score(s, batch, head, p, j):
+        if c.softcap:
+            s = c.softcap * torch.tanh(s / c.softcap)
+        if c.alibi:
+            s = s - slopes[head] * torch.abs(p - j)
+        if c.relative:
+            s = s + table[head, p, j]
+        return torch.where(j == c.m, sink[head], s) if c.sink else s
+
+    changed = c.softcap or c.alibi or c.relative or c.sink
+    keys = c.m + (1 if c.sink else 0)
+    blocks = flex.create_block_mask(visible, None, None, c.n, keys, device="cpu") if c.positional else None
+
+    def attend(q, k, v):
+        if c.sink:  # a key of its own
+            k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+        v = v.contiguous()  # compiled by 2.15.0 for the CPU, a view into the joint product gives wrong numbers
+        return flex.flex_attention(q, k, v, score_mod=score if changed else None, block_mask=blocks, scale=c.scale,
+                                   enable_gqa=c.h_kv != c.h)
+
+    return attend
+
+
+def _sdpa(torch, case, tensors):
+    """The same by scaled_dot_product_attention. A sink is one more key, zero like its value, whose score the mask brings."""
+    F, c = torch.nn.functional, case
+    causal = c.positional == {"causal"} and not (c.alibi or c.relative or c.sink)
+    mask = None
+    if c.alibi or c.relative or c.sink:
+        numbers = c.score_mask(tensors)
+        mask = torch.from_numpy(np.zeros((1, c.n, c.m), np.float32) if numbers is None else numbers)
+        if c.sink:
+            column = torch.from_numpy(tensors["sink"]).view(c.h, 1, 1).expand(c.h, c.n, 1)
+            mask = torch.cat((mask.expand(c.h, c.n, c.m), column), -1)
+        mask = mask.unsqueeze(0).contiguous()
+    elif c.positional and not causal:
+        mask = torch.from_numpy(case.visible())
+
+    def attend(q, k, v):
+        if c.sink:
+            k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=c.scale,
+                                              enable_gqa=c.h_kv != c.h)
+
+    return attend
+
+
+def _layer(torch, case, tensors, attend):
     """A module for any layer: Linear projections as far as the layer has dense ones, and one fused attention."""
     F, c = torch.nn.functional, case
     tensor = {name: torch.from_numpy(array) for name, array in tensors.items()}
@@ -14,7 +87,7 @@ def _sdpa_layer(torch, case, tensors):
         def __init__(self):
             super().__init__()
             # q, k and v of one input are one product
-            self.fused = not (c.split or c.cross or c.tied or c.identity)
+            self.fused = not (c.split or c.cross or c.tied or c.identity or c.projected)
             groups = {"qkv": ("q", "k", "v")} if self.fused else {"q": "q", "k": "k", "v": "v"}
             for group, names in groups.items():
                 names = [which for which in names if "w_" + which in tensor]
@@ -34,9 +107,10 @@ def _sdpa_layer(torch, case, tensors):
                 d = c.d_model // c.h
                 self.own("w_out", tensor["w_o"].permute(0, 3, 2, 1).reshape(c.h * d, c.d_v, c.conv_width).contiguous())
             self.own("b_out", tensor.get("b_o"))
-            self.causal = c.positional == {"causal"}
-            masked = c.positional and not self.causal
-            self.register_buffer("mask", torch.from_numpy(case.visible()) if masked else None)
+            self.own("g_q", tensor.get("g_q"))
+            self.own("g_k", tensor.get("g_k"))
+            turns = c.rope.turns(max(c.n, c.m)) if c.rope else ()  # [positions][1][pairs]
+            self.turns = [torch.from_numpy(array).float().unsqueeze(1) for array in turns]
 
         def own(self, name, value):
             self.register_parameter(name, None if value is None else torch.nn.Parameter(value, requires_grad=False))
@@ -49,8 +123,30 @@ def _sdpa_layer(torch, case, tensors):
             parts = of.view(c.batch, -1, c.h, of.shape[-1] // c.h).transpose(1, 2)
             return torch.matmul(parts, w) if b is None else torch.matmul(parts, w) + b
 
-        def forward(self, x, source):
-            if self.fused:
+        def turned(self, x):
+            """Rotary positions, [batch][positions][heads][d_k]."""
+            cos, sin = (array[:x.shape[1]] for array in self.turns)
+            dims = c.rope.dims
+            turning, rest = (x, None) if dims == x.shape[-1] else (x[..., :dims], x[..., dims:])
+            if c.rope.kind == "half":
+                a, b = turning.chunk(2, -1)
+                y = torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+            else:
+                a, b = turning[..., 0::2], turning[..., 1::2]
+                y = torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+            return y if rest is None else torch.cat((y, rest), -1)
+
+        def finish(self, of, gain):
+            """Norm and rotation of queries or keys, [batch][heads][positions][d_k]."""
+            of = of.transpose(1, 2)
+            of = F.rms_norm(of, (c.d_k,), gain, c.norm_eps) if c.norm else of
+            of = self.turned(of) if c.rope else of
+            return of.transpose(1, 2)
+
+        def forward(self, x, source, *given):
+            if c.projected:
+                q, k, v = (tensor.transpose(1, 2) for tensor in (x, source, *given))
+            elif self.fused:
                 q, k, v = F.linear(x, self.w_qkv, self.b_qkv).split(
                     (c.h * c.d_k, c.h_kv * c.d_k, c.h_kv * c.d_v), -1)
                 q = q.view(c.batch, c.n, c.h, c.d_k).transpose(1, 2)
@@ -65,8 +161,9 @@ def _sdpa_layer(torch, case, tensors):
                     v = source.view(c.batch, c.m, c.h, c.d_v).transpose(1, 2)
                 else:
                     v = source.unsqueeze(1).expand(c.batch, c.h, c.m, c.d_v)
-            z = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.causal, scale=c.scale,
-                                               enable_gqa=c.h_kv != c.h)
+            if c.norm or c.rope:
+                q, k = self.finish(q, self.g_q), self.finish(k, self.g_k)
+            z = attend(q, k, v)
             if c.w_o == "conv":
                 left = c.conv_width - 1 if "causal" in c.mask else (c.conv_width - 1) // 2
                 z = z.transpose(2, 3).reshape(c.batch, c.h * c.d_v, c.n)
@@ -97,12 +194,17 @@ def _module(torch, case, tensors):
 
 class Torch(Peer):
     name = "torch"
-    formulations = ("module", "sdpa", "compiled")
+    formulations = ("module", "sdpa", "compiled", "flex")
 
     def environment(self, threads, cpu):
         return {"OMP_PROC_BIND": "true", "TORCHINDUCTOR_FREEZING": "1"}
 
+    def kinds(self, formulation):
+        return {"module": frozenset(), "flex": ALL_KINDS}.get(formulation, ALL_KINDS - {"softcap"})
+
     def why_not(self, case, formulation, threads):
+        if formulation == "flex" and not case.kinds:
+            return "as sdpa, for layers that have more than a mask"
         if formulation == "module" and not case.ordinary:
             return "nn.MultiheadAttention has neither other widths, heads nor projections"
         return None
@@ -119,25 +221,30 @@ class Torch(Peer):
         torch.set_num_threads(job.threads)
         torch.set_grad_enabled(False)
         case = job.case
-        x = torch.from_numpy(tensors["x"])
-        source = torch.from_numpy(tensors["source"]) if case.cross else x
+        if case.projected:
+            inputs = tuple(torch.from_numpy(tensors[name]) for name in "qkv")
+        else:
+            x = torch.from_numpy(tensors["x"])
+            inputs = x, torch.from_numpy(tensors["source"]) if case.cross else x
         if formulation == "module":
             module = _module(torch, case, tensors).eval()
             mask = torch.from_numpy(~case.visible()) if case.positional else None
             causal = case.positional == {"causal"} and case.n == case.m
+            x, source = inputs
             call = lambda: module(x, source, source, need_weights=False, attn_mask=mask, is_causal=causal)[0]
         else:
-            module = _sdpa_layer(torch, case, tensors).eval()
-            if formulation == "compiled":
+            attend = (_flex if formulation == "flex" else _sdpa)(torch, case, tensors)
+            module = _layer(torch, case, tensors, attend).eval()
+            if formulation != "sdpa":
                 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(job.folder, "inductor"))
                 import torch._inductor.config as inductor
                 inductor.freezing = True  # weights become constants in the library's own layout
                 module = torch.compile(module, fullgraph=True, dynamic=False)
-                module(x, source)  # what compiling takes is not the scratch of a call
-            call = lambda: module(x, source)
+                module(*inputs)  # what compiling takes is not the scratch of a call
+            call = lambda: module(*inputs)
         keep = {}
 
         def step():
             keep["y"] = call()
 
-        return Runner(step, lambda: keep["y"].numpy(), (module, x, source))
+        return Runner(step, lambda: keep["y"].numpy(), (module, inputs))

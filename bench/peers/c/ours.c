@@ -49,9 +49,10 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
     peer->scratch = aligned(peer->scratch_bytes);
     const FUNCTION(weights) weights = {
         .w_q = p->w_q, .b_q = p->b_q, .w_k = p->w_k == p->w_q ? NULL : p->w_k, .b_k = p->b_k == p->b_q ? NULL : p->b_k,
-        .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o};
+        .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o, .g_q = p->g_q, .g_k = p->g_k,
+        .rel_bias = p->rel_bias, .sink = p->sink};
     peer->args = (FUNCTION(args)){
-        .x = p->x, .source = p->source == p->x ? NULL : p->source, .lengths = p->lengths, .y = p->y,
+        .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v, .lengths = p->lengths, .y = p->y,
         .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)p->m};
     int error = CONSTANT(ERROR_NULL);
     if (peer->packed != NULL && peer->scratch != NULL)
@@ -69,9 +70,15 @@ static void run_sequences(struct peer *peer, int64_t worker)
     FUNCTION(args) args = peer->args;
     const size_t first = (size_t)(p->batch * worker / p->threads), end = (size_t)(p->batch * (worker + 1) / p->threads);
     args.batch = end - first;
-    args.x += first * args.n * (size_t)p->d_model;
+    if (args.x != NULL)
+        args.x += first * args.n * (size_t)p->d_model;
     if (args.source != NULL)
         args.source += first * args.m * (size_t)p->d_source;
+    if (args.q != NULL) {
+        args.q += first * args.n * (size_t)(p->h * p->d_k);
+        args.k += first * args.m * (size_t)(p->h_kv * p->d_k);
+        args.v += first * args.m * (size_t)(p->h_kv * p->d_v);
+    }
     if (args.lengths != NULL)
         args.lengths += first;
     args.y += first * args.n * CONSTANT(D_OUT);

@@ -28,6 +28,9 @@ struct problem {
     const int32_t *lengths;
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o; /* tied: w_k is w_q; identity: w_v is NULL */
     float *y;
+    /* of layers that a driver may refuse: */
+    const float *q, *k, *v;            /* given queries, keys and values, in place of x and source */
+    const float *g_q, *g_k, *rel_bias, *sink;
 };
 
 /* Packs weights and allocates; NULL, and the reason in why[size], if it cannot. Tensors stay where they are. */

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Expressions at the ends of what they may be: every instruction set of this machine against the reference by `attnrun check`,
+# and no warning of a strict compiler.
+#
+#     BUILD=build tests/kernels/test_expressions.sh
+#
+# Left out on purpose: ordinary expressions (tests/vectors/kinds), the language (tests/unit/test_expression.c).
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
+
+# What a layer of given queries, keys and values has besides
+keys_of() {
+    case $1 in
+    # NaN that tanh, exp, min and max do not bound
+    of_nan) printf '%s\n' 'score = s + where(tanh(sqrt(p - 5.0)) <= 2.0, 1, 2)' 'scores = biased' ;;
+    # rows that a division by 0 hides; integers in lanes have no -0
+    of_zero) printf '%s\n' 'score = s - 1.0 / abs(p - j)' 'scores = biased' ;;
+    of_minus_zero)
+        echo 'score = s - 1 / abs((p - j) * -1 % 7) + where(p % 3 == 1, -1e999, 0.0) - 1 / -(j // -50)'
+        echo 'scores = true' ;;
+    # constants that f32 does not hold in base 2, and factors that it does not hold together
+    lowest) echo 'score = where(j > p, -3.4028234663852886e38, s)' ;;
+    factors) echo 'score = s + tanh((p - j) * 1e30 * 1e30)' ;;
+    # integers that are no floats: indices above 2^24, what a comparison of scores chooses, the lowest
+    far_index) printf '%s\n' 'table.far = 5000, 5000' 'score = s + far[4990 + i][4950 + p - j]' ;;
+    chosen) echo 'score = where(where(s > 0, p * 10000000, j) // 3 % 2 == 0 and s < 1, s, s - 0.5)' ;;
+    lowest_integer) echo 'visible = p > -9223372036854775807 - 1 or j > -9223372036854775807 - 1' ;;
+    # blocks: whole functions that few expressions need
+    order) echo 'visible = j <= p' ;;
+    squares) echo 'visible = (p - j) * (p - j) < 50 and 0.5 * p * j < 300.0' ;;
+    distances) echo 'visible = abs(p - j) < 9' ;;
+    rests) echo 'visible = (p - j) % 5 < 3' ;;
+    parts) echo 'visible = p // 8 == where(i == 0, j // 8, j)' ;;
+    # what only expressions use of a vocabulary
+    words) printf '%s\n' 'table.t = 7, 9' 'score = sqrt(abs(s)) + t[p % 7][abs(p - j) // 2] + exp(-abs(s)) / (2 + j % 3)' ;;
+    esac
+}
+
+# --one NUMBER NAME: its layer
+if [ "${1-}" = --one ]; then
+    name=$3 log=$work/$3.log
+    {
+        printf 'name = %s\ninput = projected\nd_k = 8\nh = 2\nw_o = none\nseq_len = 40\nlse = true\n' "$name"
+        keys_of "$name"
+    } >"$work/$name.layer"
+    if ! CFLAGS=-O1 "$attnrun" check "$work/$name.layer" >"$log" 2>&1; then
+        fail "$name"
+    elif ! "$attngen" -o "$work" "$work/$name.layer" >>"$log" 2>&1 || ! mkdir "$work/$name" ||
+        ! "$attngen" --split -o "$work/$name" "$work/$name.layer" >>"$log" 2>&1; then
+        fail "$name: attngen"
+    else
+        for compiler in $compilers; do
+            for file in "$work/$name.c" "$work/$name"/*.c; do
+                # shellcheck disable=SC2086 # the flags are several
+                "$compiler" $strict -fsyntax-only "$file" >>"$log" 2>&1 || { fail "$name: $compiler warns"; exit; }
+            done
+        done
+        echo "passed: $name"
+    fi
+    exit
+fi
+
+for name in of_nan of_zero of_minus_zero lowest factors far_index chosen lowest_integer order squares distances \
+    rests parts words; do
+    job "$name"
+done
+run_jobs
+tally
