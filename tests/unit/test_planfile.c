@@ -358,7 +358,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_lenient), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_kinds), cmocka_unit_test(test_same_plan), cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_same_plan), cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_names), cmocka_unit_test(test_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
