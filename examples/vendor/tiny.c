@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xeeef25d3e1161e21u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x3e22cd02a37e6c85u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -134,6 +134,13 @@ _Static_assert(TINY_PACKED_BYTES == ((size_t)65600) &&
 #define QUERY_SCALE 0.36067376f /* scale log2(e), multiplied into w_q and b_q, so that weights are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
 
+/* what clang fits to each of two calls, one with a constant; gcc's tiles are functions of their own */
+#if defined(__GNUC__) && !defined(__TINYC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+
 static inline size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -184,54 +191,35 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
     return check == 0.0f ? p : NULL;
 }
 
+/* A matrix in panels of `width` columns, the last one as wide as whole vectors of `lanes` hold it. Returns 0 when a
+ * weight is not finite. */
+static int pack_panels(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t lanes,
+                       size_t k_stride, size_t c_stride, float scale)
+{
+    for (size_t column = 0; column < columns && p != NULL; column += width) {
+        const size_t count = min_size(width, columns - column);
+        p = pack_panel(p, w + column * c_stride, depth, count, (count + lanes - 1) / lanes * lanes, k_stride, c_stride,
+                       scale);
+    }
+    return p != NULL;
+}
+
 #if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
 /* Packs the weights in the order in which the tiles of scalar read them. Returns 0 when one is not finite. */
 static int pack_scalar(float *packed, const tiny_weights *weights)
 {
     /* queries */
-    {
-        float *p = packed + 16;
-        for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = min_size(8, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_q + column, 64, columns, width, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 16, weights->w_q, 64, 64, 8, 4, 64, 1, QUERY_SCALE))
+        return 0;
     /* keys */
-    {
-        float *p = packed + 4112;
-        for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = min_size(8, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 4112, weights->w_k, 64, 64, 8, 4, 64, 1, 1.0f))
+        return 0;
     /* values */
-    {
-        float *p = packed + 8208;
-        for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = min_size(8, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 8208, weights->w_v, 64, 64, 8, 4, 64, 1, 1.0f))
+        return 0;
     /* output */
-    {
-        float *p = packed + 12304;
-        for (size_t column = 0; column < 64; column += 8) {
-            const size_t columns = min_size(8, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_o + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 12304, weights->w_o, 64, 64, 8, 4, 64, 1, 1.0f))
+        return 0;
     return 1;
 }
 
@@ -242,49 +230,17 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 static int pack_avx2(float *packed, const tiny_weights *weights)
 {
     /* queries */
-    {
-        float *p = packed + 16;
-        for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = min_size(16, 64 - column);
-            const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_q + column, 64, columns, width, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 16, weights->w_q, 64, 64, 16, 8, 64, 1, QUERY_SCALE))
+        return 0;
     /* keys */
-    {
-        float *p = packed + 4112;
-        for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = min_size(16, 64 - column);
-            const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_k + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 4112, weights->w_k, 64, 64, 16, 8, 64, 1, 1.0f))
+        return 0;
     /* values */
-    {
-        float *p = packed + 8208;
-        for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = min_size(16, 64 - column);
-            const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_v + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 8208, weights->w_v, 64, 64, 16, 8, 64, 1, 1.0f))
+        return 0;
     /* output */
-    {
-        float *p = packed + 12304;
-        for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = min_size(16, 64 - column);
-            const size_t width = (columns + 7) / 8 * 8;
-            p = pack_panel(p, weights->w_o + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 12304, weights->w_o, 64, 64, 16, 8, 64, 1, 1.0f))
+        return 0;
     return 1;
 }
 
@@ -295,33 +251,17 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 static int pack_avx512(float *packed, const tiny_weights *weights)
 {
     /* queries */
-    {
-        float *p = packed + 16;
-        p = pack_panel(p, weights->w_q, 64, 64, 64, 64, 1, QUERY_SCALE);
-        if (!p)
-            return 0;
-    }
+    if (!pack_panels(packed + 16, weights->w_q, 64, 64, 64, 16, 64, 1, QUERY_SCALE))
+        return 0;
     /* keys */
-    {
-        float *p = packed + 4112;
-        p = pack_panel(p, weights->w_k, 64, 64, 64, 64, 1, 1.0f);
-        if (!p)
-            return 0;
-    }
+    if (!pack_panels(packed + 4112, weights->w_k, 64, 64, 64, 16, 64, 1, 1.0f))
+        return 0;
     /* values */
-    {
-        float *p = packed + 8208;
-        p = pack_panel(p, weights->w_v, 64, 64, 64, 64, 1, 1.0f);
-        if (!p)
-            return 0;
-    }
+    if (!pack_panels(packed + 8208, weights->w_v, 64, 64, 64, 16, 64, 1, 1.0f))
+        return 0;
     /* output */
-    {
-        float *p = packed + 12304;
-        p = pack_panel(p, weights->w_o, 64, 64, 64, 64, 1, 1.0f);
-        if (!p)
-            return 0;
-    }
+    if (!pack_panels(packed + 12304, weights->w_o, 64, 64, 64, 16, 64, 1, 1.0f))
+        return 0;
     return 1;
 }
 
@@ -332,49 +272,17 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
 static int pack_neon(float *packed, const tiny_weights *weights)
 {
     /* queries */
-    {
-        float *p = packed + 16;
-        for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = min_size(16, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_q + column, 64, columns, width, 64, 1, QUERY_SCALE);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 16, weights->w_q, 64, 64, 16, 4, 64, 1, QUERY_SCALE))
+        return 0;
     /* keys */
-    {
-        float *p = packed + 4112;
-        for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = min_size(16, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_k + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 4112, weights->w_k, 64, 64, 16, 4, 64, 1, 1.0f))
+        return 0;
     /* values */
-    {
-        float *p = packed + 8208;
-        for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = min_size(16, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_v + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 8208, weights->w_v, 64, 64, 16, 4, 64, 1, 1.0f))
+        return 0;
     /* output */
-    {
-        float *p = packed + 12304;
-        for (size_t column = 0; column < 64; column += 16) {
-            const size_t columns = min_size(16, 64 - column);
-            const size_t width = (columns + 3) / 4 * 4;
-            p = pack_panel(p, weights->w_o + column, 64, columns, width, 64, 1, 1.0f);
-            if (!p)
-                return 0;
-        }
-    }
+    if (!pack_panels(packed + 12304, weights->w_o, 64, 64, 16, 4, 64, 1, 1.0f))
+        return 0;
     return 1;
 }
 
@@ -429,7 +337,6 @@ enum pass {
 #define row_1(i, a) vec_row_1(c_##i##_0, a, b_0)
 #define zero_1(i) vec c_##i##_0 = vec_zero()
 #define resume_1(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero()
-#define raise_1(i) (max_0 = vec_max(max_0, c_##i##_0))
 #define weigh_1(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0))
 #define store_1(i, p) (vec_store(p, c_##i##_0))
 #define load_2(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES))
@@ -437,7 +344,6 @@ enum pass {
 #define zero_2(i) vec c_##i##_0 = vec_zero(), c_##i##_1 = vec_zero()
 #define resume_2(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero(), \
     c_##i##_1 = resume ? vec_load((p) + LANES) : vec_zero()
-#define raise_2(i) (max_0 = vec_max(max_0, c_##i##_0), max_1 = vec_max(max_1, c_##i##_1))
 #define weigh_2(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
                     c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1))
 #define store_2(i, p) (vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1))
@@ -450,8 +356,6 @@ enum pass {
     c_##i##_1 = resume ? vec_load((p) + LANES) : vec_zero(), \
     c_##i##_2 = resume ? vec_load((p) + 2 * LANES) : vec_zero(), \
     c_##i##_3 = resume ? vec_load((p) + 3 * LANES) : vec_zero()
-#define raise_4(i) (max_0 = vec_max(max_0, c_##i##_0), max_1 = vec_max(max_1, c_##i##_1), \
-                    max_2 = vec_max(max_2, c_##i##_2), max_3 = vec_max(max_3, c_##i##_3))
 #define weigh_4(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
                     c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1), \
                     c_##i##_2 = vec_exp2(vec_sub(c_##i##_2, m_2)), l_2 = vec_add(l_2, c_##i##_2), \
@@ -504,41 +408,36 @@ typedef struct vec_scalar {
 #define vec_end_iteration() ((void)0)
 #endif
 
-static inline vec_scalar load_scalar(const float *p)
+static inline vec_scalar vec_load(const float *p)
 {
     return (vec_scalar){{p[0], p[1], p[2], p[3]}};
 }
-#define vec_load(p) load_scalar(p)
 
-static inline void store_scalar(float *p, vec_scalar a)
+static inline void vec_store(float *p, vec_scalar a)
 {
     for (int i = 0; i < 4; i++)
         p[i] = a.v[i];
 }
-#define vec_store(p, a) store_scalar(p, a)
 
-static inline vec_scalar load_first_scalar(const float *p, size_t n)
+static inline vec_scalar vec_load_first(const float *p, size_t n)
 {
     vec_scalar a = {{0, 0, 0, 0}};
     for (size_t i = 0; i < n; i++)
         a.v[i] = p[i];
     return a;
 }
-#define vec_load_first(p, n) load_first_scalar(p, n)
 
-static inline void store_first_scalar(float *p, size_t n, vec_scalar a)
+static inline void vec_store_first(float *p, size_t n, vec_scalar a)
 {
     for (size_t i = 0; i < n; i++)
         p[i] = a.v[i];
 }
-#define vec_store_first(p, n, a) store_first_scalar(p, n, a)
 
-static inline vec_scalar splat_scalar(float x)
+static inline vec_scalar vec_splat(float x)
 {
     return (vec_scalar){{x, x, x, x}};
 }
-#define vec_splat(x) splat_scalar(x)
-#define vec_zero() splat_scalar(0.0f)
+#define vec_zero() vec_splat(0.0f)
 
 /* one rounding where the target has a fast fused multiply-add, else two */
 #if defined(__FP_FAST_FMAF)
@@ -546,58 +445,51 @@ static inline vec_scalar splat_scalar(float x)
 #else
 #define fma_scalar(a, b, c) as_f32(as_f32((a) * (b)) + (c))
 #endif
-static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scalar c)
+static inline vec_scalar vec_fma(vec_scalar a, vec_scalar b, vec_scalar c)
 {
     return (vec_scalar){{fma_scalar(a.v[0], b.v[0], c.v[0]), fma_scalar(a.v[1], b.v[1], c.v[1]),
                          fma_scalar(a.v[2], b.v[2], c.v[2]), fma_scalar(a.v[3], b.v[3], c.v[3])}};
 }
-#define vec_fma(a, b, c) vector_fma_scalar(a, b, c)
 
 #define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
 #define vec_row_2(c_0, c_1, a, b_0, b_1) (c_0 = vec_fma(vec_splat(a), b_0, c_0), c_1 = vec_fma(vec_splat(a), b_1, c_1))
 
-static inline vec_scalar add_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_add(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]),
                          as_f32(a.v[3] + b.v[3])}};
 }
-#define vec_add(a, b) add_scalar(a, b)
 
-static inline vec_scalar sub_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_sub(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]),
                          as_f32(a.v[3] - b.v[3])}};
 }
-#define vec_sub(a, b) sub_scalar(a, b)
 
-static inline vec_scalar mul_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_mul(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]),
                          as_f32(a.v[3] * b.v[3])}};
 }
-#define vec_mul(a, b) mul_scalar(a, b)
 
-static inline vec_scalar div_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_div(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]),
                          as_f32(a.v[3] / b.v[3])}};
 }
-#define vec_div(a, b) div_scalar(a, b)
 
 /* b where one of them is NaN */
-static inline vec_scalar max_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_max(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1],
                          a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}};
 }
-#define vec_max(a, b) max_scalar(a, b)
 
-static inline vec_scalar min_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_min(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1],
                          a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}};
 }
-#define vec_min(a, b) min_scalar(a, b)
 
 /* masks are vectors, all ones where true */
 static inline uint32_t bits_scalar(float x)
@@ -614,47 +506,41 @@ static inline float from_bits_scalar(uint32_t bits)
 }
 #define flag_scalar(condition) from_bits_scalar((condition) ? 0xffffffffu : 0u)
 
-static inline vec_scalar eq_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_eq(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]),
                          flag_scalar(a.v[3] == b.v[3])}};
 }
-#define vec_eq(a, b) eq_scalar(a, b)
 
-static inline vec_scalar ge_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_ge(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]),
                          flag_scalar(a.v[3] >= b.v[3])}};
 }
-#define vec_ge(a, b) ge_scalar(a, b)
 
 /* mask ? a : b */
-static inline vec_scalar select_scalar(vec_scalar mask, vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_select(vec_scalar mask, vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{bits_scalar(mask.v[0]) ? a.v[0] : b.v[0], bits_scalar(mask.v[1]) ? a.v[1] : b.v[1],
                          bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}};
 }
-#define vec_select(mask, a, b) select_scalar(mask, a, b)
 
-static inline int any_ne_scalar(vec_scalar a, vec_scalar b)
+static inline int vec_any_ne(vec_scalar a, vec_scalar b)
 {
     return a.v[0] != b.v[0] || a.v[1] != b.v[1] || a.v[2] != b.v[2] || a.v[3] != b.v[3];
 }
-#define vec_any_ne(a, b) any_ne_scalar(a, b)
 
-static inline int any_eq_scalar(vec_scalar a, vec_scalar b)
+static inline int vec_any_eq(vec_scalar a, vec_scalar b)
 {
     return a.v[0] == b.v[0] || a.v[1] == b.v[1] || a.v[2] == b.v[2] || a.v[3] == b.v[3];
 }
-#define vec_any_eq(a, b) any_eq_scalar(a, b)
 
 /* 2^i, from the low bits i + 127 */
-static inline vec_scalar power_scalar(vec_scalar u)
+static inline vec_scalar vec_power(vec_scalar u)
 {
     return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23),
                          from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}};
 }
-#define vec_power(u) power_scalar(u)
 
 /* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
  * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
@@ -675,13 +561,12 @@ TARGET static inline vec exp2_scalar(vec t)
 }
 #define vec_exp2(t) exp2_scalar(t)
 
-static inline void transpose_4x4_scalar(const float *src, size_t src_row, float *dst, size_t dst_row)
+static inline void vec_transpose(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
     for (size_t c = 0; c < 4; c++)
         for (size_t r = 0; r < 4; r++)
             dst[c * dst_row + r] = src[r * src_row + c];
 }
-#define vec_transpose(src, src_row, dst, dst_row) transpose_4x4_scalar(src, src_row, dst, dst_row)
 
 /* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
  * `width` wide, zero from `rows` on -- */
@@ -838,6 +723,15 @@ struct tile_scalar {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+/* The largest of `keys` scores of each lane */
+TARGET static vec largest_scalar(const float *s, size_t keys)
+{
+    vec largest = vec_splat(-INFINITY_F);
+    for (size_t j = 0; j < keys; j++)
+        largest = vec_max(largest, vec_load(s + j * QUERY_BLOCK));
+    return largest;
+}
+
 /* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
  * the first scores that it sees. Later scores may exceed it, which attend checks.
  * Returns 1 if some m is not known yet, else 0. -- */
@@ -860,8 +754,8 @@ TARGET static int softmax_scalar(float *s, const float *maximum, float *m, float
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 5 keys x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+/* 5 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4);
     vec b_0, b_1;
@@ -870,11 +764,7 @@ TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, 
         load_2(b + 8); row_2(0, a[1]); row_2(1, a[17]); row_2(2, a[33]); row_2(3, a[49]); row_2(4, a[65]);
         a += 2; b += 16; vec_end_iteration();
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4);
-        raise_2(0); raise_2(1); raise_2(2); raise_2(3); raise_2(4);
-        vec_store(m, max_0); vec_store(m + 4, max_1);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
         weigh_2(0); weigh_2(1); weigh_2(2); weigh_2(3); weigh_2(4);
         vec_store(l, l_0); vec_store(l + 4, l_1);
@@ -882,8 +772,8 @@ TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, 
     store_2(0, c); store_2(1, c + 8); store_2(2, c + 16); store_2(3, c + 24); store_2(4, c + 32);
 }
 
-/* 2 keys x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+/* 2 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_2(0); zero_2(1);
     vec b_0, b_1;
@@ -891,11 +781,7 @@ TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, 
         load_2(b); row_2(0, a[0]); row_2(1, a[16]); load_2(b + 8); row_2(0, a[1]); row_2(1, a[17]);
         a += 2; b += 16; vec_end_iteration();
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4);
-        raise_2(0); raise_2(1);
-        vec_store(m, max_0); vec_store(m + 4, max_1);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
         weigh_2(0); weigh_2(1);
         vec_store(l, l_0); vec_store(l + 4, l_1);
@@ -903,8 +789,8 @@ TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, 
     store_2(0, c); store_2(1, c + 8);
 }
 
-/* 1 key x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+/* 1 key x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_2(0);
     vec b_0, b_1;
@@ -912,11 +798,7 @@ TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, 
         load_2(b); row_2(0, a[0]); load_2(b + 8); row_2(0, a[1]);
         a += 2; b += 16; vec_end_iteration();
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4);
-        raise_2(0);
-        vec_store(m, max_0); vec_store(m + 4, max_1);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
         weigh_2(0);
         vec_store(l, l_0); vec_store(l + 4, l_1);
@@ -924,7 +806,7 @@ TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, 
     store_2(0, c);
 }
 
-TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, float *m, float *l,
+TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
         size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
@@ -972,9 +854,9 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
         /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 5);
         float maximum[8];
+        scores_2x_scalar(k, q_t, s, NULL, NULL, done);
         for (size_t i = 0; i < 8; i += LANES)
-            vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_2x_scalar(k, q_t, s, maximum, NULL, done);
+            vec_store(maximum + i, largest_scalar(s + i, done));
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 8; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
@@ -997,8 +879,8 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+/* 12 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11);
@@ -1011,12 +893,7 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
         row_1(11, a[177]);
         a += 2; b += 16; vec_end_iteration();
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
-        raise_1(9); raise_1(10); raise_1(11);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
         weigh_1(9); weigh_1(10); weigh_1(11);
@@ -1027,8 +904,8 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
     store_1(11, c + 88);
 }
 
-/* 3 keys x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+/* 3 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2);
     vec b_0;
@@ -1037,11 +914,7 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
         load_1(b + 8); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]);
         a += 2; b += 16; vec_end_iteration();
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2);
         vec_store(l, l_0);
@@ -1049,8 +922,8 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
     store_1(0, c); store_1(1, c + 8); store_1(2, c + 16);
 }
 
-/* 1 key x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+/* 1 key x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0);
     vec b_0;
@@ -1058,11 +931,7 @@ TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, 
         load_1(b); row_1(0, a[0]); load_1(b + 8); row_1(0, a[1]);
         a += 2; b += 16; vec_end_iteration();
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0);
         vec_store(l, l_0);
@@ -1070,7 +939,7 @@ TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, 
     store_1(0, c);
 }
 
-TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *m, float *l,
+TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
         size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
@@ -1123,9 +992,9 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
         /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 12);
         float maximum[4];
+        scores_1x_scalar(k, q_t, s, NULL, NULL, done);
         for (size_t i = 0; i < 4; i += LANES)
-            vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_scalar(k, q_t, s, maximum, NULL, done);
+            vec_store(maximum + i, largest_scalar(s + i, done));
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 4; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
@@ -1445,31 +1314,12 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #undef TARGET
 #undef vec
 #undef vec_end_iteration
-#undef vec_load
-#undef vec_store
-#undef vec_load_first
-#undef vec_store_first
-#undef vec_splat
 #undef vec_zero
 #undef fma_scalar
-#undef vec_fma
 #undef vec_row_1
 #undef vec_row_2
-#undef vec_add
-#undef vec_sub
-#undef vec_mul
-#undef vec_div
-#undef vec_max
-#undef vec_min
 #undef flag_scalar
-#undef vec_eq
-#undef vec_ge
-#undef vec_select
-#undef vec_any_ne
-#undef vec_any_eq
-#undef vec_power
 #undef vec_exp2
-#undef vec_transpose
 
 #endif
 
@@ -1830,6 +1680,15 @@ struct tile_avx2 {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+/* The largest of `keys` scores of each lane */
+TARGET static vec largest_avx2(const float *s, size_t keys)
+{
+    vec largest = vec_splat(-INFINITY_F);
+    for (size_t j = 0; j < keys; j++)
+        largest = vec_max(largest, vec_load(s + j * QUERY_BLOCK));
+    return largest;
+}
+
 /* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
  * the first scores that it sees. Later scores may exceed it, which attend checks.
  * Returns 1 if some m is not known yet, else 0. -- */
@@ -1852,8 +1711,8 @@ TARGET static int softmax_avx2(float *s, const float *maximum, float *m, float *
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 6 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+/* 6 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4); zero_2(5);
     vec b_0, b_1;
@@ -1863,11 +1722,7 @@ TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *
         row_2(0, a[1]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 8);
-        raise_2(0); raise_2(1); raise_2(2); raise_2(3); raise_2(4); raise_2(5);
-        vec_store(m, max_0); vec_store(m + 8, max_1);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 8); vec l_1 = vec_load(l + 8);
         weigh_2(0); weigh_2(1); weigh_2(2); weigh_2(3); weigh_2(4); weigh_2(5);
         vec_store(l, l_0); vec_store(l + 8, l_1);
@@ -1875,8 +1730,8 @@ TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *
     store_2(0, c); store_2(1, c + 16); store_2(2, c + 32); store_2(3, c + 48); store_2(4, c + 64); store_2(5, c + 80);
 }
 
-/* 2 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+/* 2 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_2(0); zero_2(1);
     vec b_0, b_1;
@@ -1884,11 +1739,7 @@ TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *
         load_2(b); row_2(0, a[0]); row_2(1, a[16]); load_2(b + 16); row_2(1, a[17]); row_2(0, a[1]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 8);
-        raise_2(0); raise_2(1);
-        vec_store(m, max_0); vec_store(m + 8, max_1);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 8); vec l_1 = vec_load(l + 8);
         weigh_2(0); weigh_2(1);
         vec_store(l, l_0); vec_store(l + 8, l_1);
@@ -1896,8 +1747,8 @@ TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *
     store_2(0, c); store_2(1, c + 16);
 }
 
-/* 1 key x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+/* 1 key x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_2(0);
     vec b_0, b_1;
@@ -1905,11 +1756,7 @@ TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *
         load_2(b); row_2(0, a[0]); load_2(b + 16); row_2(0, a[1]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 8);
-        raise_2(0);
-        vec_store(m, max_0); vec_store(m + 8, max_1);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 8); vec l_1 = vec_load(l + 8);
         weigh_2(0);
         vec_store(l, l_0); vec_store(l + 8, l_1);
@@ -1917,7 +1764,7 @@ TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *
     store_2(0, c);
 }
 
-TARGET static void scores_2x_avx2(const float *k, const float *q_t, float *s, float *m, float *l,
+INLINE TARGET void scores_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l,
         size_t keys)
 {
     for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
@@ -1987,9 +1834,9 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
         /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 6);
         float maximum[16];
+        scores_2x_avx2(k, q_t, s, NULL, NULL, done);
         for (size_t i = 0; i < 16; i += LANES)
-            vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_2x_avx2(k, q_t, s, maximum, NULL, done);
+            vec_store(maximum + i, largest_avx2(s + i, done));
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 16; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
@@ -2012,8 +1859,8 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 14 keys x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+/* 14 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11); zero_1(12); zero_1(13);
@@ -2027,12 +1874,7 @@ TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float 
         row_1(12, a[193]); row_1(13, a[209]); row_1(0, a[1]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
-        raise_1(9); raise_1(10); raise_1(11); raise_1(12); raise_1(13);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
         weigh_1(9); weigh_1(10); weigh_1(11); weigh_1(12); weigh_1(13);
@@ -2043,8 +1885,8 @@ TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float 
     store_1(11, c + 176); store_1(12, c + 192); store_1(13, c + 208);
 }
 
-/* 4 keys x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+/* 4 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3);
     vec b_0;
@@ -2053,11 +1895,7 @@ TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *
         load_1(b + 16); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]); row_1(0, a[1]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2); raise_1(3);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3);
         vec_store(l, l_0);
@@ -2065,8 +1903,8 @@ TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *
     store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48);
 }
 
-/* 1 key x 8 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, float *m, float *l)
+/* 1 key x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0);
     vec b_0;
@@ -2074,11 +1912,7 @@ TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *
         load_1(b); row_1(0, a[0]); load_1(b + 16); row_1(0, a[1]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0);
         vec_store(l, l_0);
@@ -2086,7 +1920,7 @@ TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *
     store_1(0, c);
 }
 
-TARGET static void scores_1x_avx2(const float *k, const float *q_t, float *s, float *m, float *l,
+INLINE TARGET void scores_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l,
         size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
@@ -2139,9 +1973,9 @@ TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
         /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 14);
         float maximum[8];
+        scores_1x_avx2(k, q_t, s, NULL, NULL, done);
         for (size_t i = 0; i < 8; i += LANES)
-            vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_avx2(k, q_t, s, maximum, NULL, done);
+            vec_store(maximum + i, largest_avx2(s + i, done));
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 8; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
@@ -2895,6 +2729,15 @@ struct tile_avx512 {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+/* The largest of `keys` scores of each lane */
+TARGET static vec largest_avx512(const float *s, size_t keys)
+{
+    vec largest = vec_splat(-INFINITY_F);
+    for (size_t j = 0; j < keys; j++)
+        largest = vec_max(largest, vec_load(s + j * QUERY_BLOCK));
+    return largest;
+}
+
 /* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
  * the first scores that it sees. Later scores may exceed it, which attend checks.
  * Returns 1 if some m is not known yet, else 0. -- */
@@ -2917,8 +2760,8 @@ TARGET static int softmax_avx512(float *s, const float *maximum, float *m, float
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 14 keys x 32 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+/* 14 keys x 32 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4); zero_2(5); zero_2(6); zero_2(7); zero_2(8); zero_2(9);
     zero_2(10); zero_2(11); zero_2(12); zero_2(13);
@@ -2932,12 +2775,7 @@ TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, floa
         row_2(11, a[177]); row_2(12, a[193]); row_2(13, a[209]);
         a += 2; b += 64;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 16);
-        raise_2(0); raise_2(1); raise_2(2); raise_2(3); raise_2(4); raise_2(5); raise_2(6); raise_2(7); raise_2(8);
-        raise_2(9); raise_2(10); raise_2(11); raise_2(12); raise_2(13);
-        vec_store(m, max_0); vec_store(m + 16, max_1);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 16);
         vec l_1 = vec_load(l + 16);
         weigh_2(0); weigh_2(1); weigh_2(2); weigh_2(3); weigh_2(4); weigh_2(5); weigh_2(6); weigh_2(7); weigh_2(8);
@@ -2949,8 +2787,8 @@ TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, floa
     store_2(11, c + 352); store_2(12, c + 384); store_2(13, c + 416);
 }
 
-/* 4 keys x 32 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+/* 4 keys x 32 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_2(0); zero_2(1); zero_2(2); zero_2(3);
     vec b_0, b_1;
@@ -2959,11 +2797,7 @@ TILE TARGET static void scores_4_2x_avx512(const float *a, const float *b, float
         load_2(b + 32); row_2(0, a[1]); row_2(1, a[17]); row_2(2, a[33]); row_2(3, a[49]);
         a += 2; b += 64;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 16);
-        raise_2(0); raise_2(1); raise_2(2); raise_2(3);
-        vec_store(m, max_0); vec_store(m + 16, max_1);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 16);
         vec l_1 = vec_load(l + 16);
         weigh_2(0); weigh_2(1); weigh_2(2); weigh_2(3);
@@ -2972,8 +2806,8 @@ TILE TARGET static void scores_4_2x_avx512(const float *a, const float *b, float
     store_2(0, c); store_2(1, c + 32); store_2(2, c + 64); store_2(3, c + 96);
 }
 
-/* 1 key x 32 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+/* 1 key x 32 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_2(0);
     vec b_0, b_1;
@@ -2981,11 +2815,7 @@ TILE TARGET static void scores_1_2x_avx512(const float *a, const float *b, float
         load_2(b); row_2(0, a[0]); load_2(b + 32); row_2(0, a[1]);
         a += 2; b += 64;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 16);
-        raise_2(0);
-        vec_store(m, max_0); vec_store(m + 16, max_1);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 16);
         vec l_1 = vec_load(l + 16);
         weigh_2(0);
@@ -2994,7 +2824,7 @@ TILE TARGET static void scores_1_2x_avx512(const float *a, const float *b, float
     store_2(0, c);
 }
 
-TARGET static void scores_2x_avx512(const float *k, const float *q_t, float *s, float *m, float *l,
+INLINE TARGET void scores_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l,
         size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
@@ -3047,9 +2877,9 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
         /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 14);
         float maximum[32];
+        scores_2x_avx512(k, q_t, s, NULL, NULL, done);
         for (size_t i = 0; i < 32; i += LANES)
-            vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_2x_avx512(k, q_t, s, maximum, NULL, done);
+            vec_store(maximum + i, largest_avx512(s + i, done));
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 32; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
@@ -3072,8 +2902,8 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 16 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+/* 16 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11); zero_1(12); zero_1(13); zero_1(14); zero_1(15);
@@ -3087,12 +2917,7 @@ TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, floa
         row_1(11, a[177]); row_1(12, a[193]); row_1(13, a[209]); row_1(14, a[225]); row_1(15, a[241]);
         a += 2; b += 64;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
-        raise_1(9); raise_1(10); raise_1(11); raise_1(12); raise_1(13); raise_1(14); raise_1(15);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
         weigh_1(9); weigh_1(10); weigh_1(11); weigh_1(12); weigh_1(13); weigh_1(14); weigh_1(15);
@@ -3103,8 +2928,8 @@ TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, floa
     store_1(11, c + 352); store_1(12, c + 384); store_1(13, c + 416); store_1(14, c + 448); store_1(15, c + 480);
 }
 
-/* 4 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+/* 4 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3);
     vec b_0;
@@ -3113,11 +2938,7 @@ TILE TARGET static void scores_4_1x_avx512(const float *a, const float *b, float
         load_1(b + 32); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]);
         a += 2; b += 64;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2); raise_1(3);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3);
         vec_store(l, l_0);
@@ -3125,8 +2946,8 @@ TILE TARGET static void scores_4_1x_avx512(const float *a, const float *b, float
     store_1(0, c); store_1(1, c + 32); store_1(2, c + 64); store_1(3, c + 96);
 }
 
-/* 1 key x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TILE TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, float *m, float *l)
+/* 1 key x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0);
     vec b_0;
@@ -3134,11 +2955,7 @@ TILE TARGET static void scores_1_1x_avx512(const float *a, const float *b, float
         load_1(b); row_1(0, a[0]); load_1(b + 32); row_1(0, a[1]);
         a += 2; b += 64;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0);
         vec_store(l, l_0);
@@ -3146,7 +2963,7 @@ TILE TARGET static void scores_1_1x_avx512(const float *a, const float *b, float
     store_1(0, c);
 }
 
-TARGET static void scores_1x_avx512(const float *k, const float *q_t, float *s, float *m, float *l,
+INLINE TARGET void scores_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l,
         size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
@@ -3204,9 +3021,9 @@ TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, siz
         /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 16);
         float maximum[16];
+        scores_1x_avx512(k, q_t, s, NULL, NULL, done);
         for (size_t i = 0; i < 16; i += LANES)
-            vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_avx512(k, q_t, s, maximum, NULL, done);
+            vec_store(maximum + i, largest_avx512(s + i, done));
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 16; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
@@ -3879,6 +3696,15 @@ struct tile_neon {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+/* The largest of `keys` scores of each lane */
+TARGET static vec largest_neon(const float *s, size_t keys)
+{
+    vec largest = vec_splat(-INFINITY_F);
+    for (size_t j = 0; j < keys; j++)
+        largest = vec_max(largest, vec_load(s + j * QUERY_BLOCK));
+    return largest;
+}
+
 /* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
  * the first scores that it sees. Later scores may exceed it, which attend checks.
  * Returns 1 if some m is not known yet, else 0. -- */
@@ -3901,8 +3727,8 @@ TARGET static int softmax_neon(float *s, const float *maximum, float *m, float *
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 5 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, float *m, float *l)
+/* 5 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_4(0); zero_4(1); zero_4(2); zero_4(3); zero_4(4);
     vec b_0, b_1, b_2, b_3;
@@ -3911,11 +3737,7 @@ TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, fl
         load_4(b + 16); row_4(0, a[1]); row_4(1, a[17]); row_4(2, a[33]); row_4(3, a[49]); row_4(4, a[65]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4); vec max_2 = vec_load(m + 8); vec max_3 = vec_load(m + 12);
-        raise_4(0); raise_4(1); raise_4(2); raise_4(3); raise_4(4);
-        vec_store(m, max_0); vec_store(m + 4, max_1); vec_store(m + 8, max_2); vec_store(m + 12, max_3);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
         const vec m_2 = vec_load(m + 8); vec l_2 = vec_load(l + 8); const vec m_3 = vec_load(m + 12);
         vec l_3 = vec_load(l + 12);
@@ -3925,8 +3747,8 @@ TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, fl
     store_4(0, c); store_4(1, c + 16); store_4(2, c + 32); store_4(3, c + 48); store_4(4, c + 64);
 }
 
-/* 2 keys x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, float *m, float *l)
+/* 2 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_4(0); zero_4(1);
     vec b_0, b_1, b_2, b_3;
@@ -3934,11 +3756,7 @@ TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, fl
         load_4(b); row_4(0, a[0]); row_4(1, a[16]); load_4(b + 16); row_4(0, a[1]); row_4(1, a[17]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4); vec max_2 = vec_load(m + 8); vec max_3 = vec_load(m + 12);
-        raise_4(0); raise_4(1);
-        vec_store(m, max_0); vec_store(m + 4, max_1); vec_store(m + 8, max_2); vec_store(m + 12, max_3);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
         const vec m_2 = vec_load(m + 8); vec l_2 = vec_load(l + 8); const vec m_3 = vec_load(m + 12);
         vec l_3 = vec_load(l + 12);
@@ -3948,8 +3766,8 @@ TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, fl
     store_4(0, c); store_4(1, c + 16);
 }
 
-/* 1 key x 16 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, float *m, float *l)
+/* 1 key x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_4(0);
     vec b_0, b_1, b_2, b_3;
@@ -3957,11 +3775,7 @@ TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, fl
         load_4(b); row_4(0, a[0]); load_4(b + 16); row_4(0, a[1]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m); vec max_1 = vec_load(m + 4); vec max_2 = vec_load(m + 8); vec max_3 = vec_load(m + 12);
-        raise_4(0);
-        vec_store(m, max_0); vec_store(m + 4, max_1); vec_store(m + 8, max_2); vec_store(m + 12, max_3);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
         const vec m_2 = vec_load(m + 8); vec l_2 = vec_load(l + 8); const vec m_3 = vec_load(m + 12);
         vec l_3 = vec_load(l + 12);
@@ -3971,7 +3785,7 @@ TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, fl
     store_4(0, c);
 }
 
-TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, float *m, float *l,
+TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, const float *m, float *l,
         size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
@@ -4019,9 +3833,9 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
         /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 5);
         float maximum[16];
+        scores_4x_neon(k, q_t, s, NULL, NULL, done);
         for (size_t i = 0; i < 16; i += LANES)
-            vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_4x_neon(k, q_t, s, maximum, NULL, done);
+            vec_store(maximum + i, largest_neon(s + i, done));
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 16; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
@@ -4044,8 +3858,8 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 16 keys x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, float *m, float *l)
+/* 16 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11); zero_1(12); zero_1(13); zero_1(14); zero_1(15);
@@ -4059,12 +3873,7 @@ TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, f
         row_1(11, a[177]); row_1(12, a[193]); row_1(13, a[209]); row_1(14, a[225]); row_1(15, a[241]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
-        raise_1(9); raise_1(10); raise_1(11); raise_1(12); raise_1(13); raise_1(14); raise_1(15);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
         weigh_1(9); weigh_1(10); weigh_1(11); weigh_1(12); weigh_1(13); weigh_1(14); weigh_1(15);
@@ -4075,8 +3884,8 @@ TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, f
     store_1(11, c + 176); store_1(12, c + 192); store_1(13, c + 208); store_1(14, c + 224); store_1(15, c + 240);
 }
 
-/* 4 keys x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, float *m, float *l)
+/* 4 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3);
     vec b_0;
@@ -4085,11 +3894,7 @@ TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, fl
         load_1(b + 16); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2); raise_1(3);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3);
         vec_store(l, l_0);
@@ -4097,8 +3902,8 @@ TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, fl
     store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48);
 }
 
-/* 1 key x 4 queries, 16 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, float *m, float *l)
+/* 1 key x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0);
     vec b_0;
@@ -4106,11 +3911,7 @@ TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, fl
         load_1(b); row_1(0, a[0]); load_1(b + 16); row_1(0, a[1]);
         a += 2; b += 32;
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0);
         vec_store(l, l_0);
@@ -4118,7 +3919,7 @@ TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, fl
     store_1(0, c);
 }
 
-TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, float *m, float *l,
+TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, const float *m, float *l,
         size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
@@ -4176,9 +3977,9 @@ TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t 
         /* one register tile of scores is enough to find an m */
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 16);
         float maximum[4];
+        scores_1x_neon(k, q_t, s, NULL, NULL, done);
         for (size_t i = 0; i < 4; i += LANES)
-            vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_neon(k, q_t, s, maximum, NULL, done);
+            vec_store(maximum + i, largest_neon(s + i, done));
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 4; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
@@ -4483,45 +4284,6 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
         break;
     }
 }
-
-#undef LANES
-#undef VECS
-#undef QUERY_BLOCK
-#undef KEY_BLOCK
-#undef Q_ROW
-#undef Q_HEAD
-#undef K_ROW
-#undef K_HEAD
-#undef V_ROW
-#undef V_FEATURE
-#undef V_HEAD
-#undef TARGET
-#undef vec
-#undef vec_load
-#undef vec_store
-#undef vec_load_first
-#undef vec_store_first
-#undef vec_zero
-#undef vec_splat
-#undef vec_fma
-#undef vec_row_1
-#undef vec_row_4
-#undef vec_add
-#undef vec_sub
-#undef vec_mul
-#undef vec_div
-#undef vec_max
-#undef vec_min
-#undef mask_neon
-#undef bits_neon
-#undef vec_eq
-#undef vec_ge
-#undef vec_select
-#undef vec_any_ne
-#undef vec_any_eq
-#undef vec_power
-#undef vec_exp2
-#undef vec_transpose
 
 #endif
 

@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x6002ef2352cd8caeu
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x6a292d79de2c9745u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -151,44 +151,41 @@ static float *pack_panel(float *p, const float *w, size_t depth, size_t columns,
     return check == 0.0f ? p : NULL;
 }
 
+/* A matrix in panels of `width` columns, the last one as wide as whole vectors of `lanes` hold it. Returns 0 when a
+ * weight is not finite. */
+static int pack_panels(float *p, const float *w, size_t depth, size_t columns, size_t width, size_t lanes,
+                       size_t k_stride, size_t c_stride, float scale)
+{
+    for (size_t column = 0; column < columns && p != NULL; column += width) {
+        const size_t count = min_size(width, columns - column);
+        p = pack_panel(p, w + column * c_stride, depth, count, (count + lanes - 1) / lanes * lanes, k_stride, c_stride,
+                       scale);
+    }
+    return p != NULL;
+}
+
 #if COMPILES_SCALAR || defined(GOLDEN_PACK_ONLY)
 /* Packs the weights in the order in which the tiles of scalar read them. Returns 0 when one is not finite. */
 static int pack_scalar(float *packed, const golden_weights *weights)
 {
     /* queries */
-    {
-        float *p = packed + 16;
-        p = pack_panel(p, weights->w_q, 8, 8, 8, 8, 1, QUERY_SCALE);
-        if (!p)
-            return 0;
-    }
+    if (!pack_panels(packed + 16, weights->w_q, 8, 8, 8, 4, 8, 1, QUERY_SCALE))
+        return 0;
     if (!pack_panel(packed + 80, weights->b_q, 1, 8, 8, 0, 1, QUERY_SCALE))
         return 0;
     /* keys */
-    {
-        float *p = packed + 96;
-        p = pack_panel(p, weights->w_k, 8, 8, 8, 8, 1, 1.0f);
-        if (!p)
-            return 0;
-    }
+    if (!pack_panels(packed + 96, weights->w_k, 8, 8, 8, 4, 8, 1, 1.0f))
+        return 0;
     if (!pack_panel(packed + 160, weights->b_k, 1, 8, 8, 0, 1, 1.0f))
         return 0;
     /* values */
-    {
-        float *p = packed + 176;
-        p = pack_panel(p, weights->w_v, 8, 8, 8, 8, 1, 1.0f);
-        if (!p)
-            return 0;
-    }
+    if (!pack_panels(packed + 176, weights->w_v, 8, 8, 8, 4, 8, 1, 1.0f))
+        return 0;
     if (!pack_panel(packed + 240, weights->b_v, 1, 8, 8, 0, 1, 1.0f))
         return 0;
     /* output */
-    {
-        float *p = packed + 256;
-        p = pack_panel(p, weights->w_o, 8, 8, 8, 8, 1, 1.0f);
-        if (!p)
-            return 0;
-    }
+    if (!pack_panels(packed + 256, weights->w_o, 8, 8, 8, 4, 8, 1, 1.0f))
+        return 0;
     if (!pack_panel(packed + 320, weights->b_o, 1, 8, 8, 0, 1, 1.0f))
         return 0;
     return 1;
@@ -276,7 +273,6 @@ enum pass {
 #define row_1(i, a) vec_row_1(c_##i##_0, a, b_0)
 #define zero_1(i) vec c_##i##_0 = vec_zero()
 #define resume_1(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero()
-#define raise_1(i) (max_0 = vec_max(max_0, c_##i##_0))
 #define weigh_1(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0))
 #define store_1(i, p) (vec_store(p, c_##i##_0))
 #define load_2(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES))
@@ -329,41 +325,36 @@ typedef struct vec_scalar {
 #define vec_end_iteration() ((void)0)
 #endif
 
-static inline vec_scalar load_scalar(const float *p)
+static inline vec_scalar vec_load(const float *p)
 {
     return (vec_scalar){{p[0], p[1], p[2], p[3]}};
 }
-#define vec_load(p) load_scalar(p)
 
-static inline void store_scalar(float *p, vec_scalar a)
+static inline void vec_store(float *p, vec_scalar a)
 {
     for (int i = 0; i < 4; i++)
         p[i] = a.v[i];
 }
-#define vec_store(p, a) store_scalar(p, a)
 
-static inline vec_scalar load_first_scalar(const float *p, size_t n)
+static inline vec_scalar vec_load_first(const float *p, size_t n)
 {
     vec_scalar a = {{0, 0, 0, 0}};
     for (size_t i = 0; i < n; i++)
         a.v[i] = p[i];
     return a;
 }
-#define vec_load_first(p, n) load_first_scalar(p, n)
 
-static inline void store_first_scalar(float *p, size_t n, vec_scalar a)
+static inline void vec_store_first(float *p, size_t n, vec_scalar a)
 {
     for (size_t i = 0; i < n; i++)
         p[i] = a.v[i];
 }
-#define vec_store_first(p, n, a) store_first_scalar(p, n, a)
 
-static inline vec_scalar splat_scalar(float x)
+static inline vec_scalar vec_splat(float x)
 {
     return (vec_scalar){{x, x, x, x}};
 }
-#define vec_splat(x) splat_scalar(x)
-#define vec_zero() splat_scalar(0.0f)
+#define vec_zero() vec_splat(0.0f)
 
 #define vec_iota() ((vec_scalar){{0.0f, 1.0f, 2.0f, 3.0f}})
 
@@ -373,58 +364,51 @@ static inline vec_scalar splat_scalar(float x)
 #else
 #define fma_scalar(a, b, c) as_f32(as_f32((a) * (b)) + (c))
 #endif
-static inline vec_scalar vector_fma_scalar(vec_scalar a, vec_scalar b, vec_scalar c)
+static inline vec_scalar vec_fma(vec_scalar a, vec_scalar b, vec_scalar c)
 {
     return (vec_scalar){{fma_scalar(a.v[0], b.v[0], c.v[0]), fma_scalar(a.v[1], b.v[1], c.v[1]),
                          fma_scalar(a.v[2], b.v[2], c.v[2]), fma_scalar(a.v[3], b.v[3], c.v[3])}};
 }
-#define vec_fma(a, b, c) vector_fma_scalar(a, b, c)
 
 #define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
 #define vec_row_2(c_0, c_1, a, b_0, b_1) (c_0 = vec_fma(vec_splat(a), b_0, c_0), c_1 = vec_fma(vec_splat(a), b_1, c_1))
 
-static inline vec_scalar add_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_add(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]),
                          as_f32(a.v[3] + b.v[3])}};
 }
-#define vec_add(a, b) add_scalar(a, b)
 
-static inline vec_scalar sub_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_sub(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]),
                          as_f32(a.v[3] - b.v[3])}};
 }
-#define vec_sub(a, b) sub_scalar(a, b)
 
-static inline vec_scalar mul_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_mul(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]),
                          as_f32(a.v[3] * b.v[3])}};
 }
-#define vec_mul(a, b) mul_scalar(a, b)
 
-static inline vec_scalar div_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_div(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]),
                          as_f32(a.v[3] / b.v[3])}};
 }
-#define vec_div(a, b) div_scalar(a, b)
 
 /* b where one of them is NaN */
-static inline vec_scalar max_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_max(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1],
                          a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}};
 }
-#define vec_max(a, b) max_scalar(a, b)
 
-static inline vec_scalar min_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_min(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1],
                          a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}};
 }
-#define vec_min(a, b) min_scalar(a, b)
 
 /* masks are vectors, all ones where true */
 static inline uint32_t bits_scalar(float x)
@@ -441,56 +425,49 @@ static inline float from_bits_scalar(uint32_t bits)
 }
 #define flag_scalar(condition) from_bits_scalar((condition) ? 0xffffffffu : 0u)
 
-static inline vec_scalar and_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_and(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{from_bits_scalar(bits_scalar(a.v[0]) & bits_scalar(b.v[0])),
                          from_bits_scalar(bits_scalar(a.v[1]) & bits_scalar(b.v[1])),
                          from_bits_scalar(bits_scalar(a.v[2]) & bits_scalar(b.v[2])),
                          from_bits_scalar(bits_scalar(a.v[3]) & bits_scalar(b.v[3]))}};
 }
-#define vec_and(a, b) and_scalar(a, b)
 
-static inline vec_scalar eq_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_eq(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]),
                          flag_scalar(a.v[3] == b.v[3])}};
 }
-#define vec_eq(a, b) eq_scalar(a, b)
 
-static inline vec_scalar ge_scalar(vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_ge(vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]),
                          flag_scalar(a.v[3] >= b.v[3])}};
 }
-#define vec_ge(a, b) ge_scalar(a, b)
 
 /* mask ? a : b */
-static inline vec_scalar select_scalar(vec_scalar mask, vec_scalar a, vec_scalar b)
+static inline vec_scalar vec_select(vec_scalar mask, vec_scalar a, vec_scalar b)
 {
     return (vec_scalar){{bits_scalar(mask.v[0]) ? a.v[0] : b.v[0], bits_scalar(mask.v[1]) ? a.v[1] : b.v[1],
                          bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}};
 }
-#define vec_select(mask, a, b) select_scalar(mask, a, b)
 
-static inline int any_ne_scalar(vec_scalar a, vec_scalar b)
+static inline int vec_any_ne(vec_scalar a, vec_scalar b)
 {
     return a.v[0] != b.v[0] || a.v[1] != b.v[1] || a.v[2] != b.v[2] || a.v[3] != b.v[3];
 }
-#define vec_any_ne(a, b) any_ne_scalar(a, b)
 
-static inline int any_eq_scalar(vec_scalar a, vec_scalar b)
+static inline int vec_any_eq(vec_scalar a, vec_scalar b)
 {
     return a.v[0] == b.v[0] || a.v[1] == b.v[1] || a.v[2] == b.v[2] || a.v[3] == b.v[3];
 }
-#define vec_any_eq(a, b) any_eq_scalar(a, b)
 
 /* 2^i, from the low bits i + 127 */
-static inline vec_scalar power_scalar(vec_scalar u)
+static inline vec_scalar vec_power(vec_scalar u)
 {
     return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23),
                          from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}};
 }
-#define vec_power(u) power_scalar(u)
 
 /* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
  * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
@@ -511,13 +488,12 @@ TARGET static inline vec exp2_scalar(vec t)
 }
 #define vec_exp2(t) exp2_scalar(t)
 
-static inline void transpose_4x4_scalar(const float *src, size_t src_row, float *dst, size_t dst_row)
+static inline void vec_transpose(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
     for (size_t c = 0; c < 4; c++)
         for (size_t r = 0; r < 4; r++)
             dst[c * dst_row + r] = src[r * src_row + c];
 }
-#define vec_transpose(src, src_row, dst, dst_row) transpose_4x4_scalar(src, src_row, dst, dst_row)
 
 /* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
  * `width` wide, zero from `rows` on -- */
@@ -675,6 +651,15 @@ struct tile_scalar {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+/* The largest of `keys` scores of each lane */
+TARGET static vec largest_scalar(const float *s, size_t keys)
+{
+    vec largest = vec_splat(-INFINITY_F);
+    for (size_t j = 0; j < keys; j++)
+        largest = vec_max(largest, vec_load(s + j * QUERY_BLOCK));
+    return largest;
+}
+
 /* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
  * the first scores that it sees. Later scores may exceed it, which attend checks.
  * visible is NULL where all keys are seen.
@@ -700,8 +685,8 @@ TARGET static int softmax_scalar(float *s, const float *visible, const float *ma
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
  * QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 4 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+/* 12 keys x 4 queries, 4 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11);
@@ -711,12 +696,7 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
         row_1(6, a[24]); row_1(7, a[28]); row_1(8, a[32]); row_1(9, a[36]); row_1(10, a[40]); row_1(11, a[44]);
         a += 1; b += 4; vec_end_iteration();
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2); raise_1(3); raise_1(4); raise_1(5); raise_1(6); raise_1(7); raise_1(8);
-        raise_1(9); raise_1(10); raise_1(11);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3); weigh_1(4); weigh_1(5); weigh_1(6); weigh_1(7); weigh_1(8);
         weigh_1(9); weigh_1(10); weigh_1(11);
@@ -727,8 +707,8 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
     store_1(11, c + 44);
 }
 
-/* 3 keys x 4 queries, 4 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+/* 3 keys x 4 queries, 4 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0); zero_1(1); zero_1(2);
     vec b_0;
@@ -736,11 +716,7 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
         load_1(b); row_1(0, a[0]); row_1(1, a[4]); row_1(2, a[8]);
         a += 1; b += 4; vec_end_iteration();
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0); raise_1(1); raise_1(2);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0); weigh_1(1); weigh_1(2);
         vec_store(l, l_0);
@@ -748,8 +724,8 @@ TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, 
     store_1(0, c); store_1(1, c + 4); store_1(2, c + 8);
 }
 
-/* 1 key x 4 queries, 4 deep; then raises m or, with l, replaces s by 2^(s - m) and adds that to l */
-TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, float *m, float *l)
+/* 1 key x 4 queries, 4 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
     zero_1(0);
     vec b_0;
@@ -757,11 +733,7 @@ TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, 
         load_1(b); row_1(0, a[0]);
         a += 1; b += 4; vec_end_iteration();
     }
-    if (l == NULL) {
-        vec max_0 = vec_load(m);
-        raise_1(0);
-        vec_store(m, max_0);
-    } else {
+    if (l != NULL) {
         const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
         weigh_1(0);
         vec_store(l, l_0);
@@ -769,7 +741,7 @@ TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, 
     store_1(0, c);
 }
 
-TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, float *m, float *l,
+TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
         size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
@@ -861,13 +833,14 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
         /* one register tile of scores is enough to find an m, unless a mask hides some */
         done = pass == FIND_MAXIMUM || some_hidden ? keys : min_size(keys, 12);
         float maximum[4];
-        for (size_t i = 0; i < 4; i += LANES)
-            vec_store(maximum + i, vec_splat(-INFINITY_F));
-        scores_1x_scalar(k, q_t, s, maximum, NULL, done);
+        scores_1x_scalar(k, q_t, s, NULL, NULL, done);
         if (some_hidden) {
             mask_1x_scalar(t, key, visible, keys);
             mask_scores_1x_scalar(s, visible, maximum, keys);
         }
+        if (!some_hidden)
+            for (size_t i = 0; i < 4; i += LANES)
+                vec_store(maximum + i, largest_scalar(s + i, done));
         if (pass == FIND_MAXIMUM) {
             for (size_t i = 0; i < 4; i += LANES)
                 vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
@@ -1175,48 +1148,6 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
         break;
     }
 }
-
-#undef LANES
-#undef VECS
-#undef QUERY_BLOCK
-#undef KEY_BLOCK
-#undef Q_ROW
-#undef Q_HEAD
-#undef K_ROW
-#undef K_HEAD
-#undef V_ROW
-#undef V_FEATURE
-#undef V_HEAD
-#undef TARGET
-#undef vec
-#undef vec_end_iteration
-#undef vec_load
-#undef vec_store
-#undef vec_load_first
-#undef vec_store_first
-#undef vec_splat
-#undef vec_zero
-#undef vec_iota
-#undef fma_scalar
-#undef vec_fma
-#undef vec_row_1
-#undef vec_row_2
-#undef vec_add
-#undef vec_sub
-#undef vec_mul
-#undef vec_div
-#undef vec_max
-#undef vec_min
-#undef flag_scalar
-#undef vec_and
-#undef vec_eq
-#undef vec_ge
-#undef vec_select
-#undef vec_any_ne
-#undef vec_any_eq
-#undef vec_power
-#undef vec_exp2
-#undef vec_transpose
 
 #endif
 
