@@ -53,7 +53,7 @@ run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_tests   := $(wildcard $(patsubst %,tests/*/test_%.sh,emitted sweep fuzz vectors onnx targets mutants compilers size avx512))
+long_tests   := $(wildcard $(patsubst %,tests/*/test_%.sh,emitted sweep fuzz vectors onnx models targets mutants compilers size avx512))
 script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh tests/*/test_*.sh))
 
 all: $(BUILD)/attngen $(BUILD)/attnrun

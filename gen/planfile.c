@@ -10,6 +10,7 @@
 #include "diag.h"
 #include "file.h"
 #include "isa.h"
+#include "expression.h"
 #include "layer.h"
 
 #define FORMAT "1"
@@ -20,6 +21,54 @@
 _Static_assert(PLAN_SPEC < MAX_LINE && PLAN_TEXT < MAX_LINE, "what is written can be read");
 
 /* ---- the layer as a line ---- */
+
+/* FNV-1a, 64 bits. */
+static void fingerprint_text(const char *spec, char text[17])
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *c = spec; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    snprintf(text, 17, "%016" PRIx64, hash);
+}
+
+/* " key=value" for each of these keys that the layer has; of an expression a fingerprint, as it has blanks. */
+static void spec_text_of_kinds(const struct layer *l, char *text, size_t size)
+{
+    static const char *const offsets[] = {[OFFSET_PAST] = "past", [OFFSET_END] = "end"};
+    static const char *const norms[] = {[NORM_RMS] = "rms", [NORM_LAYER] = "layer", [NORM_L2] = "l2", [NORM_RMS_ALL] = "rms_all"};
+    static const char *const rotations[] = {[ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
+    static const char *const relatives[] = {[RELATIVE_T5] = "t5", [RELATIVE_TABLE] = "table"};
+    char dims[24], width[24], score[17], visible[17];
+    snprintf(dims, sizeof dims, "%" PRId64, l->rope.dims);
+    snprintf(width, sizeof width, "%" PRId64, l->rel_width);
+    if (l->score != NULL)
+        fingerprint_text(l->score->text, score);
+    if (l->visible != NULL)
+        fingerprint_text(l->visible->text, visible);
+    const struct {
+        const char *key, *value; /* NULL: the layer does not have it */
+    } words[] = {
+        {"offset", offsets[l->offset]},
+        {"pad_rows", l->pad_skipped ? "skipped" : NULL},
+        {"qk_norm", norms[l->qk_norm]},
+        {"rope", rotations[l->rope.kind]},
+        {"rope_dims", l->rope.kind != ROPE_NONE ? dims : NULL},
+        {"rope_positions", l->rope.given ? "given" : NULL},
+        {"softcap", l->number[SCORE_SOFTCAP] != 0 ? "true" : NULL},
+        {"alibi", l->number[SCORE_ALIBI] != 0 ? "true" : NULL},
+        {"relative", relatives[l->relative]},
+        {"rel_width", l->relative != RELATIVE_NONE ? width : NULL},
+        {"sink", l->sink ? "true" : NULL},
+        {"lse", l->lse ? "true" : NULL},
+        {"score", l->score != NULL ? score : NULL},
+        {"visible", l->visible != NULL ? visible : NULL},
+    };
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (words[i].value != NULL && used < size)
+            used += (size_t)snprintf(text + used, size - used, " %s=%s", words[i].key, words[i].value);
+}
 
 /* Everything that a plan depends on: not name, scale and weight_layout, and not what the spec itself asks of a plan. */
 static void spec_text(const struct layer *l, char text[PLAN_SPEC])
@@ -45,17 +94,9 @@ static void spec_text(const struct layer *l, char text[PLAN_SPEC])
                      l->identity ? "identity" : "dense", outputs[l->w_o]);
     if (l->w_o == W_O_CONV)
         used += snprintf(text + used, PLAN_SPEC - (size_t)used, " conv_width=%" PRId64, l->conv_width);
-    snprintf(text + used, PLAN_SPEC - (size_t)used, " bias=%s scores=%s", l->bias ? "true" : "false",
-             l->scores ? "true" : "false");
-}
-
-/* FNV-1a, 64 bits. */
-static void fingerprint_text(const char *spec, char text[17])
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *c = spec; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    snprintf(text, 17, "%016" PRIx64, hash);
+    used += snprintf(text + used, PLAN_SPEC - (size_t)used, " bias=%s scores=%s", l->bias ? "true" : "false",
+                     l->scores ? "true" : "false");
+    spec_text_of_kinds(l, text + used, PLAN_SPEC - (size_t)used);
 }
 
 /* The value of `key` in such a line, and its length; NULL if it is not there. */
@@ -81,11 +122,18 @@ static void list_differences(const char *theirs, const char *ours, char *text, s
         const char *value = find_word(theirs, word, key, &length);
         if (value != NULL && length == whole - key - 1 && strncmp(value, word + key + 1, length) == 0)
             continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%.*s=%.*s, here %.*s", used > 0 ? "; " : "", (int)key,
-                                 word, value != NULL ? (int)length : 1, value != NULL ? value : "?", (int)whole, word);
+        used += value != NULL
+              ? (size_t)snprintf(text + used, size - used, "%s%.*s=%.*s, here %.*s", used > 0 ? "; " : "", (int)key, word,
+                                 (int)length, value, (int)whole, word)
+              : (size_t)snprintf(text + used, size - used, "%sno %.*s, here %.*s", used > 0 ? "; " : "", (int)key, word,
+                                 (int)whole, word);
     }
-    if (used == 0)
-        snprintf(text, size, "more is said of it than of a layer");
+    for (const char *word = theirs; *word != '\0' && used < size; word += strcspn(word, " "), word += strspn(word, " ")) {
+        size_t length;
+        if (find_word(ours, word, strcspn(word, "="), &length) == NULL)
+            used += (size_t)snprintf(text + used, size - used, "%s%.*s, here no %.*s", used > 0 ? "; " : "",
+                                     (int)strcspn(word, " "), word, (int)strcspn(word, "= "), word);
+    }
 }
 
 /* ---- reading ---- */

@@ -17,7 +17,7 @@ sources() {
     find gen runtime templates packaging tests bench examples Makefile -type f \( -name Makefile -o \
         -name CMakeLists.txt -o -name meson.build -o -regextype posix-extended -regex \
         '.*\.(c|h|cpp|S|lua|in|sh|py|awk|gnuplot|layer|cmake|js|css)' \) |
-        grep -Ev '^tests/(vectors|bad|data)/.*\.layer$|/(golden|tiny)\.[ch]$' | sort
+        grep -Ev '^tests/(vectors|bad|data|models/data)/.*\.layer$|/(golden|tiny)\.[ch]$' | sort
 }
 check "there are sources" test "$(sources | wc -l)" -gt 100
 while read -r file; do

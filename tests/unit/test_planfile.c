@@ -222,6 +222,36 @@ static void test_bad_heads(void **state)
     layer_free(layer), layer_free(other), layer_free(narrow);
 }
 
+/* Whatever a layer may have besides, a plan is for a layer that has it, and for no other. */
+static void test_kinds(void **state)
+{
+    (void)state;
+    static const struct { const char *given, *says; } kinds[] = {
+        {"rope=half", "rope=half, here no rope; rope_dims=16, here no rope_dims"},
+        {"qk_norm=rms", "qk_norm=rms, here no qk_norm"}, {"softcap=30", "softcap=true, here no softcap"},
+        {"alibi=true", "alibi=true, here no alibi"}, {"relative=t5", "relative=t5, here no relative"},
+        {"sink=true", "sink=true, here no sink"}, {"lse=true", "lse=true, here no lse"},
+        {"score=s + p", ", here no score"}, {"visible=p > j", ", here no visible"}};
+    struct layer *layer = layer_with(NULL);
+    char *plain = text_for(layer, SECTION), path[32];
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct layer *of_kind = layer_with(kinds[i].given);
+        char *text = text_for(of_kind, SECTION);
+        struct diag diag = {0}, reversed = {0};
+        struct plan_file file;
+        assert_true(read_text(&file, text, strlen(text), path, of_kind, &(struct diag){0}));
+        assert_false(read_text(&file, text, strlen(text), path, layer, &diag));
+        assert_non_null(strstr(diag.messages[0], kinds[i].says));
+        assert_false(read_text(&file, plain, strlen(plain), path, of_kind, &reversed));
+        assert_non_null(strstr(reversed.messages[0], ": no "));
+        diag_free(&diag), diag_free(&reversed);
+        free(text);
+        layer_free(of_kind);
+    }
+    free(plain);
+    layer_free(layer);
+}
+
 /* What a plan does not depend on may change. */
 static void test_same_plan(void **state)
 {
@@ -328,7 +358,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_lenient), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_same_plan), cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_same_plan), cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_names), cmocka_unit_test(test_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
