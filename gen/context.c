@@ -45,7 +45,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
     FIELD(plan_panels, prefetch_block), FIELD(plan_panels, prefetch_slab), FIELD(plan_panels, prefetch_end),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
-    FIELD(plan_panels, w), FIELD(plan_panels, b),
+    FIELD(plan_panels, w), FIELD(plan_panels, b), FIELD(plan_panels, behind),
 };
 
 static const struct field lanes_fields[] = {
@@ -101,6 +101,7 @@ static void push_panels(struct emit *emit, const char *name, const struct plan_p
     PUSH_FIELDS(emit, g, panels_fields);
     push_heights(emit, "heights", &g->heights);
     emit_set_string(emit, "tiles", g->tiles);
+    emit_set_string(emit, "parts_of", g->parts_of);
     emit_end(emit);
 }
 

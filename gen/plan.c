@@ -415,16 +415,34 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
            (a->c_split > 0) == (b->c_split > 0) && a->prefetch == b->prefetch;
 }
 
+/* All but tensors that a function for parts of a product depends on, where tiles are shared. Heads that are finished know
+ * their product, and so does an output of tokens that lie apart. */
+static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b)
+{
+    return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels && a->group_size == b->group_size &&
+           a->a_group == b->a_group && a->a_tap == b->a_tap && a->a_block == b->a_block && a->c_split == b->c_split &&
+           a->c_group == b->c_group && a->group_rows == b->group_rows && a->part_panels == b->part_panels &&
+           a->parts == b->parts && a->prefetch_block == b->prefetch_block && a->prefetch_slab == b->prefetch_slab &&
+           a->prefetch_end == b->prefetch_end && a->finish == 0 && b->finish == 0 && a->w - b->w == a->b - b->b;
+}
+
 /* Named as the templates name them. */
-static void share_tiles(struct plan_isa *p)
+static void share_tiles(struct plan_isa *p, bool skips)
 {
     static const char *const names[PLAN_PRODUCTS] = {"queries", "keys", "inputs", "output"};
     struct plan_panels *const all = p->products;
     for (size_t i = 0; i < PLAN_PRODUCTS; i++) {
-        all[i].tiles = names[i];
+        struct plan_panels *const g = &all[i];
+        g->tiles = g->parts_of = names[i];
+        g->behind = 0;
         for (size_t j = i; j-- > 0;)
-            if (alike(&all[i], &all[j]))
-                all[i].tiles = all[j].tiles;
+            if (alike(g, &all[j])) {
+                g->tiles = all[j].tiles;
+                if (parts_alike(g, &all[j]) && !(g == &p->o && skips)) {
+                    g->parts_of = all[j].parts_of;
+                    g->behind = g->w - all[j].w + all[j].behind;
+                }
+            }
     }
 }
 
@@ -611,7 +629,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     schedule(p, layer);
-    share_tiles(p);
+    share_tiles(p, layer->pad_skipped);
     place_scratch(p, layer);
     bound_stack(p, layer);
     explain_choices(p, layer, request_is_small(request));

@@ -66,6 +66,8 @@ struct plan_panels {
     int64_t parts;        /* of a row group */
     int64_t w, b;         /* offsets in the packed block, floats */
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in all that tiles depend on */
+    const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
+    int64_t behind;       /* floats in the packed block from that product's weights and biases to these */
 };
 
 /* A product C^T = W^T A^T, of values in blocks: features as rows, tokens along the lanes. */

@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x3e22cd02a37e6c85u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x448dc10fea3f77aau
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -657,55 +657,11 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: a part is the group times 8 panels */
-static size_t keys_parts_scalar(size_t rows)
-{
-    return (rows + 31) / 32;
-}
-
-TARGET static void keys_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
-{
-    const size_t first = part * 32;
-    const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 8; panel++) {
-        const float *w = packed + 4112 + panel * 512;
-        const float *a_head = a;
-        float *c_head = c;
-        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 2; i++) {
-            const size_t column = panel * 8 + i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
-        }
-        for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
-    }
-}
+/* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: a part is the group times 8 panels */
-static size_t inputs_parts_scalar(size_t rows)
-{
-    return (rows + 31) / 32;
-}
-
-TARGET static void inputs_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
-{
-    const size_t first = part * 32;
-    const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 8; panel++) {
-        const float *w = packed + 8208 + panel * 512;
-        const float *a_head = a;
-        float *c_head = c;
-        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 2; i++) {
-            const size_t column = panel * 8 + i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
-        }
-        for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
-    }
-}
+/* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 8 queries at a time -- */
 
@@ -1205,7 +1161,7 @@ static size_t parts_scalar(const struct group *g, size_t phase)
     case PHASE_TRANSPOSE:
         return 0;
     case PHASE_PROJECT:
-        return queries_parts_scalar(rows) + keys_parts_scalar(g->keys) + inputs_parts_scalar(g->keys);
+        return queries_parts_scalar(rows) + queries_parts_scalar(g->keys) + queries_parts_scalar(g->keys);
     case PHASE_ATTEND:
         return attend_groups_scalar(g) * H * g->count;
     default:
@@ -1223,10 +1179,10 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
         queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
                 group + at);
     else if (at < 2)
-        keys_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+        queries_part_scalar(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
                 group + at - 1);
     else
-        inputs_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
+        queries_part_scalar(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
                 group + at - 2);
 }
 
@@ -1388,8 +1344,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 /* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_1(c_0, a, b_0) \
     do { \
-        vec a_k; \
-        vec_sees(a); \
+        vec a_k; vec_sees(a); \
         __asm__( \
             "{vbroadcastss %2, %1|vbroadcastss %1, %2}" \
             "\n\t{vfmadd231ps %3, %1, %0|vfmadd231ps %0, %1, %3}" \
@@ -1397,11 +1352,9 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
             : "m"(a), "x"(b_0)); \
     } while (0)
 
-/* c_v += a b_v, with a in all lanes: a row of a tile */
 #define vec_row_2(c_0, c_1, a, b_0, b_1) \
     do { \
-        vec a_k; \
-        vec_sees(a); \
+        vec a_k; vec_sees(a); \
         __asm__( \
             "{vbroadcastss %3, %2|vbroadcastss %2, %3}" \
             "\n\t{vfmadd231ps %4, %2, %0|vfmadd231ps %0, %2, %4}" \
@@ -1456,26 +1409,18 @@ TARGET static inline vec exp2_avx2(vec t)
 /* dst[c][r] = src[r][c], 8 x 8: pairs, quadruples, then halves */
 TARGET static inline void transpose_8x8_avx2(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
-    const __m256 r0 = _mm256_loadu_ps(src);
-    const __m256 r1 = _mm256_loadu_ps(src + src_row);
-    const __m256 r2 = _mm256_loadu_ps(src + 2 * src_row);
-    const __m256 r3 = _mm256_loadu_ps(src + 3 * src_row);
-    const __m256 r4 = _mm256_loadu_ps(src + 4 * src_row);
-    const __m256 r5 = _mm256_loadu_ps(src + 5 * src_row);
-    const __m256 r6 = _mm256_loadu_ps(src + 6 * src_row);
-    const __m256 r7 = _mm256_loadu_ps(src + 7 * src_row);
+    const __m256 r0 = _mm256_loadu_ps(src); const __m256 r1 = _mm256_loadu_ps(src + src_row);
+    const __m256 r2 = _mm256_loadu_ps(src + 2 * src_row); const __m256 r3 = _mm256_loadu_ps(src + 3 * src_row);
+    const __m256 r4 = _mm256_loadu_ps(src + 4 * src_row); const __m256 r5 = _mm256_loadu_ps(src + 5 * src_row);
+    const __m256 r6 = _mm256_loadu_ps(src + 6 * src_row); const __m256 r7 = _mm256_loadu_ps(src + 7 * src_row);
     const __m256 p0 = _mm256_unpacklo_ps(r0, r1), p1 = _mm256_unpackhi_ps(r0, r1);
     const __m256 p2 = _mm256_unpacklo_ps(r2, r3), p3 = _mm256_unpackhi_ps(r2, r3);
     const __m256 p4 = _mm256_unpacklo_ps(r4, r5), p5 = _mm256_unpackhi_ps(r4, r5);
     const __m256 p6 = _mm256_unpacklo_ps(r6, r7), p7 = _mm256_unpackhi_ps(r6, r7);
-    const __m256 q0 = _mm256_shuffle_ps(p0, p2, 0x44);
-    const __m256 q1 = _mm256_shuffle_ps(p0, p2, 0xee);
-    const __m256 q2 = _mm256_shuffle_ps(p1, p3, 0x44);
-    const __m256 q3 = _mm256_shuffle_ps(p1, p3, 0xee);
-    const __m256 q4 = _mm256_shuffle_ps(p4, p6, 0x44);
-    const __m256 q5 = _mm256_shuffle_ps(p4, p6, 0xee);
-    const __m256 q6 = _mm256_shuffle_ps(p5, p7, 0x44);
-    const __m256 q7 = _mm256_shuffle_ps(p5, p7, 0xee);
+    const __m256 q0 = _mm256_shuffle_ps(p0, p2, 0x44); const __m256 q1 = _mm256_shuffle_ps(p0, p2, 0xee);
+    const __m256 q2 = _mm256_shuffle_ps(p1, p3, 0x44); const __m256 q3 = _mm256_shuffle_ps(p1, p3, 0xee);
+    const __m256 q4 = _mm256_shuffle_ps(p4, p6, 0x44); const __m256 q5 = _mm256_shuffle_ps(p4, p6, 0xee);
+    const __m256 q6 = _mm256_shuffle_ps(p5, p7, 0x44); const __m256 q7 = _mm256_shuffle_ps(p5, p7, 0xee);
     _mm256_storeu_ps(dst, _mm256_permute2f128_ps(q0, q4, 0x20));
     _mm256_storeu_ps(dst + 4 * dst_row, _mm256_permute2f128_ps(q0, q4, 0x31));
     _mm256_storeu_ps(dst + dst_row, _mm256_permute2f128_ps(q1, q5, 0x20));
@@ -1614,55 +1559,11 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
-static size_t keys_parts_avx2(size_t rows)
-{
-    return (rows + 31) / 32;
-}
-
-TARGET static void keys_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
-{
-    const size_t first = part * 32;
-    const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 4; panel++) {
-        const float *w = packed + 4112 + panel * 1024;
-        const float *a_head = a;
-        float *c_head = c;
-        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 2; i++) {
-            const size_t column = panel * 16 + i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
-        }
-        for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
-    }
-}
+/* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
-static size_t inputs_parts_avx2(size_t rows)
-{
-    return (rows + 31) / 32;
-}
-
-TARGET static void inputs_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
-{
-    const size_t first = part * 32;
-    const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 4; panel++) {
-        const float *w = packed + 8208 + panel * 1024;
-        const float *a_head = a;
-        float *c_head = c;
-        size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 2; i++) {
-            const size_t column = panel * 16 + i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
-        }
-        for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
-    }
-}
+/* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
 
@@ -2217,7 +2118,7 @@ static size_t parts_avx2(const struct group *g, size_t phase)
     case PHASE_TRANSPOSE:
         return 0;
     case PHASE_PROJECT:
-        return queries_parts_avx2(rows) + keys_parts_avx2(g->keys) + inputs_parts_avx2(g->keys);
+        return queries_parts_avx2(rows) + queries_parts_avx2(g->keys) + queries_parts_avx2(g->keys);
     case PHASE_ATTEND:
         return attend_groups_avx2(g) * H * g->count;
     default:
@@ -2235,10 +2136,10 @@ TARGET static void project_part_avx2(const float *packed, const struct group *g,
         queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
                 group + at);
     else if (at < 2)
-        keys_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+        queries_part_avx2(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
                 group + at - 1);
     else
-        inputs_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
+        queries_part_avx2(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
                 group + at - 2);
 }
 
@@ -2447,22 +2348,14 @@ TARGET static inline __m512 exp2_avx512(__m512 t)
 /* dst[c][r] = src[r][c], 16 x 16: pairs, quadruples, then blocks of four */
 TARGET static inline void transpose_16x16_avx512(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
-    const __m512 r0 = _mm512_loadu_ps(src);
-    const __m512 r1 = _mm512_loadu_ps(src + src_row);
-    const __m512 r2 = _mm512_loadu_ps(src + 2 * src_row);
-    const __m512 r3 = _mm512_loadu_ps(src + 3 * src_row);
-    const __m512 r4 = _mm512_loadu_ps(src + 4 * src_row);
-    const __m512 r5 = _mm512_loadu_ps(src + 5 * src_row);
-    const __m512 r6 = _mm512_loadu_ps(src + 6 * src_row);
-    const __m512 r7 = _mm512_loadu_ps(src + 7 * src_row);
-    const __m512 r8 = _mm512_loadu_ps(src + 8 * src_row);
-    const __m512 r9 = _mm512_loadu_ps(src + 9 * src_row);
-    const __m512 r10 = _mm512_loadu_ps(src + 10 * src_row);
-    const __m512 r11 = _mm512_loadu_ps(src + 11 * src_row);
-    const __m512 r12 = _mm512_loadu_ps(src + 12 * src_row);
-    const __m512 r13 = _mm512_loadu_ps(src + 13 * src_row);
-    const __m512 r14 = _mm512_loadu_ps(src + 14 * src_row);
-    const __m512 r15 = _mm512_loadu_ps(src + 15 * src_row);
+    const __m512 r0 = _mm512_loadu_ps(src); const __m512 r1 = _mm512_loadu_ps(src + src_row);
+    const __m512 r2 = _mm512_loadu_ps(src + 2 * src_row); const __m512 r3 = _mm512_loadu_ps(src + 3 * src_row);
+    const __m512 r4 = _mm512_loadu_ps(src + 4 * src_row); const __m512 r5 = _mm512_loadu_ps(src + 5 * src_row);
+    const __m512 r6 = _mm512_loadu_ps(src + 6 * src_row); const __m512 r7 = _mm512_loadu_ps(src + 7 * src_row);
+    const __m512 r8 = _mm512_loadu_ps(src + 8 * src_row); const __m512 r9 = _mm512_loadu_ps(src + 9 * src_row);
+    const __m512 r10 = _mm512_loadu_ps(src + 10 * src_row); const __m512 r11 = _mm512_loadu_ps(src + 11 * src_row);
+    const __m512 r12 = _mm512_loadu_ps(src + 12 * src_row); const __m512 r13 = _mm512_loadu_ps(src + 13 * src_row);
+    const __m512 r14 = _mm512_loadu_ps(src + 14 * src_row); const __m512 r15 = _mm512_loadu_ps(src + 15 * src_row);
     const __m512 p0 = _mm512_unpacklo_ps(r0, r1), p1 = _mm512_unpackhi_ps(r0, r1);
     const __m512 p2 = _mm512_unpacklo_ps(r2, r3), p3 = _mm512_unpackhi_ps(r2, r3);
     const __m512 p4 = _mm512_unpacklo_ps(r4, r5), p5 = _mm512_unpackhi_ps(r4, r5);
@@ -2487,22 +2380,14 @@ TARGET static inline void transpose_16x16_avx512(const float *src, size_t src_ro
     const __m512 q13 = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(p12), _mm512_castps_pd(p14)));
     const __m512 q14 = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(p13), _mm512_castps_pd(p15)));
     const __m512 q15 = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(p13), _mm512_castps_pd(p15)));
-    const __m512 s0 = _mm512_shuffle_f32x4(q0, q4, 0x88);
-    const __m512 s4 = _mm512_shuffle_f32x4(q0, q4, 0xdd);
-    const __m512 s8 = _mm512_shuffle_f32x4(q8, q12, 0x88);
-    const __m512 s12 = _mm512_shuffle_f32x4(q8, q12, 0xdd);
-    const __m512 s1 = _mm512_shuffle_f32x4(q1, q5, 0x88);
-    const __m512 s5 = _mm512_shuffle_f32x4(q1, q5, 0xdd);
-    const __m512 s9 = _mm512_shuffle_f32x4(q9, q13, 0x88);
-    const __m512 s13 = _mm512_shuffle_f32x4(q9, q13, 0xdd);
-    const __m512 s2 = _mm512_shuffle_f32x4(q2, q6, 0x88);
-    const __m512 s6 = _mm512_shuffle_f32x4(q2, q6, 0xdd);
-    const __m512 s10 = _mm512_shuffle_f32x4(q10, q14, 0x88);
-    const __m512 s14 = _mm512_shuffle_f32x4(q10, q14, 0xdd);
-    const __m512 s3 = _mm512_shuffle_f32x4(q3, q7, 0x88);
-    const __m512 s7 = _mm512_shuffle_f32x4(q3, q7, 0xdd);
-    const __m512 s11 = _mm512_shuffle_f32x4(q11, q15, 0x88);
-    const __m512 s15 = _mm512_shuffle_f32x4(q11, q15, 0xdd);
+    const __m512 s0 = _mm512_shuffle_f32x4(q0, q4, 0x88); const __m512 s4 = _mm512_shuffle_f32x4(q0, q4, 0xdd);
+    const __m512 s8 = _mm512_shuffle_f32x4(q8, q12, 0x88); const __m512 s12 = _mm512_shuffle_f32x4(q8, q12, 0xdd);
+    const __m512 s1 = _mm512_shuffle_f32x4(q1, q5, 0x88); const __m512 s5 = _mm512_shuffle_f32x4(q1, q5, 0xdd);
+    const __m512 s9 = _mm512_shuffle_f32x4(q9, q13, 0x88); const __m512 s13 = _mm512_shuffle_f32x4(q9, q13, 0xdd);
+    const __m512 s2 = _mm512_shuffle_f32x4(q2, q6, 0x88); const __m512 s6 = _mm512_shuffle_f32x4(q2, q6, 0xdd);
+    const __m512 s10 = _mm512_shuffle_f32x4(q10, q14, 0x88); const __m512 s14 = _mm512_shuffle_f32x4(q10, q14, 0xdd);
+    const __m512 s3 = _mm512_shuffle_f32x4(q3, q7, 0x88); const __m512 s7 = _mm512_shuffle_f32x4(q3, q7, 0xdd);
+    const __m512 s11 = _mm512_shuffle_f32x4(q11, q15, 0x88); const __m512 s15 = _mm512_shuffle_f32x4(q11, q15, 0xdd);
     _mm512_storeu_ps(dst, _mm512_shuffle_f32x4(s0, s8, 0x88));
     _mm512_storeu_ps(dst + 4 * dst_row, _mm512_shuffle_f32x4(s4, s12, 0x88));
     _mm512_storeu_ps(dst + 8 * dst_row, _mm512_shuffle_f32x4(s0, s8, 0xdd));
@@ -2663,55 +2548,11 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: a part is the group times 1 panel */
-static size_t keys_parts_avx512(size_t rows)
-{
-    return (rows + 31) / 32;
-}
-
-TARGET static void keys_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
-{
-    const size_t first = part * 32;
-    const size_t end = min_size(rows, first + 32);
-    {
-        const float *w = packed + 4112;
-        const float *a_head = a;
-        float *c_head = c;
-        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 4; i++) {
-            const size_t column = i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
-        }
-        for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
-    }
-}
+/* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: a part is the group times 1 panel */
-static size_t inputs_parts_avx512(size_t rows)
-{
-    return (rows + 31) / 32;
-}
-
-TARGET static void inputs_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
-{
-    const size_t first = part * 32;
-    const size_t end = min_size(rows, first + 32);
-    {
-        const float *w = packed + 8208;
-        const float *a_head = a;
-        float *c_head = c;
-        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 4; i++) {
-            const size_t column = i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
-        }
-        for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
-    }
-}
+/* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 32 queries at a time -- */
 
@@ -3265,7 +3106,7 @@ static size_t parts_avx512(const struct group *g, size_t phase)
     case PHASE_TRANSPOSE:
         return 0;
     case PHASE_PROJECT:
-        return queries_parts_avx512(rows) + keys_parts_avx512(g->keys) + inputs_parts_avx512(g->keys);
+        return queries_parts_avx512(rows) + queries_parts_avx512(g->keys) + queries_parts_avx512(g->keys);
     case PHASE_ATTEND:
         return attend_groups_avx512(g) * H * g->count;
     default:
@@ -3283,10 +3124,10 @@ TARGET static void project_part_avx512(const float *packed, const struct group *
         queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
                 group + at);
     else if (at < 2)
-        keys_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+        queries_part_avx512(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
                 group + at - 1);
     else
-        inputs_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
+        queries_part_avx512(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
                 group + at - 2);
 }
 
@@ -3630,55 +3471,11 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
-static size_t keys_parts_neon(size_t rows)
-{
-    return (rows + 31) / 32;
-}
-
-TARGET static void keys_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
-{
-    const size_t first = part * 32;
-    const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 4; panel++) {
-        const float *w = packed + 4112 + panel * 1024;
-        const float *a_head = a;
-        float *c_head = c;
-        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 4; i++) {
-            const size_t column = panel * 16 + i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
-        }
-        for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_neon(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
-    }
-}
+/* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 
-/* 1 part for each group of 32 tokens: a part is the group times 4 panels */
-static size_t inputs_parts_neon(size_t rows)
-{
-    return (rows + 31) / 32;
-}
-
-TARGET static void inputs_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
-{
-    const size_t first = part * 32;
-    const size_t end = min_size(rows, first + 32);
-    for (size_t panel = 0; panel < 4; panel++) {
-        const float *w = packed + 8208 + panel * 1024;
-        const float *a_head = a;
-        float *c_head = c;
-        size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 4; i++) {
-            const size_t column = panel * 16 + i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
-        }
-        for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_neon(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
-    }
-}
+/* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
 
@@ -4190,7 +3987,7 @@ static size_t parts_neon(const struct group *g, size_t phase)
     case PHASE_TRANSPOSE:
         return 0;
     case PHASE_PROJECT:
-        return queries_parts_neon(rows) + keys_parts_neon(g->keys) + inputs_parts_neon(g->keys);
+        return queries_parts_neon(rows) + queries_parts_neon(g->keys) + queries_parts_neon(g->keys);
     case PHASE_ATTEND:
         return attend_groups_neon(g) * H * g->count;
     default:
@@ -4208,10 +4005,10 @@ TARGET static void project_part_neon(const float *packed, const struct group *g,
         queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
                 group + at);
     else if (at < 2)
-        keys_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+        queries_part_neon(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
                 group + at - 1);
     else
-        inputs_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
+        queries_part_neon(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
                 group + at - 2);
 }
 
