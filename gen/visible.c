@@ -92,6 +92,8 @@ static int64_t pairs_from_0(const struct layer *layer, int64_t n, int64_t m)
     return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : min(n, m));
 }
 
+#define MOST_LANES 16 /* of any instruction set (isa.c) */
+
 struct expression_box visible_box(const struct layer *layer)
 {
     struct expression_box box = {.i = {.high = layer->h - 1}, .p = {.high = layer->seq_len - 1},
@@ -102,6 +104,7 @@ struct expression_box visible_box(const struct layer *layer)
         box.p.low = -layer->seq_len;
         box.p.high = layer->source_len - 1;
     }
+    box.p.high += MOST_LANES - 1; /* of a vector that is not full, all lanes are computed */
     return box;
 }
 
