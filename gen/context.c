@@ -183,6 +183,8 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
         emit_set_string(emit, "name", layer->tables[i].name);
         emit_set_integer(emit, "at", p->tables[i]);
         emit_set_integer(emit, "size", size);
+        emit_set_integer(emit, "run", p->runs[i]);
+        emit_set_integer(emit, "row", axes > 0 ? shape[axes - 1] : size);
         emit_end(emit);
     }
     emit_end(emit);

@@ -151,6 +151,8 @@ struct plan_isa {
     int64_t scores, visible, operands, tile, queries, worker_size;
 
     int64_t tables[LAYER_TABLES]; /* of the spec, in the packed block */
+    int64_t runs[LAYER_TABLES];   /* the same once more, each row between `lanes` copies of its ends,
+                                   * and so backwards; 0: not needed */
     /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by side, as
      * they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no further
      * than from -low to high, it begins at back + zero. */

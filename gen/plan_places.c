@@ -4,6 +4,7 @@
  */
 #include "plan_parts.h"
 
+#include "expression.h"
 #include "score.h"
 
 #define ALIGN_FLOATS 16         /* 64 bytes: packed weights and every array of the scratch start there */
@@ -42,6 +43,23 @@ static void place_finish(struct plan_isa *p, const struct layer *layer, int64_t 
     p->turns = place(next, p->turn_rows * 2 * p->turn_width);
 }
 
+/* Whether an expression reads a table at an index that goes with the queries: lanes may then hold a run of its elements. */
+static bool table_has_runs(const struct expression *e, int table)
+{
+    bool any = false;
+    for (int i = 0; e != NULL && i < e->count; i++) {
+        const struct expression_node *n = &e->nodes[i];
+        any = any || (n->op == NODE_TABLE && n->table == table && (e->nodes[n->a].reads & READS_P) != 0);
+    }
+    return any;
+}
+
+static int64_t runs_size(const struct layer_table *table, int64_t lanes)
+{
+    const int64_t row = table->extent[table->axes - 1];
+    return 2 * (table_size(table) / row) * (row + 2 * lanes);
+}
+
 void place_packed(struct plan_isa *p, const struct layer *layer)
 {
     int64_t next = HEADER_FLOATS;
@@ -59,8 +77,13 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
     p->relative.at = p->relative.row > 0 ? place(&next, layer->h * p->relative.row) : 0;
     p->sink = layer->sink ? place(&next, layer->h) : 0;
     place_finish(p, layer, &next);
-    for (size_t i = 0; i < layer->table_count; i++)
-        p->tables[i] = place(&next, table_size(&layer->tables[i]));
+    for (size_t i = 0; i < layer->table_count; i++) {
+        const struct layer_table *table = &layer->tables[i];
+        p->tables[i] = place(&next, table_size(table));
+        p->runs[i] = 0;
+        if (table_has_runs(layer->score, (int)i) || table_has_runs(layer->visible, (int)i))
+            p->runs[i] = place(&next, runs_size(table, p->lanes));
+    }
     p->packed_size = next;
 }
 
