@@ -302,7 +302,8 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
     const struct expression_box box = visible_box(layer);
     const size_t count = e != NULL ? (size_t)e->count : 0;
     struct expression_range *ranges = calloc(count + 1, sizeof *ranges);
-    bool *wide = calloc(count + 1, sizeof *wide);
+    bool *wide = calloc(2 * count + 2, sizeof *wide);
+    bool *chosen = wide != NULL ? wide + count + 1 : NULL; /* by floats, which are in lanes */
     int overflows;
     if (ranges != NULL && wide != NULL && e != NULL)
         (void)expression_ranges(e, &box, ranges, &overflows); /* they fit: the spec was checked */
@@ -310,15 +311,18 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
     for (size_t i = 0; ranges != NULL && wide != NULL && i < count; i++) {
         const struct expression_node *n = &e->nodes[i];
         const int of[] = {n->a, n->b, n->c}, operands = expression_operands(n->op);
-        const bool lanes = (n->reads & (READS_S | READS_P)) != 0;
         wide[i] = n->type == EXPRESSION_INTEGER && (ranges[i].low < -EXACT || ranges[i].high > EXACT);
-        for (int k = 0; k < operands && n->type != EXPRESSION_FLOAT; k++)
+        for (int k = 0; k < operands && n->type != EXPRESSION_FLOAT; k++) {
             wide[i] = wide[i] || (wide[of[k]] && e->nodes[of[k]].type == EXPRESSION_INTEGER);
+            chosen[i] = chosen[i] || chosen[of[k]] || e->nodes[of[k]].type == EXPRESSION_FLOAT;
+        }
+        const bool lanes = chosen[i] || (n->reads & (READS_S | READS_P)) != 0;
         emit_begin_item(emit);
         emit_set_string(emit, "op", expression_op_name(n->op));
         emit_set_string(emit, "type", types[n->type]);
         emit_set_string(emit, "class", class_of(n->reads));
         emit_set_boolean(emit, "wide", lanes && wide[i]);
+        emit_set_boolean(emit, "chosen", chosen[i]);
         emit_set_boolean(emit, "may_be_zero", n->type == EXPRESSION_FLOAT ? ranges[i].least <= 0 && ranges[i].most >= 0
                                                                           : ranges[i].low <= 0 && ranges[i].high >= 0);
         emit_set_integer(emit, "operands", operands);

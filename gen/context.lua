@@ -146,10 +146,11 @@ helpers.TANH_P = { 9.9999997949e-01, 1.3381024470e-01, 3.4955865873e-03,
     2.0609050803e-05, 1.3354605833e-08 }
 helpers.TANH_Q = { 1, 4.6714340070e-01, 2.5876976729e-02, 3.2856320359e-04, 7.7765380790e-07 }
 
--- The parameters of an expression's function, and a call with these: what it does not read is not passed.
+-- The parameters of an expression's function, and a call with these: what it does not read is not passed, but for the score
+-- so far, which other terms have made.
 local function expression_list(nodes, s, i, p, j, packed)
     local root, list = nodes[#nodes], {}
-    for _, of in ipairs { { root.reads_s, s }, { root.reads_table, packed }, { root.reads_i, i }, { root.reads_p, p },
+    for _, of in ipairs { { root.type == "float", s }, { root.reads_table, packed }, { root.reads_i, i }, { root.reads_p, p },
         { root.reads_j, j } } do
         if of[1] then list[#list + 1] = of[2] end
     end

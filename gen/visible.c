@@ -92,15 +92,17 @@ static int64_t pairs_from_0(const struct layer *layer, int64_t n, int64_t m)
     return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : min(n, m));
 }
 
+#define BLOCK_LANES 64 /* queries of a block, at most: those behind the last one are computed with the others, and dropped */
+
 struct expression_box visible_box(const struct layer *layer)
 {
-    struct expression_box box = {.i = {.high = layer->h - 1}, .p = {.high = layer->seq_len - 1},
+    struct expression_box box = {.i = {.high = layer->h - 1}, .p = {.high = layer->seq_len - 1 + BLOCK_LANES - 1},
                                  .j = {.high = layer->source_len - 1}};
     if (layer->offset == OFFSET_PAST)
         box.p.high += INT32_MAX;
     if (layer->offset == OFFSET_END) {
         box.p.low = -layer->seq_len;
-        box.p.high = layer->source_len - 1;
+        box.p.high = layer->source_len - 1 + BLOCK_LANES - 1;
     }
     return box;
 }

@@ -42,7 +42,7 @@ void visible_reach(const struct layer *layer, int64_t *left, int64_t *right);
 /* Query-key pairs of n queries and m keys, with that offset, and no prefix. */
 int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m);
 
-/* Every head, position and key that a call may bring. */
+/* Every head, position and key that a call may bring, and the positions that kernels compute behind the last query. */
 struct expression_box visible_box(const struct layer *layer);
 
 /* Whether `visible` is an expression of head and positions alone, so that whole blocks are known to be seen or not. */
