@@ -57,9 +57,17 @@ static void draw_other(struct merging *m)
     }
 }
 
+/* Rows of padding that are skipped: their y and lse are zero, which is no result, and so is what merging makes of them. */
+static bool is_skipped(const struct merging *m, size_t row)
+{
+    return m->layer->pad_skipped && row % m->n >= inputs_keys(m->in, row / m->n / m->h);
+}
+
 /* One row in double. */
 static bool row_is_right(struct merging *m, size_t row, const float *y, const float *lse, const char *what)
 {
+    if (is_skipped(m, row))
+        return true;
     const double a = (double)m->lse[row], b = (double)m->lse_b[row], max = fmax(a, b);
     const double s = least_of(m, row);
     const double of_a = a > -INFINITY ? exp(a - max) : 0, of_b = b > -INFINITY ? exp(b - max) : 0;
@@ -124,7 +132,7 @@ static bool keeps_nan(struct merging *m)
     m->lse_b[row] = NAN;
     bool good = returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, m->in->batch, m->n),
                         KERNEL_OK, "NaN in lse") &&
-                ((isnan(lse[row]) && (isnan(y[at]) || m->lse[row] == -INFINITY)) || violated(m, "merge: NaN in lse is swallowed"));
+                (is_skipped(m, row) || (isnan(lse[row]) && (isnan(y[at]) || m->lse[row] == -INFINITY)) || violated(m, "merge: NaN in lse is swallowed"));
     m->lse_b[row] = kept;
     for (size_t other = 0; good && other < m->rows; other++)
         good = other == row || row_is_right(m, other, y, lse, "NaN in another row");
