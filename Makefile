@@ -23,7 +23,7 @@ docdir   ?= $(datadir)/doc/attngen
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-compilers test-vectors \
         test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
-        bench-flat bench-features bench-size bench-tune bench-peers demo install clean
+        bench-flat bench-features bench-beside bench-size bench-tune bench-peers demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -72,6 +72,8 @@ help:
 	@echo '                (FLAT="dk n" of them; FLAT_POINTS="16 17 32"; FLAT_ROUNDS=5; more in bench/flat/flat.sh)'
 	@echo 'make bench-features  what each feature costs beside what its arithmetic predicts'
 	@echo '                (FEATURES="bias causal" of them; more in bench/features/features.sh)'
+	@echo 'make bench-beside  score terms beside expressions, documents, padded rows, block-sparse masks: tables in Markdown'
+	@echo '                (BESIDE_ISA="avx2 avx512", BESIDE_SECONDS=30, BESIDE_TABLES="terms documents padded sparse")'
 	@echo 'make bench-size  bytes of code and time of every example, --size fast beside small: a table in Markdown'
 	@echo '                (SIZE_LAYERS="tiny kws" of them; SIZE_ROUNDS=5; more in bench/size/size.sh)'
 	@echo 'make bench-tune  what attnrun tune gains on ten examples'
@@ -223,11 +225,15 @@ bench-flat: all
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/flat/flat.sh '$(BUILD)/flat'
 
 # one feature at a time over two base layers, timed in turns with the base: a table in Markdown, a CSV
+bench-features: all
+	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/features/features.sh '$(BUILD)/features'
+
+# layers side by side in one process: score terms beside expressions, documents, padded rows, block-sparse masks
 $(BUILD)/beside: $(BUILD)/bench/features/beside.o $(run_objects) $(shared)
 	$(link) -o $@ $^ $(run_libs)
 
-bench-features: all $(BUILD)/beside
-	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/features/features.sh '$(BUILD)/features'
+bench-beside: all $(BUILD)/beside
+	@ATTNGEN='$(BUILD)/attngen' BESIDE='$(BUILD)/beside' bench/features/beside.sh '$(BUILD)/features'
 
 # bytes of code and time, fast beside small: a table in Markdown
 bench-size: all

@@ -4,7 +4,7 @@
  *
  * Each line of the standard input is a layer: a label, then what stands behind `attnrun bench`, separated by tabs. The first
  * one is the base. Two more words are known:
- *   calls=7,182,…    a sample is a call of one sequence of each of these lengths, not one call
+ *   calls=7,182,…    a sample is a call of each sequence alone, at these lengths, not one call of the batch
  *   segments=64      segments of so many tokens, one behind the other
  * Prints for each layer and each of its steps: label, step, µs (the median), µs of the fastest sample, and over the base's the
  * median of the ratios of a round, their quartiles, and the ratio of the fastest samples; separated by blanks.
@@ -76,11 +76,10 @@ static void add_call(const struct timed *t, const struct kernel_args *args, doub
 
 static void add_calls(const struct entry *e, double us[STEPS])
 {
-    struct kernel_args args = e->timed.args;
     if (e->calls == 0)
-        add_call(&e->timed, &args, us);
-    args.batch = 1;
+        add_call(&e->timed, &e->timed.args, us);
     for (size_t i = 0; i < e->calls; i++) {
+        struct kernel_args args = kernel_args_of_sequence(e->layer, &e->timed.inputs, e->timed.args, i);
         const int32_t length = (int32_t)e->length[i];
         args.n = args.m = e->length[i];
         args.lengths = args.lengths != NULL ? &length : NULL;

@@ -58,6 +58,12 @@ odd_d_v      | d_k=64 d_v=67                      | 0
 odd_both     | d_k=61 d_v=67                      | 0
 wide         | width=wide                         | 0
 scale        | scale=0.25                         | 0
+alibi        | alibi=true                         | 0
+softcap      | softcap=30                         | 0
+t5           | relative=t5                        | 0
+relative_table | relative=table rel_left=128 rel_right=128 | 0
+sink         | sink=true                          | 0
+lse          | lse=true                           | 0
 rope         | rope=half                          | 0
 rope_interleaved | rope=interleaved               | 0
 rope_given   | rope=half rope_positions=given     | 0
