@@ -49,9 +49,19 @@ static bool is_float(const struct expression *e, int node, double value)
 
 /* ---- making nodes ---------------------------------------------------------------------------------------- */
 
+/* With room for some nodes: node 0 can be read even where there was no memory for it. */
 struct expression *expression_new(void)
 {
     struct expression *e = calloc(1, sizeof *e);
+    const int room = 64;
+    if (e == NULL)
+        return NULL;
+    e->nodes = calloc((size_t)room, sizeof *e->nodes);
+    e->room = room;
+    if (e->nodes == NULL) {
+        free(e);
+        e = NULL;
+    }
     return e;
 }
 
@@ -77,7 +87,7 @@ static int add_node(struct expression *e, struct expression_node node)
         if (same_node(&e->nodes[i], &node))
             return i;
     if (e->count == e->room) {
-        const int room = e->room > 0 ? 2 * e->room : 64;
+        const int room = 2 * e->room;
         struct expression_node *nodes = e->room < 8 * EXPRESSION_NODES
                                             ? realloc(e->nodes, (size_t)room * sizeof *nodes) : NULL;
         if (nodes == NULL) {
@@ -144,7 +154,7 @@ static int fold(struct expression *e, const struct expression_node *n)
         return -1;
     const int of[] = {n->a, n->b, n->c};
     union expression_value values[3] = {{0}};
-    for (int i = 0; i < operands; i++)
+    for (int i = 0; i < 3; i++) /* what there is none of stands for node 0, and is not read */
         if (e->nodes[of[i]].type == EXPRESSION_FLOAT)
             values[i].number = e->nodes[of[i]].number;
         else
@@ -251,7 +261,7 @@ bool expression_compact(struct expression *e)
     place[e->root] = 1;
     for (int i = e->count; i-- > 0;) {
         const int of[] = {e->nodes[i].a, e->nodes[i].b, e->nodes[i].c};
-        for (int k = 0; place[i] != 0 && k < operations[e->nodes[i].op].operands; k++)
+        for (int k = 0; place[i] != 0 && k < 3 && k < operations[e->nodes[i].op].operands; k++)
             place[of[k]] = 1;
     }
     for (int i = 0; i < e->count; i++) {
@@ -604,7 +614,7 @@ bool expression_adds(const struct expression *e)
 /* An infinite constant, or a division by p - j and the like: of learned numbers and of s it is taken that they are not 0. */
 bool expression_hides(const struct expression *e, const struct expression_box *box)
 {
-    struct expression_range ranges[8 * EXPRESSION_NODES];
+    struct expression_range ranges[8 * EXPRESSION_NODES] = {0};
     int node;
     const bool known = expression_ranges(e, box, ranges, &node);
     bool hides = false;

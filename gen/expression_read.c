@@ -675,9 +675,8 @@ struct expression *expression_read(const char *text, const struct expression_sco
             check_constants(&r);
         good = good && !r.failed;
     }
-    if (!good && !r.failed)
-        diag_environment(diag, scope->place, "out of memory; free some and try again");
-    else if (!good && r.e->failed && r.e->count < EXPRESSION_NODES)
+    const bool no_memory = !r.failed || (r.e->failed && r.e->count < EXPRESSION_NODES);
+    if (!good && no_memory)
         diag_environment(diag, scope->place, "out of memory; free some and try again");
     if (good)
         return r.e;

@@ -13,13 +13,13 @@ const struct score_term score_terms[SCORE_TERMS] = {
     [SCORE_SOFTCAP] = {"softcap", .key = "softcap", .place = SCORE_TILES, .tensor = TENSOR_COUNT,
                        .equation = "# tanh(@ / #)", .bends = true, .operations = 22},
     [SCORE_ALIBI] = {"alibi", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "@ - slope_i |p - j|",
-                     .lifts = true, .falls = true, .placed = true, .operations = 3},
+                     .falls = true, .placed = true, .operations = 3},
     [SCORE_RELATIVE] = {"relative", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "@ + rel_bias_i(j - p)",
                         .placed = true, .operations = 2},
     [SCORE_EXPRESSION] = {"expression", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "score(@)",
-                          .lifts = true, .placed = true},
+                          .placed = true},
     [SCORE_HIDING] = {"hiding", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .equation = "score(@)",
-                      .sees = "its score is not -infinity", .lifts = true, .placed = true},
+                      .sees = "its score is not -infinity", .placed = true},
     [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
     [SCORE_PADDING] = {"padding", .word = "padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
                        .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]"},
@@ -80,7 +80,7 @@ bool score_hooked(const struct layer *layer)
 
 bool score_lifts(const struct layer *layer)
 {
-    bool any = false;
+    bool any = score_falls(layer);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         any = any || (score_terms[term].lifts && score_has(layer, term));
     return any;

@@ -46,7 +46,7 @@ int score_operands(const struct layer *layer);
 /* Whether the weights, or what else a call writes, change where a number is added to all of a row's q·k. */
 bool score_is_absolute(const struct layer *layer);
 /* Whether some term is SCORE_EVERYWHERE; whether a tile of scores may go through a mask's hook; whether some term
- * lifts. */
+ * lifts or falls: m may have to follow the scores. */
 bool score_everywhere(const struct layer *layer);
 bool score_hooked(const struct layer *layer);
 bool score_lifts(const struct layer *layer);

@@ -350,11 +350,11 @@ static void rule_rope_fast(struct spec *spec)
 
 static void rule_buckets(struct spec *spec)
 {
-    const int64_t buckets = spec->value[KEY_REL_BUCKETS];
+    const int64_t buckets = spec->value[KEY_REL_BUCKETS], next = buckets / 4 * 4 + 4;
     if (has_buckets(spec) && buckets % 4 != 0)
         diag_error(spec->diag, place_of(spec, KEY_REL_BUCKETS),
                    "rel_buckets = %lld is no multiple of 4, but buckets are halved for both directions, and for near "
-                   "and far; write for example rel_buckets = %lld", (long long)buckets, (long long)(buckets / 4 * 4 + 4));
+                   "and far; write for example rel_buckets = %lld", (long long)buckets, (long long)next);
 }
 
 /* Of N buckets of a direction the first N/2 hold one distance each. */
@@ -371,16 +371,16 @@ static void rule_distance(struct spec *spec)
 
 static void rule_table(struct spec *spec)
 {
-    const int64_t left = spec->value[KEY_REL_LEFT], right = spec->value[KEY_REL_RIGHT];
+    const int64_t left = spec->value[KEY_REL_LEFT], right = spec->value[KEY_REL_RIGHT], both = left + right + 1;
     if (!has_table(spec))
         return;
     if (!is_given(spec, KEY_REL_LEFT) && !is_given(spec, KEY_REL_RIGHT))
         diag_error(spec->diag, place_of(spec, KEY_RELATIVE),
                    "relative = table has no sides; give rel_left, rel_right or both, for example rel_left = 16");
-    else if (left + right + 1 > INT32_MAX)
+    else if (both > INT32_MAX)
         diag_error(spec->diag, place_of(spec, is_given(spec, KEY_REL_RIGHT) ? KEY_REL_RIGHT : KEY_REL_LEFT),
                    "rel_left + rel_right + 1 = %lld numbers a head are more than 2147483647; write smaller sides",
-                   (long long)(left + right + 1));
+                   (long long)both);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum role { Q, K, V, O, ROLES };
+#define PARTS (2 * (size_t)ROLES + LEARNED) /* weights, biases, others */
 /* Of matrices: as weight_layout says, [out][in], [in][out]; [out][in] with the outputs of q, k, v of one group after the
  * other, which is a head of keys and values with its queries. */
 enum stored { AS_SPEC, OUT_IN, IN_OUT, OUT_IN_GROUPS };
@@ -111,7 +112,7 @@ struct search {
     struct tensors names; /* of the file, without data */
     const struct convention *convention;
     char *module;
-    struct part parts[2 * ROLES + LEARNED];
+    struct part parts[PARTS];
     size_t count;
 };
 
@@ -544,7 +545,7 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
         diag_error(diag, "attnrun pack", "pack needs --weights FILE; see attnrun help pack");
         return false;
     }
-    *weights = (struct tensors){.items = calloc(2 * ROLES + LEARNED, sizeof *weights->items)};
+    *weights = (struct tensors){.items = calloc(PARTS, sizeof *weights->items)};
     if (weights->items == NULL)
         diag_environment(diag, path, "out of memory");
     bool good = weights->items != NULL && tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&

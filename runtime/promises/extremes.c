@@ -124,7 +124,8 @@ static struct units units_of(const struct layer *layer)
     const int power = power_of_scale(layer), of_queries = layer->tied ? (power + (power > 0)) / 2 : clamped(power);
     const double rest = layer->scale != 0 ? ldexp(1, power) / fabs(layer->scale * LOG2_E) : 1;
     const double unit = layer->tied ? sqrt(rest) : layer->scale < 0 ? -rest : rest;
-    return (struct units){unit * ldexp(1, -of_queries), ldexp(1, of_queries - power)};
+    const double of_keys = ldexp(1, of_queries - power);
+    return (struct units){unit * ldexp(1, -of_queries), of_keys};
 }
 
 bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,

@@ -196,8 +196,10 @@ static bool refuses_product(struct packing *p, enum layer_tensor a, enum layer_t
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
     float *first = p->in->tensor[a], *second = p->in->tensor[b];
-    const float kept_a = *first, kept_b = *second;
     char what[60];
+    if (first == NULL || second == NULL)
+        return true;
+    const float kept_a = *first, kept_b = *second;
     snprintf(what, sizeof what, "%s and %s whose product is too large", layer_tensor_name(a), layer_tensor_name(b));
     *first = value_a;
     *second = value_b;

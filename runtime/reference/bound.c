@@ -38,7 +38,11 @@
  * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
  * origin are added in root sum square. LAMBDA covers the largest of a few million elements; over random
- * layers the largest error is 0.1 to 0.5 of this gate. Where a weight may be off by more than SATURATED (all visible
+ * layers the largest error is 0.1 to 0.5 of this gate. Where scores are equal (an expression may make them so) the roundings
+ * of their sum are not random: each may be u. In e_y the errors of a row's weights meet each column of W_O anew: of k
+ * weights the squares behind it are a sum of k - 1 squares of normals, which exceeds its mean s by no more than
+ * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) but once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k counts
+ * what is large, (sum e_a^2)^2 / sum e_a^4. Where a weight may be off by more than SATURATED (all visible
  * keys at -1e9, say), errors are not small and independent any more, and only the worst case holds.
  *
  * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
@@ -112,6 +116,7 @@ struct propagation {
     double *q_size, *k_size, *v_size;
     double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
+    double *z_spread;                /* [rows]: what the squares of z.drawn may exceed their mean by, in y */
     double *z_open;                  /* [rows][d_v]: not 0 where f32 may overflow on the way */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */
@@ -123,7 +128,7 @@ static void free_all(struct propagation *p)
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares, p->q_common, p->k_common};
+                        p->t_squares, p->q_common, p->k_common, p->z_spread};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     free(p->q_open);
@@ -168,7 +173,8 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
            room(&p->t_worst, rows * m) &&
-           room(&p->t_squares, rows * m) && room(&p->q_common, rows) && room(&p->k_common, m);
+           room(&p->t_squares, rows * m) && room(&p->q_common, rows) && room(&p->k_common, m) &&
+           room(&p->z_spread, rows);
 }
 
 static void fill(double *out, double value, size_t count)
@@ -259,6 +265,12 @@ static double square(double x)
     return x * x;
 }
 
+/* Of a sum of so many roundings, of random sign but for those of `alike` summands, in units of LAMBDA u. */
+static double walk_of(size_t count, double alike)
+{
+    return sqrt((double)count + 1) + alike / LAMBDA;
+}
+
 /* t_size = sum |cQ||K|, t_worst = sum (|cQ| + e_q)(|K| + e_k), t_squares = sum (e_q K)^2 + (cQ e_k)^2 */
 static bool score_sums(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
@@ -297,6 +309,7 @@ struct row {
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
     bool unsure;    /* f32 may see other keys: nothing is promised */
+    double alike;   /* keys with the score of the key before */
     size_t t;
     bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
 };
@@ -370,8 +383,10 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));
     for (size_t j = 0; j < keys; j++)
-        if (row->visible[j])
+        if (row->visible[j]) {
             sum += exp(head->scores[first + j] - maximum);
+            row->alike += j > 0 && row->visible[j - 1] && head->scores[first + j] == head->scores[first + j - 1];
+        }
     sum += row->sink ? exp(head->sink - maximum) : 0;
     row->vanishes = score_lifts(p->layer) && LOG2_E * (maximum - minimum) >= 126 ? RESCALED_AWAY : 0;
     row->open = !isfinite(maximum) || isnan(sum) || p->q_open[r];
@@ -430,6 +445,19 @@ static void weight_errors(struct row *row)
     }
 }
 
+/* How far the squares that one element of y sums up may exceed their mean, as errors of weights meet W_O. */
+static double spread_of(const struct row *row)
+{
+    double squares = 0, fourths = 0;
+    for (size_t j = 0; j < row->keys + row->sink; j++)
+        if (takes_part(row, j)) {
+            squares += square(row->e_drawn[j]);
+            fourths += square(square(row->e_drawn[j]));
+        }
+    const double count = fourths > 0 ? fmax(1, square(squares) / fourths - 1) : INFINITY;
+    return 1 + 2 * LAMBDA / sqrt(count) + 2 * square(LAMBDA) / count;
+}
+
 /* What the visible keys add up to, or at most come to, in each column of the values. */
 struct columns {
     double *worst, *squares, *size; /* sum e_a |V - Z| + (A + e_a) e_v, of both gates; sum A |V| */
@@ -471,7 +499,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
                          double *work)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
-    const double rounding = 2 * gamma_of(keys + row->sink + 8), root = sqrt((double)(keys + row->sink) + 1);
+    const double rounding = 2 * gamma_of(keys + row->sink + 8), root = walk_of(keys + row->sink, row->alike);
     const double *none = work + 4 * d_v, *z = head->z + r * d_v;
     double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v, *open = p->z_open + r * d_v;
     const struct columns of = {.worst = worst, .squares = drawn, .size = work, .reach = work + d_v,
@@ -510,7 +538,7 @@ static void attn_errors(struct propagation *p, const struct reference *reference
 {
     const size_t m = p->in->m, rows = reference->z_rows.count;
     const size_t at = ((head->b * (size_t)p->layer->h + head->i) * rows + r) * m;
-    const double rounding = gamma_of(row->keys + 8), root = sqrt((double)row->keys + 1);
+    const double rounding = gamma_of(row->keys + 8), root = walk_of(row->keys, row->alike);
     double common = square(LAMBDA * U * (root + 1));
     for (size_t j = 0; j < row->keys + row->sink; j++)
         if (takes_part(row, j))
@@ -534,14 +562,14 @@ static void lse_errors(struct propagation *p, const struct reference *reference,
                        const struct row *row, size_t r)
 {
     const size_t at = (head->b * (size_t)p->layer->h + head->i) * reference->z_rows.count + r;
-    const double low = log_sum(row, -1), high = log_sum(row, 1), keys = (double)(row->keys + row->sink);
+    const double low = log_sum(row, -1), high = log_sum(row, 1), root = walk_of(row->keys + row->sink, row->alike);
     double drawn = 0;
     for (size_t j = 0; j < row->keys + row->sink; j++)
         if (takes_part(row, j))
             drawn += exp(row->log_a[j]) * row->d_drawn[j];
     const double last = U * fabs(head->lse[r]) + BOUND_LOG;
     p->bounds->lse_worst[at] = row->open ? INFINITY : fmax(high, -low) + gamma_of(row->keys + 8) + last;
-    p->bounds->lse_drawn[at] = drawn + LAMBDA * U * (sqrt(keys + 1) + 1) + last;
+    p->bounds->lse_drawn[at] = drawn + LAMBDA * U * (root + 1) + last;
     p->bounds->lse_open[at] = row->open;
     if (row->saturated || row->open)
         p->bounds->lse_drawn[at] = INFINITY;
@@ -564,6 +592,7 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
         row.unsure = row_unsure(p, head, &row, r);
         score_errors(p, head, &row, r);
         weight_errors(&row);
+        p->z_spread[r] = spread_of(&row);
         value_errors(p, head, &row, r, work + 5 * each);
         if (reference->attn != NULL && head->shown == NULL)
             attn_errors(p, reference, head, &row, r);
@@ -590,9 +619,9 @@ static double merge_gamma(const struct propagation *p)
 static void merge_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head)
 {
     const struct layer *layer = p->layer;
-    const size_t count = reference->z_rows.count * (size_t)layer->d_v, d_model = (size_t)layer->d_model;
+    const size_t d_v = (size_t)layer->d_v, count = reference->z_rows.count * d_v, d_model = (size_t)layer->d_model;
     const size_t conv_columns = (size_t)layer->conv_width * (d_model / (size_t)layer->h);
-    const size_t weights = (size_t)layer->d_v * (layer->w_o == W_O_CONV ? conv_columns : d_model);
+    const size_t weights = d_v * (layer->w_o == W_O_CONV ? conv_columns : d_model);
     const size_t offset = head->b * reference->y_rows.count * (size_t)layer->d_out;
     const double rounding = layer->w_o == W_O_NONE ? 0 : merge_gamma(p);
     double *a = p->absolute_a, *w = p->absolute_b;
@@ -604,7 +633,7 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     absolutes(a, head->z, count);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_size + offset);
     for (size_t at = 0; at < count; at++)
-        a[at] = square(p->z.drawn[at]);
+        a[at] = square(p->z.drawn[at]) * (layer->w_o == W_O_NONE ? 1 : p->z_spread[at / d_v]);
     for (size_t at = 0; layer->w_o != W_O_NONE && at < weights; at++)
         w[at] = square(w[at]);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_squares + offset);

@@ -228,13 +228,13 @@ static void of_float(const struct expression_node *n, struct error *out, const s
 static struct error error_of(const struct expression *e, const union expression_value *values,
                              const struct term_error *score)
 {
-    struct error errors[MAX_NODES];
+    struct error errors[MAX_NODES] = {0};
     for (int i = 0; i < e->count; i++) {
         const struct expression_node *n = &e->nodes[i];
         const struct error *of[3] = {&errors[n->a], &errors[n->b], &errors[n->c]};
         const int operands = expression_operands(n->op);
         struct error out = {0};
-        for (int k = 0; k < operands; k++)
+        for (int k = 0; k < operands && k < 3; k++)
             out.open = out.open || of[k]->open;
         if (n->type == EXPRESSION_FLOAT)
             of_float(n, &out, of, values, score);

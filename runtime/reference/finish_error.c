@@ -171,11 +171,12 @@ bool finish_errors(const struct finish_error *e)
     const struct finish *of = e->of;
     const bool all = of->all != NULL, norms = e->layer->qk_norm != NORM_NONE;
     const size_t d = of->d, count = all ? of->heads * d : d;
-    double *work = calloc(2 * count + of->rows * d + 1, sizeof *work), *value = work + 2 * count;
+    double *work = calloc(2 * count + of->rows * d + 1, sizeof *work);
     struct layer normed = *e->layer;
     struct finish unturned = *of;
     if (work == NULL)
         return false;
+    double *value = work + 2 * count;
     normed.rope.kind = ROPE_NONE;
     unturned.turns = NULL;
     finish_rows(&normed, &unturned, value);

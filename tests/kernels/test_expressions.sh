@@ -29,6 +29,8 @@ keys_of() {
     chosen_key) printf '%s\n' 'table.t = 40' 'score = s + where(t[j] > 0.0, j * 16777217, 0) % 2' ;;
     larger) echo 'visible = max(p, j) * 10000000 > 30000000 * min(j // (p + 1), 7) and where(0.5 * j > 3.0, j, 0) // 2 < 15' ;;
     lowest_integer) echo 'visible = p > -9223372036854775807 - 1 or j > -9223372036854775807 - 1' ;;
+    # scores that rise behind a window's edge by more than 2^128: no weight before them may be forgotten
+    rising) printf '%s\n' 'mask = window' 'window_left = 6' 'scores = true' 'score = 1.5 * s' ;;
     # lanes behind the last query read no table
     behind) printf '%s\n' 'table.t = 274' 'score = s + t[7 * p]' ;;
     # terms whose sum is not read
@@ -74,7 +76,7 @@ if [ "${1-}" = --one ]; then
 fi
 
 for name in of_nan of_zero of_minus_zero lowest factors far_index chosen chosen_key larger lowest_integer behind forgets order floats squares distances \
-    rests parts words; do
+    rests parts words rising; do
     job "$name"
 done
 run_jobs
