@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x448dc10fea3f77aau
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x472aee1a68073887u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -348,20 +348,20 @@ enum pass {
                     c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1))
 #define store_2(i, p) (vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1))
 #define scatter_2(i, at) (vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1))
-#define load_4(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES), b_2 = vec_load((p) + 2 * LANES), \
-                   b_3 = vec_load((p) + 3 * LANES))
+#define load_4(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES), b_2 = vec_load((p) + LANES + LANES), \
+                   b_3 = vec_load((p) + LANES + LANES + LANES))
 #define row_4(i, a) vec_row_4(c_##i##_0, c_##i##_1, c_##i##_2, c_##i##_3, a, b_0, b_1, b_2, b_3)
 #define zero_4(i) vec c_##i##_0 = vec_zero(), c_##i##_1 = vec_zero(), c_##i##_2 = vec_zero(), c_##i##_3 = vec_zero()
 #define resume_4(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero(), \
     c_##i##_1 = resume ? vec_load((p) + LANES) : vec_zero(), \
-    c_##i##_2 = resume ? vec_load((p) + 2 * LANES) : vec_zero(), \
-    c_##i##_3 = resume ? vec_load((p) + 3 * LANES) : vec_zero()
+    c_##i##_2 = resume ? vec_load((p) + LANES + LANES) : vec_zero(), \
+    c_##i##_3 = resume ? vec_load((p) + LANES + LANES + LANES) : vec_zero()
 #define weigh_4(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
                     c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1), \
                     c_##i##_2 = vec_exp2(vec_sub(c_##i##_2, m_2)), l_2 = vec_add(l_2, c_##i##_2), \
                     c_##i##_3 = vec_exp2(vec_sub(c_##i##_3, m_3)), l_3 = vec_add(l_3, c_##i##_3))
 #define store_4(i, p) (vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1), \
-                       vec_store((p) + 2 * LANES, c_##i##_2), vec_store((p) + 3 * LANES, c_##i##_3))
+                       vec_store((p) + LANES + LANES, c_##i##_2), vec_store((p) + LANES + LANES + LANES, c_##i##_3))
 #define scatter_4(i, at) (vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1), \
                           vec_store(c_2 + (at), c_##i##_2), vec_store(c_3 + (at), c_##i##_3))
 
