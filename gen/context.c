@@ -293,8 +293,8 @@ static const char *class_of(unsigned reads)
 
 #define EXACT (INT64_C(1) << 23) /* integers below it, and sums of two, are exact in f32 */
 
-/* The nodes of an expression, in order. Integers of queries and pairs are floats in lanes where those are exact; `wide` ones
- * are not, nor what is an integer or a condition on them, and are computed lane by lane. */
+/* The nodes of an expression, in order. Integers of queries and pairs are floats in lanes where those are exact; `wide`
+ * ones are not, nor what is an integer or a condition on them, and are computed lane by lane. */
 static void push_expression(struct emit *emit, const char *name, const struct expression *e, const struct layer *layer)
 {
     static const char *const types[] = {

@@ -49,10 +49,10 @@ static const struct caches golden_cove = {48, 2048, 49, 11}; /* 138 and 30 GB/s 
 static const struct caches zen_4 = {32, 1024, 31, 27};       /* 89 and 78 GB/s at 2.86 GHz */
 
 /* What one instruction set's row adds. `ports`: vector multiply-adds a cycle, as attnrun measures the peak: the scalar
- * and sse4's are those of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of weights,
- * in slots of those ports. `hide`: one test of a mask, select and maximum of a masked score, softmax apart from it.
- * `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from L2 costs
- * beside all else: the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
+ * and sse4's are those of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of
+ * weights, in slots of those ports. `hide`: one test of a mask, select and maximum of a masked score, softmax apart
+ * from it. `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from
+ * L2 costs beside all else: the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
 struct core {
     const char *isa;
     const struct caches *caches;
@@ -154,8 +154,8 @@ static struct blocks blocks_of(const struct model *m, int64_t rows)
     return (struct blocks){rows / m->plan->block, rows % m->plan->block};
 }
 
-/* Weights, from L3 once for each row group; the operand, of which `input` numbers a row come from L3, and what is made of
- * it. */
+/* Weights, from L3 once for each row group; the operand, of which `input` numbers a row come from L3,
+ * and what is made of it. */
 static void count_far(struct model *m, struct work *w, double weights, double input, double output, int64_t rows,
                       int64_t group_rows, bool prefetched, double times)
 {
@@ -230,8 +230,9 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
               g->group_rows, g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->prefetch_min_rows, times);
 }
 
-/* Norm and rotation of rows that were just projected: vectors that are loaded, and operations on them; and what a row of a
- * head takes once: its share of a root and a division for LANES rows, and of the transposition of their partial sums. */
+/* Norm and rotation of rows that were just projected: vectors that are loaded, and operations on them; and what a row
+ * of a head takes once: its share of a root and a division for LANES rows,
+ * and of the transposition of their partial sums. */
 static void count_finish(const struct model *m, struct work *w, int64_t heads, double rows)
 {
     const struct layer *l = m->layer;
@@ -255,7 +256,8 @@ static void count_finish(const struct model *m, struct work *w, int64_t heads, d
         w->overhead += each * FINISH_CYCLES;
 }
 
-/* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well, of fewer columns to it and back. */
+/* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well,
+ * of fewer columns to it and back. */
 static double transpose_cycles(const struct model *m, int64_t rows, int64_t columns)
 {
     const int64_t lanes = m->plan->lanes;
@@ -340,7 +342,8 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
         w->l2 += times * 8 * width * (double)d_value;
 }
 
-/* Of the terms whose hooks see every tile of scores: tensors with a number for each pair, their bytes, and operations. */
+/* Of the terms whose hooks see every tile of scores: tensors with a number for each pair, their bytes,
+ * and operations. */
 struct terms {
     double tensors, bytes, operations;
     double of_tiles; /* operations of those that every register tile of scores applies */

@@ -38,7 +38,8 @@ static struct text write_text(const char *format, ...)
     return text;
 }
 
-/* A line from column `indent` on, broken at blanks if it is longer than a page is wide; `before` columns of it are there. */
+/* A line from column `indent` on, broken at blanks if it is longer than a page is wide;
+ * `before` columns of it are there. */
 static void line_behind(FILE *out, int before, int indent, const char *text)
 {
     const size_t room = (size_t)(COLUMNS - indent);

@@ -77,8 +77,8 @@ static bool is_torch(struct head head)
            (head.length > 2 && head.bytes[0] == 0x80 && head.bytes[1] >= 2 && head.bytes[1] <= 5);
 }
 
-/* ModelProto has no mark of its own: field 1 is its version, a small number; what follows is another of its fields, with
- * a length or, of field 5, a number. */
+/* ModelProto has no mark of its own: field 1 is its version, a small number; what follows is another of its fields,
+ * with a length or, of field 5, a number. */
 static bool is_onnx(struct head head)
 {
     static const unsigned char fields[] = {0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72};

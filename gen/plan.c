@@ -46,9 +46,9 @@ static void make_small(struct plan_request *request)
 
 /* ---- folding ---- */
 
-/* A score is x W_Q (s W_K)^T = (x W_Q W_K^T) s^T, and what a head adds to y is A (s W_V) W_O = (A s)(W_V W_O). Weights are
- * known when they are packed, so their product costs nothing in a call: keys, or values, are then the input itself, and a
- * projection is gone. What folding costs is that the input is wider than a head. */
+/* A score is x W_Q (s W_K)^T = (x W_Q W_K^T) s^T, and what a head adds to y is A (s W_V) W_O = (A s)(W_V W_O). Weights
+ * are known when they are packed, so their product costs nothing in a call: keys, or values, are then the input itself,
+ * and a projection is gone. What folding costs is that the input is wider than a head. */
 static struct plan_fold plan_fold(const struct layer *l, const struct plan_request *request)
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
@@ -225,9 +225,9 @@ static struct projection of_source(const struct plan_isa *p, const struct layer 
     };
 }
 
-/* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders. Tokens
- * lie [head][token][d] where a vector never holds parts of two heads (or where a head has a matrix of its own), which
- * attention reads faster, else [token][head][d], as they always do where Z takes their place. */
+/* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
+ * Tokens lie [head][token][d] where a vector never holds parts of two heads (or where a head has a matrix of its own),
+ * which attention reads faster, else [token][head][d], as they always do where Z takes their place. */
 static void plan_rows(struct plan_panels *g, const struct projection *of, const struct plan_request *request,
                       const struct plan_isa *p, int64_t *row, int64_t *head)
 {
@@ -249,8 +249,8 @@ static void plan_rows(struct plan_panels *g, const struct projection *of, const 
     plan_panels(g, request, p, of->tokens, of->batch);
 }
 
-/* Where attention leaves Z: as it has it, a block of queries along the lanes, or turned into rows. A panel of W_O passes all of
- * a block, of which the numbers of one tile's tokens lie far apart. */
+/* Where attention leaves Z: as it has it, a block of queries along the lanes, or turned into rows. A panel of W_O
+ * passes all of a block, of which the numbers of one tile's tokens lie far apart. */
 static void plan_z(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const int64_t block = layer->h * p->fold->d_z * p->block;
@@ -415,8 +415,8 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
            (a->c_split > 0) == (b->c_split > 0) && a->prefetch == b->prefetch;
 }
 
-/* All but tensors that a function for parts of a product depends on, where tiles are shared. Heads that are finished know
- * their product, and so does an output of tokens that lie apart. */
+/* All but tensors that a function for parts of a product depends on, where tiles are shared. Heads that are finished
+ * know their product, and so does an output of tokens that lie apart. */
 static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels && a->group_size == b->group_size &&
@@ -474,8 +474,8 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
     }
 }
 
-/* Values in blocks, tokens along the lanes, or in rows? Wide ones are read faster so, on some cores and where tokens fill
- * the vectors; and where features fill them badly, their projection wastes less. */
+/* Values in blocks, tokens along the lanes, or in rows? Wide ones are read faster so, on some cores and where tokens
+ * fill the vectors; and where features fill them badly, their projection wastes less. */
 static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
 {
     if (layer->projected) /* read where the caller has them */
@@ -507,11 +507,11 @@ static double weights_size(const struct plan_isa *p, const struct layer *layer)
     return size;
 }
 
-/* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a panel
- * is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer input, queries
- * or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block of its own (values
- * in blocks), has zeros before it (convolution), or has memory behind it that may not be read. Nor where no matrix is
- * left: projected, w_o = none. */
+/* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
+ * panel is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer
+ * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
+ * of its own (values in blocks), has zeros before it (convolution), or has memory behind it that may not be read. Nor
+ * where no matrix is left: projected, w_o = none. */
 static void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)) ||

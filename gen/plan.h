@@ -28,7 +28,8 @@ struct plan_file;
 #define PLAN_ISAS 8
 #define PLAN_REASONS 32
 
-/* A product C = A W with tokens as rows (queries, keys, values, output, convolution): W in panels, features along the lanes. */
+/* A product C = A W with tokens as rows (queries, keys, values, output, convolution): W in panels,
+ * features along the lanes. */
 struct plan_panels {
     bool exists;
     int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
@@ -153,9 +154,9 @@ struct plan_isa {
     int64_t tables[LAYER_TABLES]; /* of the spec, in the packed block */
     int64_t runs[LAYER_TABLES];   /* the same once more, each row between `lanes` copies of its ends,
                                    * and so backwards; 0: not needed */
-    /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by side, as
-     * they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no further
-     * than from -low to high, it begins at back + zero. */
+    /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by
+     * side, as they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no
+     * further than from -low to high, it begins at back + zero. */
     struct {
         int64_t at, row, zero, low, high; /* its place; floats of a head */
     } relative;

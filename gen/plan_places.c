@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where things lie: packed weights, scratch and a worker's own part of it, in floats from their start; and a bound of the
- * stack. Left out on purpose: the layout of each (plan.c).
+/* Where things lie: packed weights, scratch and a worker's own part of it, in floats from their start; and a bound of
+ * the stack. Left out on purpose: the layout of each (plan.c).
  */
 #include "plan_parts.h"
 
@@ -25,7 +25,8 @@ static int64_t table_size(const struct layer_table *table)
     return size;
 }
 
-/* Gains and shifts of the norms, and a row of cosines and sines for each position that a token may have by its place. */
+/* Gains and shifts of the norms, and a row of cosines and sines for each position that a token may
+ * have by its place. */
 static void place_finish(struct plan_isa *p, const struct layer *layer, int64_t *next)
 {
     const struct { enum layer_tensor tensor; int64_t *at; } of_norms[] = {
@@ -43,7 +44,8 @@ static void place_finish(struct plan_isa *p, const struct layer *layer, int64_t 
     p->turns = place(next, p->turn_rows * 2 * p->turn_width);
 }
 
-/* Whether an expression reads a table at an index that goes with the queries: lanes may then hold a run of its elements. */
+/* Whether an expression reads a table at an index that goes with the queries:
+ * lanes may then hold a run of its elements. */
 static bool table_has_runs(const struct expression *e, int table)
 {
     bool any = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Why the plan is as it is, for --explain and the banner: every choice that could have been another one, in the reader's
- * units; and the plan's lists. Left out on purpose: choosing.
+/* Why the plan is as it is, for --explain and the banner: every choice that could have been another one, in the
+ * reader's units; and the plan's lists. Left out on purpose: choosing.
  */
 #include "plan_parts.h"
 

@@ -23,8 +23,8 @@ int64_t tile_rows(const struct isa *isa, int64_t vecs)
     return max(1, min(16, (isa->registers - vecs - 1) / vecs));
 }
 
-/* The same for scores, sums and values in blocks. In small code strips along a mask's edge are LANES keys long: tiles that
- * divide them need no rest. */
+/* The same for scores, sums and values in blocks. In small code strips along a mask's edge are LANES keys long: tiles
+ * that divide them need no rest. */
 int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int64_t vecs)
 {
     const int64_t rows = tile_rows(isa, vecs);
@@ -41,7 +41,8 @@ int64_t rows_apart(int64_t stride)
 }
 
 /* Cache lines that one step of such a tile takes from L2, its operands being too large for L1: the vectors, and for the
- * broadcast rows what was measured with their numbers side by side: one, or more where they cross into a second line. */
+ * broadcast rows what was measured with their numbers side by side: one,
+ * or more where they cross into a second line. */
 static double tile_lines(const struct isa *isa, int64_t rows, int64_t vecs)
 {
     const double broadcast = LINE_FLOATS % rows == 0 ? 1.0 : 1.0 + (double)(rows - 1) / LINE_FLOATS;
@@ -92,8 +93,8 @@ int64_t near_equal(int64_t total, int64_t at_most)
     return ceil_div(total, ceil_div(total, at_most));
 }
 
-/* The height of tiles for `total` rows where one height has to serve them all: the largest divisor from half of `at_most`
- * to `at_most`; near-equal parts where there is none. */
+/* The height of tiles for `total` rows where one height has to serve them all: the largest divisor from half of
+ * `at_most` to `at_most`; near-equal parts where there is none. */
 int64_t one_height(int64_t total, int64_t at_most)
 {
     for (int64_t height = at_most; 2 * height >= at_most && height > 0; height--)
@@ -102,8 +103,8 @@ int64_t one_height(int64_t total, int64_t at_most)
     return near_equal(total, at_most);
 }
 
-/* What tiles of at most `rows` x vecs cost for `total` tokens, which they part evenly: tile_cost of each multiply-add, the
- * operands coming from L2 unless a panel of that depth stays in L1. */
+/* What tiles of at most `rows` x vecs cost for `total` tokens, which they part evenly: tile_cost of each multiply-add,
+ * the operands coming from L2 unless a panel of that depth stays in L1. */
 static double even_cost(const struct isa *isa, int64_t total, int64_t rows, int64_t vecs, int64_t depth)
 {
     const bool stays = depth * vecs * isa->lanes * (int64_t)sizeof(float) <= (int64_t)isa->l1d_bytes / 2;

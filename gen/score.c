@@ -116,8 +116,8 @@ int score_lift(const struct layer *layer)
     return score_falls(layer) ? 32 : 64;
 }
 
-/* Press et al.: with h a power of two 2^(-8 (i + 1) / h). Else those of the next lower power of two, then every other one
- * of twice as many heads. */
+/* Press et al.: with h a power of two 2^(-8 (i + 1) / h). Else those of the next lower power of two, then every other
+ * one of twice as many heads. */
 double score_slope(const struct layer *layer, int64_t head)
 {
     int64_t power = 1;

@@ -75,8 +75,8 @@ static int64_t clamped(int64_t end, int64_t m)
 }
 
 /* What a layer lets queries at positions 0 … n-1 see. The one at p sees keys max(0, p - left) … min(m - 1, p + right);
- * that is an empty range only from p = m + left on. Of the keys below the upper end the sum is Σ min(m, p + 1 + right), of
- * those below the lower end Σ max(0, p - left), and no_self takes one from each p < m. */
+ * that is an empty range only from p = m + left on. Of the keys below the upper end the sum is Σ min(m, p + 1 + right),
+ * of those below the lower end Σ max(0, p - left), and no_self takes one from each p < m. */
 static int64_t pairs_from_0(const struct layer *layer, int64_t n, int64_t m)
 {
     int64_t left, right;

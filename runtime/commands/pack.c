@@ -40,8 +40,8 @@ struct job {
 
 /* ---- what is asked for ----------------------------------------------------------------------------------------- */
 
-/* Of programs for the kind of machine that this is: the sets that attngen emits by itself and that not every such machine
- * has, and the last resort where there is one. */
+/* Of programs for the kind of machine that this is: the sets that attngen emits by itself and that not every such
+ * machine has, and the last resort where there is one. */
 #if defined(__x86_64__)
 #define ISAS_HERE "scalar,avx2,avx512"
 #elif defined(__aarch64__)

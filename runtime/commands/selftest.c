@@ -93,7 +93,8 @@ static bool choose_sizes(struct selftest *s)
     return true;
 }
 
-/* The power of two next to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs; less for queries of a large scale. */
+/* The power of two next to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs;
+ * less for queries of a large scale. */
 static float limit_of(const struct selftest *s, enum layer_tensor t)
 {
     int64_t shape[4];

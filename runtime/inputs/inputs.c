@@ -290,8 +290,8 @@ static void draw_gains(struct random *random, const struct layer *layer, struct 
         out[i] = (float)((1 + 0.3 * random_normal(random)) * (chance(random, 0.1) ? -1 : 1));
 }
 
-/* Mostly so that queries end among the keys or just past them, or at the last one; now and then 0, far past all keys, and
- * the largest number. For timing at the last key. */
+/* Mostly so that queries end among the keys or just past them, or at the last one; now and then 0, far past all keys,
+ * and the largest number. For timing at the last key. */
 static void draw_past(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                       const struct inputs_draw *draw)
 {
@@ -322,8 +322,9 @@ static void draw_prefix(struct random *random, const struct layer *layer, struct
     }
 }
 
-/* Packed documents, most of them; some with numbers in no order, some strewn. All that tells two segments apart may be the
- * upper half of their numbers, or the lower one. For timing a single one. Queries and keys draw from the same few. */
+/* Packed documents, most of them; some with numbers in no order, some strewn. All that tells two segments apart may be
+ * the upper half of their numbers, or the lower one. For timing a single one.
+ * Queries and keys draw from the same few. */
 static void draw_segment(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                          const struct inputs_draw *draw)
 {

@@ -15,8 +15,8 @@
 
 enum role { Q, K, V, O, ROLES };
 #define PARTS (2 * (size_t)ROLES + LEARNED) /* weights, biases, others */
-/* Of matrices: as weight_layout says, [out][in], [in][out]; [out][in] with the outputs of q, k, v of one group after the
- * other, which is a head of keys and values with its queries. */
+/* Of matrices: as weight_layout says, [out][in], [in][out]; [out][in] with the outputs of q, k, v of one group after
+ * the other, which is a head of keys and values with its queries. */
 enum stored { AS_SPEC, OUT_IN, IN_OUT, OUT_IN_GROUPS };
 
 /* Names behind the module's. Where one name stands for several roles, one tensor holds their outputs side by side in

@@ -40,8 +40,8 @@ static double least_of(const struct merging *m, size_t row)
     return (double)(float)(0.69314718055994531 * (double)packed);
 }
 
-/* What a call could leave: rows that have seen nothing, hardly less, as much, and far more; y of the first of those holds
- * what nobody may read. */
+/* What a call could leave: rows that have seen nothing, hardly less, as much, and far more; y of the first of those
+ * holds what nobody may read. */
 static void draw_other(struct merging *m)
 {
     const float *sink = m->in->tensor[TENSOR_SINK];
@@ -57,7 +57,8 @@ static void draw_other(struct merging *m)
     }
 }
 
-/* Rows of padding that are skipped: their y and lse are zero, which is no result, and so is what merging makes of them. */
+/* Rows of padding that are skipped: their y and lse are zero, which is no result,
+ * and so is what merging makes of them. */
 static bool is_skipped(const struct merging *m, size_t row)
 {
     return m->layer->pad_skipped && row % m->n >= inputs_keys(m->in, row / m->n / m->h);

@@ -190,8 +190,8 @@ static bool wrong_weights(struct packing *p)
     return true;
 }
 
-/* Finite weights whose product, with each other where they are folded or with the scale, is too large: refused too. The first
- * of each tensor meet in one product. */
+/* Finite weights whose product, with each other where they are folded or with the scale, is too large: refused too. The
+ * first of each tensor meet in one product. */
 static bool refuses_product(struct packing *p, enum layer_tensor a, enum layer_tensor b, float value_a, float value_b)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);

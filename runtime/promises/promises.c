@@ -68,7 +68,8 @@ static void release(struct trial *t)
     guarded_free(&t->scratch);
 }
 
-/* Fresh outputs `offset` bytes off a boundary, and scratch for so many workers; no more aligned than it must be, then. */
+/* Fresh outputs `offset` bytes off a boundary, and scratch for so many workers; no more aligned than it must be,
+ * then. */
 static bool prepare(struct trial *t, size_t offset, size_t workers)
 {
     release(t);
@@ -222,8 +223,8 @@ static bool parts_in_reverse(struct trial *t)
 
 /* ---- whose memory is whose -------------------------------------------------------------------------------------- */
 
-/* Memory that the workers of one phase share: `before` is what the phase found, `after` what its parts leave, `by` the part
- * that wrote a byte. */
+/* Memory that the workers of one phase share: `before` is what the phase found, `after` what its parts leave, `by` the
+ * part that wrote a byte. */
 struct shared {
     const char *name;
     unsigned char *now, *before, *after;
@@ -391,7 +392,8 @@ static bool run_single(struct trial *t)
     return good && (error == KERNEL_OK || violated(t, "n = 1: forward returns \"%s\"", t->call->strerror(error)));
 }
 
-/* No state: a call leaves the library's own memory as it was. AddressSanitizer lets nobody read the gaps between variables. */
+/* No state: a call leaves the library's own memory as it was.
+ * AddressSanitizer lets nobody read the gaps between variables. */
 static bool nothing_remembered(struct trial *t)
 {
     if (dlsym(RTLD_DEFAULT, "__asan_init") != NULL)
@@ -430,7 +432,8 @@ static size_t past_length(const struct layer *layer, const struct inputs *in, en
     }
 }
 
-/* Bytes of an input that may be read: not those of keys past the last sequence's length, unless they are queries too. */
+/* Bytes of an input that may be read: not those of keys past the last sequence's length,
+ * unless they are queries too. */
 static size_t readable(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
 {
     size_t count = inputs_count(layer, in, tensor);
@@ -459,8 +462,8 @@ static void forward_between(const struct trial *t, struct kernel_args args, enum
         t->call->forward(t->packed, own, t->scratch.data);
 }
 
-/* One call between fences; with padding, unless keys are queries, each sequence alone too, whose source, or k and v, end
- * with its keys. */
+/* One call between fences; with padding, unless keys are queries, each sequence alone too, whose source,
+ * or k and v, end with its keys. */
 static void forward_fenced(struct trial *t, const struct inputs *from, enum fence fence)
 {
     struct inputs in = *from;
@@ -691,8 +694,8 @@ static enum taint taint_of_y(const struct poison *p, const struct trial *t, size
     return taint;
 }
 
-/* An expression may make a finite score of an infinite one, and where it compares scores, of NaN, or hide such a pair; or not
- * read what was there at all. */
+/* An expression may make a finite score of an infinite one, and where it compares scores, of NaN, or hide such a pair;
+ * or not read what was there at all. */
 static enum demand demand_of(const struct layer *layer, enum demand demand)
 {
     const bool bends = layer->score != NULL && (!expression_adds(layer->score) || score_has(layer, SCORE_HIDING));

@@ -38,12 +38,12 @@
  * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
  * origin are added in root sum square. LAMBDA covers the largest of a few million elements; over random
- * layers the largest error is 0.1 to 0.5 of this gate. Where scores are equal (an expression may make them so) the roundings
- * of their sum are not random: each may be u. In e_y the errors of a row's weights meet each column of W_O anew: of k
- * weights the squares behind it are a sum of k - 1 squares of normals, which exceeds its mean s by no more than
- * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) but once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k counts
- * what is large, (sum e_a^2)^2 / sum e_a^4. Where a weight may be off by more than SATURATED (all visible
- * keys at -1e9, say), errors are not small and independent any more, and only the worst case holds.
+ * layers the largest error is 0.1 to 0.5 of this gate. Where scores are equal (an expression may make them so) the
+ * roundings of their sum are not random: each may be u. In e_y the errors of a row's weights meet each column of W_O
+ * anew: of k weights the squares behind it are a sum of k - 1 squares of normals, which exceeds its mean s by no more
+ * than 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) but once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1);
+ * k counts what is large, (sum e_a^2)^2 / sum e_a^4. Where a weight may be off by more than SATURATED (all visible keys
+ * at -1e9, say), errors are not small and independent any more, and only the worst case holds.
  *
  * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
  * rows then, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. In place of |w|
@@ -56,7 +56,8 @@
  *         K = h d_v or taps d_v, d_v being D_s, or with biases D_s + 1: b_V W_O is H's row for the indicator, which is
  *         exactly 1 or 0, so its e_z is 0
  *
- * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores have c Q b_K, and are rounded with it.
+ * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores have c Q b_K, and are rounded with
+ * it.
  *
  * Where a machine flushes to zero, omega = 3 2^-126 (a product, its sum, a rescaling or the store), phi = 2^-126, and
  * sizes of operands that stand behind a gamma have phi / u added.
@@ -299,8 +300,8 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
     return true;
 }
 
-/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one key more,
- * of value 0. */
+/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped.
+ * A sink is one key more, of value 0. */
 struct row {
     const unsigned char *visible;
     size_t keys;

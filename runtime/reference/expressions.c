@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Values and errors of expressions, node by node. Errors are those of the form for kernels, in base 2.
  *
- * Of each float: its value in double; `worst`, how far f32 may be from it at most; `slope`, its derivative by T, the score so
- * far; `squares`, the roundings on the way to it, squared and added up. Integers, and conditions on them, are exact: they never
- * come from floats, but by `where`. A comparison of floats that are nearer to each other than they may be off is not sure,
- * and what it chooses may be either.
+ * Of each float: its value in double; `worst`, how far f32 may be from it at most; `slope`, its derivative by T, the
+ * score so far; `squares`, the roundings on the way to it, squared and added up. Integers, and conditions on them, are
+ * exact: they never come from floats, but by `where`. A comparison of floats that are nearer to each other than they
+ * may be off is not sure, and what it chooses may be either.
  */
 #include "expressions.h"
 

@@ -64,7 +64,8 @@ bool records_parse(struct records *records, const char *text, size_t length, siz
                    struct diag *diag);
 void records_free(struct records *records);
 
-/* A text as JSON (with its quotes), as a CSV field (RFC 4180: quoted where needed), and in HTML, attributes included. */
+/* A text as JSON (with its quotes), as a CSV field (RFC 4180: quoted where needed), and in HTML,
+ * attributes included. */
 void print_json_text(FILE *out, const char *text);
 void print_csv_text(FILE *out, const char *text);
 void print_html_text(FILE *out, const char *text);
