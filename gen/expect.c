@@ -33,7 +33,7 @@
 #define BLOCK_CYCLES 60.0       /* a block of keys for a tile of queries */
 #define QUERY_TILE_CYCLES 150.0 /* and a tile of queries: its state, 1 / l, the check */
 #define CALL_CYCLES 300.0
-#define FINISH_CYCLES 4.0       /* a row of a head that is normed or turned: pointers, splats, stores that loads wait for */
+#define FINISH_CYCLES 4.0       /* a row of a head, normed or turned: pointers, splats, stores that loads wait for */
 #define NORM_CYCLES 120.0       /* sums of LANES rows, one behind the other, their roots and divisions */
 #define LINE 64.0
 #define LINE_FLOATS 16
@@ -59,10 +59,14 @@ struct core {
     double ports, loads, exp, hide, transpose, stream, fma_bytes, load_bytes;
 };
 static const struct core cores[] = {
-    {"scalar", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
-    {"sse4", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
-    {"avx2", &zen_4, .ports = 2, .loads = 3, .exp = 10, .hide = 24, .transpose = 0.5, .stream = 1, .fma_bytes = 5, .load_bytes = 9},
-    {"avx512", &golden_cove, .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0, .fma_bytes = 6, .load_bytes = 10},
+    {"scalar", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0,
+     .fma_bytes = 11, .load_bytes = 8},
+    {"sse4", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0,
+     .fma_bytes = 11, .load_bytes = 8},
+    {"avx2", &zen_4, .ports = 2, .loads = 3, .exp = 10, .hide = 24, .transpose = 0.5, .stream = 1,
+     .fma_bytes = 5, .load_bytes = 9},
+    {"avx512", &golden_cove, .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0,
+     .fma_bytes = 6, .load_bytes = 10},
 };
 
 /* Share of a bound's cycles that shows although another bound is larger; of L3, without prefetching. */
@@ -372,7 +376,8 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     const double vectors = times * (double)keys * (double)s->vecs;
     const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
-    if ((open || score_falls(m->layer)) && !s->masked && p->at_once) { /* one register tile first, stored: its maxima become the reference scores */
+    if ((open || score_falls(m->layer)) && !s->masked && p->at_once) {
+        /* one register tile first, stored: its maxima become the reference scores */
         const int64_t done = min(keys, rows);
         count_scores(m, s->vecs, done, times);
         w->operations += (1 + FIRST_OPERATIONS) * times * (double)done * (double)s->vecs;
@@ -498,7 +503,8 @@ static void count_attention(struct model *m, int64_t together, double times)
     scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score); /* a tile of queries */
     if (p->fold->q_is_k || l->projected) /* scaled as well */
         scores->operations += times * heads * d_score * (double)ceil_div(l->seq_len, p->lanes);
-    if (together > 1 && rest > 0 && !p->z_rows) /* lanes out: two vectors read and written for each, both maybe across lines */
+    /* lanes out: two vectors read and written for each, both maybe across lines */
+    if (together > 1 && rest > 0 && !p->z_rows)
         sums->loads += COPY_LOADS * times * heads * (double)ceil_div(l->seq_len, p->lanes) * d_z;
     /* K and V of a head stay in L2 while its queries pass, or they do not; the input serves all heads */
     const double k = 4 * keys * d_score, v = 4 * keys * d_value;
@@ -510,7 +516,8 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double v_share = (input && !p->value_blocks) || l->projected ? m->far : m->near;
     *(p->prefetch_keys > 0 ? &scores->prefetched : &scores->l3) +=
         times * (q_share * 4 * n * heads * d_score + k_share * k * k_reads);
-    const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z; /* written, and fetched before unless it takes the queries' place */
+    /* written, and fetched before unless it takes the queries' place */
+    const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z;
     *(p->prefetch_keys > 0 ? &sums->prefetched : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     w->l3 += m->far * count_terms(l).bytes * pairs;

@@ -23,9 +23,9 @@
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
 #define PREFETCH_CYCLES 3        /* measured: a line from L3; with less work for each, prefetching only delays it */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
-#define BATCH_SHORT 6            /* measured: shorter sequences gain by tiles that they share, longer ones lose a little */
+#define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
-#define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; with 8 and 2 as well no layer was faster */
+#define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
@@ -83,8 +83,9 @@ static bool streams_head(const struct plan_isa *p, const struct layer *l)
     visible_reach(l, &left, &right);
     const int64_t before = left != LAYER_UNBOUNDED ? left : l->source_len;
     const int64_t behind = right != LAYER_UNBOUNDED ? right : l->source_len;
-    const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks; /* both are the input's own rows */
-    const int64_t rows = l->offset == OFFSET_NONE ? l->seq_len : l->source_len; /* that may have a key before them */
+    /* keys and values are both the input's own rows; rows that may have a key before them */
+    const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks;
+    const int64_t rows = l->offset == OFFSET_NONE ? l->seq_len : l->source_len;
     const double keys = (double)min(l->source_len, min(before + 1, rows) + behind);
     return keys * (double)(fold->d_score + (one ? 0 : fold->d_value)) * sizeof(float) > (double)p->isa->l2_bytes;
 }
@@ -256,7 +257,8 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * (int64_t)sizeof(float) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
+    p->z_rows = layer->w_o != W_O_DENSE ||
+                request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
     p->z_row = layer->w_o == W_O_NONE && layer->heads_first ? layer->d_v : layer->h * p->fold->d_z;
@@ -329,8 +331,9 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         return;
     const bool asked = request_asks(request, PLAN_PREFETCH);
     p->prefetch_min_rows = ceil_div(p->lanes * PREFETCH_CYCLES * p->isa->fma_ports, LINE_FLOATS);
-    const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v))
-                        + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
+    const double query = (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v)), key = (double)(layer->d_k + layer->d_v);
+    const double attend = (double)layer->h * (double)layer->seq_len * query
+                        + (double)layer->h_kv * (double)layer->source_len * key;
     if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->at_once && p->k.exists &&
         (p->v.exists || p->v_t.depth > 0))
         p->prefetch_keys = ceil_div(p->rows, p->query_blocks);
@@ -451,7 +454,8 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
     const bool input = layer->identity || p->fold->values;
     p->v_feature = 1;
     if (p->value_blocks) {
-        const int64_t columns = input ? layer->d_source : layer->h_kv * layer->d_v, width = input ? layer->d_in_kv : layer->d_v;
+        const int64_t columns = input ? layer->d_source : layer->h_kv * layer->d_v;
+        const int64_t width = input ? layer->d_in_kv : layer->d_v;
         p->v_row = 1;
         p->v_feature = p->block;
         p->v_head = input && !layer->split ? 0 : width * p->block;
@@ -521,7 +525,8 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer->source_len);
-    const int64_t sequences = layer->projected && !layer_finishes(layer) ? queries : min(queries, keys); /* of those, only Z is a matrix's operand */
+    const bool only_z = layer->projected && !layer_finishes(layer); /* is a matrix's operand */
+    const int64_t sequences = only_z ? queries : min(queries, keys);
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = sequences * layer->source_len;
 }
@@ -667,7 +672,8 @@ static double size_bound(const struct layer *l)
     const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + in + 1e3)
                          + (double)l->conv_width * e_v + wide * s;
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
-    const double turns = l->rope.kind == ROPE_NONE ? 0 : 4 * q * ((double)l->rope.dims + wide); /* packed, and of a call */
+    const double turn_rows = 4 * q; /* packed, and of a call */
+    const double turns = l->rope.kind == ROPE_NONE ? 0 : turn_rows * ((double)l->rope.dims + wide);
     int64_t left = 0, right = 0;
     if (score_has(l, SCORE_RELATIVE))
         relative_reach(l, &left, &right);

@@ -108,7 +108,8 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     p->s_t = p->value_blocks ? place(&inputs, p->source_blocks * p->block * layer->d_source) : 0;
     if (alive)
         outputs = inputs;
-    const int64_t tokens = p->z_rows ? p->z_front + max(layer->seq_len, p->batch_rows) + p->z_back : p->query_blocks * p->block;
+    const int64_t tokens = p->z_rows ? p->z_front + max(layer->seq_len, p->batch_rows) + p->z_back
+                                     : p->query_blocks * p->block;
     p->z = layer->w_o != W_O_NONE && !p->z_in_q ? place(&outputs, tokens * z_columns) : 0;
     int64_t next = max(inputs, outputs);
     p->q_all = !p->q.exists ? 0 : place(&next, rows_size(&p->q, layer->h, layer->seq_len, p->batch_rows));
@@ -151,7 +152,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 #define STACK_FRAMES_SMALL 1536
 #define STACK_ROWS 8   /* of a query block: m, l, start, over and bad of a tile; maximum and alpha; one spare */
 #define STACK_SEGMENTS 2 /* and halves of their segments */
-#define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; with a vector or two and LANES pointers */
+#define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; a vector or two, LANES pointers */
 #define STACK_SQUARES 2 /* LANES x LANES: a partial transposition holds two; of masks and weights, in one more copy */
 /* Vectors on the stack for each accumulator of a tile where no variable has a register: clang 14, the dearer one, keeps
  * every operand of every word: 33 for an unrolled tile of scores (2 steps), and 15 more for its exponentials. */

@@ -7,14 +7,15 @@
 #include <math.h>
 
 #define WAY_FLOATS 1024          /* of L1: lines that far apart share a set */
-#define ROWS_IN_A_SET 7          /* of 8 ways. Measured (Zen 4, d_model 1024): 8 rows take 10 % longer, 12 take 2.2 times as long */
+#define ROWS_IN_A_SET 7          /* of 8 ways. Measured (Zen 4, d_model 1024): 8 rows take 10 % longer, 12
+                                  * take 2.2 times as long */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
 #define SPILL_SLOTS 0.02         /* of avx2's 6 x 2 and 4 x 3: attend takes 5 % less with the first on Zen 3 and 4 */
 #define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3: half of what it takes. Blocks of 24
-                                  * instead of 16 queries: avx2's layers whose heads exceed L2 take as long (512 tokens) or
-                                  * 1 to 4 % less (1024 to 4096; measured, Zen 4) */
+                                  * instead of 16 queries: avx2's layers whose heads exceed L2 take as long
+                                  * (512 tokens) or 1 to 4 % less (1024 to 4096; measured, Zen 4) */
 
 /* Most broadcast rows of a tile `vecs` wide: one register for the broadcast, `vecs` for the other operand, the
  * rest accumulators; more than 16 rows add code and no speed. */

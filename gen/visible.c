@@ -44,7 +44,10 @@ bool visible_pair_behind(const struct layer *layer, int64_t prefix, int64_t p, i
     bool sees = true;
     for (const struct visible_rule *r = rules; r < rules + count; r++) {
         const int64_t edge = p + r->offset;
-        sees = sees && (r->kind == VISIBLE_TO ? j <= edge || (r->lifted && j < prefix) : r->kind == VISIBLE_FROM ? j >= edge : j != edge);
+        if (r->kind == VISIBLE_TO)
+            sees = sees && (j <= edge || (r->lifted && j < prefix));
+        else
+            sees = sees && (r->kind == VISIBLE_FROM ? j >= edge : j != edge);
     }
     return sees;
 }
@@ -92,7 +95,7 @@ static int64_t pairs_from_0(const struct layer *layer, int64_t n, int64_t m)
     return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : min(n, m));
 }
 
-#define BLOCK_LANES 64 /* queries of a block, at most: those behind the last one are computed with the others, and dropped */
+#define BLOCK_LANES 64 /* queries of a block, at most: those behind the last one are computed as well, and dropped */
 
 struct expression_box visible_box(const struct layer *layer)
 {

@@ -233,7 +233,8 @@ static void write_header(const struct job *job, FILE *out)
             " * A program opens them once, which asks the machine what it has and copies nothing:\n"
             " *     const void *packed;\n"
             " *     int error = %s_open(%s, sizeof %s, &packed);\n"
-            " * and then calls %s_forward(packed, &args, scratch). On a machine that has none of these instruction sets\n"
+            " * and then calls %s_forward(packed, &args, scratch). On a machine that has none of these "
+            "instruction sets\n"
             " * error is %s_ERROR_ISA. The blocks are constant and may lie in read-only memory.\n *\n * %s\n */\n",
             base_name(job->stem), name, job->isa_names, ATTNGEN_VERSION, name, symbol, symbol, name, job->name, LICENCE);
     fprintf(out, "#ifndef %s_INTERFACE_H\n#define %s_INTERFACE_H\n\n#include <stdint.h>\n\n", job->capitals,

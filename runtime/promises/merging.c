@@ -133,7 +133,8 @@ static bool keeps_nan(struct merging *m)
     m->lse_b[row] = NAN;
     bool good = returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, m->in->batch, m->n),
                         KERNEL_OK, "NaN in lse") &&
-                (is_skipped(m, row) || (isnan(lse[row]) && (isnan(y[at]) || m->lse[row] == -INFINITY)) || violated(m, "merge: NaN in lse is swallowed"));
+                (is_skipped(m, row) || (isnan(lse[row]) && (isnan(y[at]) || m->lse[row] == -INFINITY)) ||
+                 violated(m, "merge: NaN in lse is swallowed"));
     m->lse_b[row] = kept;
     for (size_t other = 0; good && other < m->rows; other++)
         good = other == row || row_is_right(m, other, y, lse, "NaN in another row");

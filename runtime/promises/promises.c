@@ -833,7 +833,8 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
 
 static bool with_masks_of(struct trial *t, float value, const char *what)
 {
-    const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED; /* shown before it is added */
+    /* shown before it is added */
+    const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED;
     const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
     struct poison p = {0};
     bool good = inputs_copy(&p.in, t->layer, t->in, t->diag);
@@ -1413,7 +1414,8 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
     error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
     if (error != KERNEL_PART)
         return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse)) || violated(t, "%s: something was written", what);
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse)) ||
+           violated(t, "%s: something was written", what);
 }
 
 /* Tensors without an element need no memory. */

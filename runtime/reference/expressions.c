@@ -218,7 +218,8 @@ static void of_float(const struct expression_node *n, struct error *out, const s
     case NODE_EXP2: power(out, of[0], x); break;
     case NODE_TANH: hyperbolic_tangent(out, of[0], x); break;
     case NODE_SQRT: square_root(out, of[0], x); break;
-    default: choose_where(out, of[0], of[1], of[2], values[n->a].integer != 0, values[n->b].number, values[n->c].number);
+    default:
+        choose_where(out, of[0], of[1], of[2], values[n->a].integer != 0, values[n->b].number, values[n->c].number);
     }
     if (isnan(out->worst))
         out->worst = INFINITY;

@@ -116,7 +116,8 @@ static void added_error(struct term_error *e, double operand, double number)
 }
 
 static const struct {
-    double (*operand)(const struct layer *layer, const struct inputs *in, struct term_pair pair); /* NULL: its tensor's */
+    /* NULL: its tensor's */
+    double (*operand)(const struct layer *layer, const struct inputs *in, struct term_pair pair);
     double (*value)(double score, double operand, double number); /* NULL: the score as it was */
     bool (*hides)(double operand);                                /* NULL: it does not */
     void (*error)(struct term_error *e, double operand, double number); /* NULL: none of its own */
