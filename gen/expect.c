@@ -190,8 +190,9 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
         add_tile(w, m->core, height, 1, depth, g->unroll, groups * (double)one * single);
         const double weights = 4 * (double)height;
         if (depth * (4 * (double)p->block + weights) > l1_bytes(m))
-            w->l2 += groups * depth * ((double)g->count[i] * wide * (4 * (double)p->block + weights) +
-                                       single * ((double)(two + one) * line_bytes(p->lanes) + (double)g->count[i] * weights));
+            w->l2 += groups * depth *
+                     ((double)g->count[i] * wide * (4 * (double)p->block + weights) +
+                      single * ((double)(two + one) * line_bytes(p->lanes) + (double)g->count[i] * weights));
         else
             w->l2 += times * groups * (double)g->count[i] * depth * weights;
     }
@@ -649,7 +650,8 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
     /* of the scratch, one group's part; sequences come one by one */
     const double used = scratch * (double)together / (double)p->sequences;
     m.near = share_lost(m.core->caches, used);
-    m.far = share_lost(m.core->caches, used + (double)batch * (inputs + tensors + 4 * n * (double)l->d_out) + 4 * (double)p->packed_size);
+    m.far = share_lost(m.core->caches, used + (double)batch * (inputs + tensors + 4 * n * (double)l->d_out) +
+                                           4 * (double)p->packed_size);
 
     count_group(&m, together, (double)(batch / together));
     if (rest > 0)
@@ -677,9 +679,9 @@ static void print_step(FILE *out, const char *name, const struct expect_step *s)
 /* One pair of weights: what folding saves or would cost, in the plain layer's multiply-adds. */
 static void print_fold(FILE *out, const char *pair, double saved, bool taken, double total)
 {
-    fprintf(out, "  folding %s %s%s %.0f multiply-adds, %.1f %% of the plain layer's: %s\n", pair, taken ? "" : "would ",
-            saved >= 0 ? (taken ? "saves" : "save") : (taken ? "costs" : "cost"), fabs(saved), 100 * fabs(saved) / total,
-            taken ? "taken" : "not taken");
+    fprintf(out, "  folding %s %s%s %.0f multiply-adds, %.1f %% of the plain layer's: %s\n", pair,
+            taken ? "" : "would ", saved >= 0 ? (taken ? "saves" : "save") : (taken ? "costs" : "cost"), fabs(saved),
+            100 * fabs(saved) / total, taken ? "taken" : "not taken");
 }
 
 static void print_folds(FILE *out, const struct plan_fold *f, const struct layer *l)
@@ -706,9 +708,10 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
 
 void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out)
 {
-    fprintf(out, "\nExpected of %s: %" PRId64 " sequence%s of full length, one core, warm caches; cycles from counts of\n"
-            "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n", layer->name, batch,
-            batch == 1 ? "" : "s");
+    fprintf(out,
+            "\nExpected of %s: %" PRId64 " sequence%s of full length, one core, warm caches; cycles from counts of\n"
+            "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n",
+            layer->name, batch, batch == 1 ? "" : "s");
     print_folds(out, &plan->fold, layer);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];

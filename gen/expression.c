@@ -679,7 +679,8 @@ static int times(struct rewriting *w, int node, double factor)
 static int divided(struct rewriting *w, int a, int b)
 {
     const struct expression_node *by = &w->to->nodes[b];
-    return by->op == NODE_CONSTANT && is_moderate(by->number) ? times(w, a, 1 / by->number) : make(w, NODE_DIV, a, b, 0);
+    return by->op == NODE_CONSTANT && is_moderate(by->number) ? times(w, a, 1 / by->number)
+                                                              : make(w, NODE_DIV, a, b, 0);
 }
 
 static int multiplied(struct rewriting *w, int a, int b)

@@ -148,8 +148,8 @@ unsigned isa_parse_list(const char *text, struct diag *diag)
         if (length == 0)
             diag_error(diag, "--isa", "an empty name in the list; write all, or any of %s, joined by commas", known);
         else if (row == isa_count)
-            diag_error(diag, "--isa", "unknown instruction set '%.*s'; known are %s; all alone means every one%s", shown,
-                       text, known, nearest_add(&nearest, meant));
+            diag_error(diag, "--isa", "unknown instruction set '%.*s'; known are %s; all alone means every one%s",
+                       shown, text, known, nearest_add(&nearest, meant));
         else if ((asked >> row & 1u) != 0)
             diag_error(diag, "--isa", "'%.*s' is given twice; write each of %s at most once", shown, text, known);
         else

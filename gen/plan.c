@@ -305,8 +305,9 @@ static void prefetch_panels(struct plan_panels *g, const struct plan_request *re
     const int64_t block_tiles = ceil_div(p->block, g->rows);
     if (g->k_block / min(g->unroll, g->k_block) < 2)
         return; /* no loop whose iterations could prefetch */
-    g->prefetch = prefetch_lines(g->k_block * g->vecs * p->lanes, ceil_div(min(g->group_rows, rows), p->block) * block_tiles,
-                                 block_tiles, g->k_block / min(g->unroll, g->k_block));
+    g->prefetch =
+        prefetch_lines(g->k_block * g->vecs * p->lanes, ceil_div(min(g->group_rows, rows), p->block) * block_tiles,
+                       block_tiles, g->k_block / min(g->unroll, g->k_block));
 }
 
 static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -318,8 +319,8 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
         g->unroll = UNROLL_PREFETCH;
     if (g->depth / min(g->unroll, g->depth) < 2)
         return;
-    g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], ceil_div(min(g->group_rows, tokens), p->block), 1,
-                                 g->depth / min(g->unroll, g->depth));
+    g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], ceil_div(min(g->group_rows, tokens), p->block),
+                                 1, g->depth / min(g->unroll, g->depth));
 }
 
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
@@ -422,10 +423,11 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
  * know their product, and so does an output of tokens that lie apart. */
 static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b)
 {
-    return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels && a->group_size == b->group_size &&
-           a->a_group == b->a_group && a->a_tap == b->a_tap && a->a_block == b->a_block && a->c_split == b->c_split &&
-           a->c_group == b->c_group && a->group_rows == b->group_rows && a->part_panels == b->part_panels &&
-           a->parts == b->parts && a->prefetch_block == b->prefetch_block && a->prefetch_slab == b->prefetch_slab &&
+    return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels &&
+           a->group_size == b->group_size && a->a_group == b->a_group && a->a_tap == b->a_tap &&
+           a->a_block == b->a_block && a->c_split == b->c_split && a->c_group == b->c_group &&
+           a->group_rows == b->group_rows && a->part_panels == b->part_panels && a->parts == b->parts &&
+           a->prefetch_block == b->prefetch_block && a->prefetch_slab == b->prefetch_slab &&
            a->prefetch_end == b->prefetch_end && a->finish == 0 && b->finish == 0 && a->w - b->w == a->b - b->b;
 }
 
@@ -707,9 +709,10 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
     if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))
-        diag_error(diag, l->name, "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "
-                   "above %lld, to which each distance has a bucket of its own", (long long)l->rel_buckets,
-                   (long long)l->rel_distance, (long long)(relative_side(l) / 2));
+        diag_error(diag, l->name,
+                   "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "
+                   "above %lld, to which each distance has a bucket of its own",
+                   (long long)l->rel_buckets, (long long)l->rel_distance, (long long)(relative_side(l) / 2));
 }
 
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)

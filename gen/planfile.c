@@ -125,12 +125,13 @@ static void list_differences(const char *theirs, const char *ours, char *text, s
         if (value != NULL && length == whole - key - 1 && strncmp(value, word + key + 1, length) == 0)
             continue;
         used += value != NULL
-              ? (size_t)snprintf(text + used, size - used, "%s%.*s=%.*s, here %.*s", used > 0 ? "; " : "", (int)key, word,
-                                 (int)length, value, (int)whole, word)
+              ? (size_t)snprintf(text + used, size - used, "%s%.*s=%.*s, here %.*s", used > 0 ? "; " : "", (int)key,
+                                 word, (int)length, value, (int)whole, word)
               : (size_t)snprintf(text + used, size - used, "%sno %.*s, here %.*s", used > 0 ? "; " : "", (int)key, word,
                                  (int)whole, word);
     }
-    for (const char *word = theirs; *word != '\0' && used < size; word += strcspn(word, " "), word += strspn(word, " ")) {
+    for (const char *word = theirs; *word != '\0' && used < size;
+         word += strcspn(word, " "), word += strspn(word, " ")) {
         size_t length;
         if (find_word(ours, word, strcspn(word, "="), &length) == NULL)
             used += (size_t)snprintf(text + used, size - used, "%s%.*s, here no %.*s", used > 0 ? "; " : "",

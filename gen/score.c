@@ -98,7 +98,8 @@ bool score_masks_placed(const struct layer *layer)
 {
     bool any = false;
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].placed && score_terms[term].place == SCORE_EVERYWHERE && score_has(layer, term));
+        any = any || (score_terms[term].placed && score_terms[term].place == SCORE_EVERYWHERE &&
+                      score_has(layer, term));
     return any;
 }
 
@@ -108,7 +109,8 @@ bool score_falls(const struct layer *layer)
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         any = any || (score_terms[term].falls && score_has(layer, term));
     const struct expression *e = layer->score; /* may do anything with positions */
-    return any || (score_has(layer, SCORE_EXPRESSION) && (e->nodes[e->root].reads & (READS_P | READS_J | READS_TABLE)) != 0);
+    return any || (score_has(layer, SCORE_EXPRESSION) &&
+                   (e->nodes[e->root].reads & (READS_P | READS_J | READS_TABLE)) != 0);
 }
 
 int score_lift(const struct layer *layer)

@@ -78,7 +78,7 @@ static const struct row {
                   .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"}}},
     [TENSOR_V] = {.shown = {"v", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_v]",
                   .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"}}},
-    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL, 
+    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL,
                                   " int32, 0 ... m: keys that exist|; memory past them is not touched"},
                         .extents = "[batch]"},
     [TENSOR_PAST] = {.shown = {"past", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32, 0 or more: position of query 0"},

@@ -175,7 +175,8 @@ void visible_map(const struct layer *layer, int64_t head, char text[VISIBLE_MAP 
     char *at = text;
     for (int64_t r = 0; r < rows; r++, *at++ = '\n')
         for (int64_t c = 0; c < columns; c++) {
-            const struct visible_range p = {r * n / rows, (r + 1) * n / rows}, j = {c * m / columns, (c + 1) * m / columns};
+            const struct visible_range p = {r * n / rows, (r + 1) * n / rows};
+            const struct visible_range j = {c * m / columns, (c + 1) * m / columns};
             const struct expression_range seen = box_range(layer, head, p, j);
             const struct visible_range keys = visible_keys(layer, p.first, p.end - 1);
             const bool reached = j.end > keys.first && j.first < keys.end;

@@ -54,7 +54,8 @@ size_t inputs_head_row(const struct layer *layer, const struct inputs *in, enum 
                        size_t row, size_t head)
 {
     const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv);
-    const size_t rows = tensor == TENSOR_Q ? in->n : in->m, width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
+    const size_t rows = tensor == TENSOR_Q ? in->n : in->m;
+    const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
     return (layer->heads_first ? (b * heads + head) * rows + row : (b * rows + row) * heads + head) * width;
 }
 
@@ -334,7 +335,8 @@ static void draw_segment(struct random *random, const struct layer *layer, struc
     for (size_t b = 0; b < in->batch; b++) {
         const int32_t step = steps[b % (sizeof steps / sizeof *steps)];
         const size_t longest = chance(random, 0.5) ? 80 : 1 + count / 2;
-        const bool strewn = chance(random, 0.25), jumps = chance(random, 0.3), one = draw->full_lengths || chance(random, 0.1);
+        const bool strewn = chance(random, 0.25), jumps = chance(random, 0.3);
+        const bool one = draw->full_lengths || chance(random, 0.1);
         int32_t number = 0;
         for (size_t at = 0, end = 0; at < count; at++) {
             if (at == end && !one) {

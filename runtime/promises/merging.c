@@ -76,8 +76,8 @@ static bool row_is_right(struct merging *m, size_t row, const float *y, const fl
     const double log_of_both = max > -INFINITY ? max + log(sum) : -INFINITY;
     const bool same = (double)lse[row] == log_of_both;
     if (!same && !(fabs((double)lse[row] - log_of_both) <= TOLERANCE * (1 + fabs(log_of_both))))
-        return violated(m, "merge, %s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h, row / m->n % m->h,
-                        row % m->n, (double)lse[row], log_of_both);
+        return violated(m, "merge, %s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h,
+                        row / m->n % m->h, row % m->n, (double)lse[row], log_of_both);
     for (size_t d = y_at(m, row); d < y_at(m, row) + m->d_v; d++) {
         const double y_a = of_a > 0 ? (double)m->y[d] : 0, y_b = of_b > 0 ? (double)m->y_b[d] : 0;
         const double expected = max > -INFINITY ? (of_a * y_a + of_b * y_b) / sum : 0;
@@ -99,18 +99,21 @@ static bool rows_are_right(struct merging *m, const float *y, const float *lse, 
 
 static bool returns(struct merging *m, int error, int expected, const char *what)
 {
-    return error == expected || violated(m, "merge, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
+    return error == expected ||
+           violated(m, "merge, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
 }
 
 static bool joins(struct merging *m)
 {
     const size_t batch = m->in->batch, n = m->n;
     float *y = m->y_out.data, *lse = m->lse_out.data;
-    return returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_OK, "a and b") &&
+    return returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_OK,
+                   "a and b") &&
            ((guarded_zones_intact(&m->y_out) && guarded_zones_intact(&m->lse_out)) ||
             violated(m, "merge: wrote outside y or lse")) &&
            rows_are_right(m, y, lse, "a and b") &&
-           returns(m, m->call->merge(m->packed, m->y_b, m->lse_b, m->y, m->lse, y, lse, batch, n), KERNEL_OK, "b and a") &&
+           returns(m, m->call->merge(m->packed, m->y_b, m->lse_b, m->y, m->lse, y, lse, batch, n), KERNEL_OK,
+                   "b and a") &&
            rows_are_right(m, y, lse, "b and a");
 }
 
@@ -147,14 +150,17 @@ static bool refuses(struct merging *m)
     const size_t batch = m->in->batch, n = m->n, above = (size_t)m->layer->seq_len + 1;
     guarded_fill(&m->y_out);
     guarded_fill(&m->lse_out);
-    return returns(m, m->call->merge(m->packed, NULL, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_NULL, "no y") &&
+    return returns(m, m->call->merge(m->packed, NULL, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_NULL,
+                   "no y") &&
            returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, NULL, y, lse, batch, n), KERNEL_NULL, "no lse") &&
            returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, above), KERNEL_SIZE,
                    "n = seq_len + 1") &&
            returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, SIZE_MAX / 2, n), KERNEL_SIZE,
                    "a huge batch") &&
-           returns(m, m->call->merge(m->packed, (const float *)((uintptr_t)m->y + 1), m->lse, m->y_b, m->lse_b, y, lse,
-                                     batch, n), KERNEL_ALIGN, "y off its boundary") &&
+           returns(m,
+                   m->call->merge(m->packed, (const float *)((uintptr_t)m->y + 1), m->lse, m->y_b, m->lse_b, y, lse,
+                                  batch, n),
+                   KERNEL_ALIGN, "y off its boundary") &&
            returns(m, m->call->merge(m->packed, NULL, NULL, NULL, NULL, NULL, NULL, batch, 0), KERNEL_OK, "n = 0") &&
            returns(m, m->call->merge(m->packed, NULL, NULL, NULL, NULL, NULL, NULL, 0, n), KERNEL_OK, "batch = 0") &&
            ((guarded_untouched(&m->y_out) && guarded_untouched(&m->lse_out)) ||

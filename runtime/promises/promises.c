@@ -609,7 +609,8 @@ static void spread_taint(struct poison *p, const struct trial *t)
                     const bool key = p->key[b * in->m + j];
                     if (!(key || p->query[b * in->n + q]) || !reference_visible(t->layer, in, b, i, q, j))
                         continue;
-                    const bool shows = isnan(expressions_score(t->layer, in, reference_pair(t->layer, in, b, i, q, j), NAN));
+                    const bool shows =
+                        isnan(expressions_score(t->layer, in, reference_pair(t->layer, in, b, i, q, j), NAN));
                     const enum taint one = key ? TAINT_OF_KEY : shows ? TAINT_OF_QUERY : TAINT_UNREAD;
                     taint = one > taint ? one : taint;
                     read = read || shows;
@@ -774,8 +775,8 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
             return violated(t, "%s in rows that nobody there sees changed lse[%zu][%zu][%zu] from %.9g to %.9g", what,
                             row / n / h, row / n % h, row % n, t->base_lse[row], lse[row]);
         if (p->read[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
-            return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h, row / n % h,
-                            row % n);
+            return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h,
+                            row / n % h, row % n);
     }
     return true;
 }
@@ -1463,8 +1464,8 @@ static bool is_of_sinks(struct trial *t, const char *what)
     for (size_t at = 0; at < lse_count(t); at++) {
         const double expected = sink != NULL ? (double)sink[at / n % h] : -INFINITY;
         if (!(lse[at] == expected || fabs(lse[at] - expected) <= 4e-7 * (1 + fabs(expected))))
-            return violated(t, "%s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, at / n / h, at / n % h, at % n, lse[at],
-                            expected);
+            return violated(t, "%s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, at / n / h, at / n % h, at % n,
+                            lse[at], expected);
     }
     return true;
 }

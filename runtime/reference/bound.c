@@ -163,19 +163,17 @@ static bool allocate(struct propagation *p, const struct reference *reference)
     p->q_open = calloc(rows + 1, 1);
     p->k_open = calloc(m + 1, 1);
     p->v_open = calloc(m + 1, 1);
-    return p->q_open != NULL && p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) &&
-           room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
+    return p->q_open != NULL && p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) &&
+           room(&p->bounds->y_drawn, y) && room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
            room(&p->bounds->lse_worst, lse) && room(&p->bounds->lse_drawn, lse) && room(&p->bounds->lse_open, lse) &&
            room(&p->bounds->attn_drawn, attn) && room(&p->bounds->attn_open, attn) && room(&p->y_squares, y) &&
-           room(&p->y_size, y) &&
-           room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
+           room(&p->y_size, y) && room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
            room(&p->q.drawn, rows * d_k) && room(&p->k.worst, m * d_k) && room(&p->k.drawn, m * d_k) &&
            room(&p->v.worst, m * d_v) && room(&p->v.drawn, m * d_v) && room(&p->z.worst, rows * d_v) &&
            room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
-           room(&p->t_worst, rows * m) &&
-           room(&p->t_squares, rows * m) && room(&p->q_common, rows) && room(&p->k_common, m) &&
-           room(&p->z_spread, rows);
+           room(&p->t_worst, rows * m) && room(&p->t_squares, rows * m) && room(&p->q_common, rows) &&
+           room(&p->k_common, m) && room(&p->z_spread, rows);
 }
 
 static void fill(double *out, double value, size_t count)
@@ -325,14 +323,15 @@ static void shown_errors(const struct propagation *p, const struct term_error *e
 {
     const double rounded = U * fabs(e->value), shown = LN_2 * 3 * rounded + p->omega;
     p->bounds->attn_worst[at] = LN_2 * e->worst + shown;
-    p->bounds->attn_drawn[at] = LN_2 * (e->lost + sqrt(e->squares + square(LAMBDA * (U * e->rounded + rounded)))) + shown;
+    p->bounds->attn_drawn[at] =
+        LN_2 * (e->lost + sqrt(e->squares + square(LAMBDA * (U * e->rounded + rounded)))) + shown;
     p->bounds->attn_open[at] = e->open;
 }
 
 /* T through the terms up to the last one that is wanted; `shown_at`: where attn shows the scores, NOT_SHOWN. */
 #define NOT_SHOWN SIZE_MAX
-static struct term_error pair_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
-                                    size_t r, size_t j, enum score_name last, size_t shown_at)
+static struct term_error pair_error(const struct propagation *p, const struct reference_head *head,
+                                    const struct row *row, size_t r, size_t j, enum score_name last, size_t shown_at)
 {
     const size_t at = r * head->keys + j, d_k = (size_t)p->layer->d_k;
     const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
@@ -776,7 +775,8 @@ static void finish(struct propagation *p, const struct reference *reference)
             *y_drawn = INFINITY;
     }
     const struct bounds *b = p->bounds;
-    double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open}, *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
+    double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open};
+    double *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
     double *const of_attn[] = {b->attn_worst, b->attn_drawn, b->attn_open};
     for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
         reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);

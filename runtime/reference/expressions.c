@@ -25,7 +25,8 @@
 static struct expression_point point_of(const struct inputs *in, struct expression_pair pair, double s)
 {
     /* void * and float * have one representation wherever this runs */
-    return (struct expression_point){s, (int64_t)pair.i, pair.p, pair.j, (const float *const *)&in->tensor[TENSOR_TABLE]};
+    return (struct expression_point){s, (int64_t)pair.i, pair.p, pair.j,
+                                     (const float *const *)&in->tensor[TENSOR_TABLE]};
 }
 
 static union expression_value value_of(const struct expression *e, const struct inputs *in, struct expression_pair pair,
@@ -274,7 +275,8 @@ void expressions_error(const struct layer *layer, const struct inputs *in, struc
     const struct expression_point at = point_of(in, pair, score->value);
     expression_evaluate(e, &at, values);
     const struct error error = error_of(e, values, score);
-    score->squares = SQUARED(error.slope) * (score->squares + SQUARED(BOUND_LAMBDA * U * score->rounded)) + error.squares;
+    score->squares =
+        SQUARED(error.slope) * (score->squares + SQUARED(BOUND_LAMBDA * U * score->rounded)) + error.squares;
     score->lost = error.slope == 0 ? 0 : fabs(error.slope) * score->lost;
     score->value = values[e->root].number;
     score->worst = error.worst;
