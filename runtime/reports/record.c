@@ -149,7 +149,8 @@ static const char *parse_object(struct record *record, struct json *json)
         const bool number = colon && !json_is_end(json) && *json->at != '"';
         char *value = !colon ? NULL : number ? json_number(json) : json_text(json);
         if (value == NULL || find(record, name) != NULL) {
-            const char *why = value == NULL ? "no name and value, a text or a number" : "a name occurs twice";
+            const char *why = json->no_memory ? "out of memory"
+                            : value == NULL   ? "no name and value, a text or a number" : "a name occurs twice";
             free(name);
             free(value);
             return why;

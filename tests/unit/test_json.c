@@ -183,7 +183,7 @@ static int items_of(const char *text)
 
 static void items(void **state)
 {
-    static const char *const bad[] = {"", "[", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1}", "{1]", "[]]", "[1],", "[[1]]"};
+    static const char *const bad[] = {"", "[", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1;2]", "[1}", "{1]", "[]]", "[1],", "[[1]]"};
     (void)state;
     assert_int_equal(items_of("[]"), 0);
     assert_int_equal(items_of(" [ ] "), 0);
