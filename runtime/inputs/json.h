@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON (RFC 8259), read piece by piece: the reader says what must come next, so that no file makes it nest deeper or take
- * more than it asked for. Texts come out as UTF-8, numbers as they are written. And the one way in which a text is
- * written.
+/* JSON (RFC 8259), read piece by piece: the reader says what must come next, so no file makes it nest deeper or take
+ * more than it asked for. Texts come out as UTF-8, numbers as they are written. Also how a text is written.
  *
- * Left out on purpose: a tree of what was read, true, false and null, which nothing here reads; whether bytes of 0x80 and
- * above are UTF-8; keys that occur twice, which the readers refuse, as they know the keys.
+ * Left out on purpose: a tree of what was read; true, false and null, which nothing here reads; whether bytes of 0x80
+ * and above are UTF-8; keys that occur twice, which the readers refuse, as they know the keys.
  */
 #ifndef ATTNRUN_JSON_H
 #define ATTNRUN_JSON_H
@@ -31,7 +30,7 @@ bool json_accept(struct json *json, char c);
 bool json_expect(struct json *json, char c);
 /* whether nothing follows; */
 bool json_is_end(struct json *json);
-/* whether item number `index` of an array "[]" or object "{}" begins here: false behind its last and after a failure. */
+/* whether item `index` of an array "[]" or object "{}" begins here: false behind the last and after a failure. */
 bool json_item(struct json *json, const char brackets[2], size_t index);
 
 /* A text, its escapes resolved, without NUL; malloc'd, NULL after a failure. */

@@ -307,7 +307,8 @@ static bool scan_header(struct scanner *s, struct tensors *tensors, struct exten
         if (!good || !scan_metadata(s))
             return false;
     }
-    return json_good(&s->json) && (json_is_end(&s->json) || json_fail(&s->json, "something follows the header's object"));
+    return json_good(&s->json) &&
+           (json_is_end(&s->json) || json_fail(&s->json, "something follows the header's object"));
 }
 
 /* The header's length, from the beginning of a file of `size`: all of it, or FILE_HEAD bytes. */

@@ -62,7 +62,8 @@ static void escapes_and_surrogates(void **state)
     expect_text(SIZED(" \t\r\n\"a b\" "), "a b");
     expect_text(SIZED("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\""), "\"\\/\b\f\n\r\t");
     expect_text(SIZED("\"\x7f\x80\xff\""), "\x7f\x80\xff");
-    expect_text(SIZED("\"\\u0001\\u007f\\u0080\\u07ff\\u0800\\uffff\""), "\x01\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf");
+    expect_text(SIZED("\"\\u0001\\u007f\\u0080\\u07ff\\u0800\\uffff\""),
+                "\x01\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf");
     expect_text(SIZED("\"\\ud7ff\\ue000\""), "\xed\x9f\xbf\xee\x80\x80"); /* beside the surrogates */
     expect_text(SIZED("\"\\ud800\\udc00\\uDBFF\\uDFFF\""), "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");
     expect_text(SIZED("\"\\u00e9\\u00E9\""), "\xc3\xa9\xc3\xa9");
@@ -111,9 +112,10 @@ static void numbers_at_the_ends(void **state)
     static const struct { const char *text, *rest; } good[] = {
         {"0", ""}, {"-0", ""}, {"9223372036854775807", ""}, {"-9223372036854775808", ""}, {"18446744073709551616", ""},
         {"1.7976931348623157e308", ""}, {"-2.2250738585072014E-308", ""}, {"4.9e-324", ""}, {"1e+400", ""},
-        {"0.10000000000000000555", ""}, {"1.50", ""}, {"12,", ","}, {"1 2", " 2"}, {"1-2", "-2"}, {"0e0e", "e"}, {"1.5.5", ".5"}};
-    static const char *const bad[] = {"", "-", "+1", "01", "-01", "00", ".5", "1.", "1.e5", "-.5", "1e", "1E+", "1e-x", "nan",
-                                      "inf", "Infinity", "true", "null", "\"1\"", "--1", "e5", "٣"};
+        {"0.10000000000000000555", ""}, {"1.50", ""}, {"12,", ","}, {"1 2", " 2"},
+        {"1-2", "-2"}, {"0e0e", "e"}, {"1.5.5", ".5"}};
+    static const char *const bad[] = {"", "-", "+1", "01", "-01", "00", ".5", "1.", "1.e5", "-.5", "1e", "1E+", "1e-x",
+                                      "nan", "inf", "Infinity", "true", "null", "\"1\"", "--1", "e5", "٣"};
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char *copy;
@@ -149,7 +151,8 @@ static void integers_at_the_ends(void **state)
         {"9223372036854775808", 0, "the number is too large", 18},
         {"18446744073709551616", 0, "the number is too large", 19},
         {"92233720368547758070", 0, "the number is too large", 19},
-        {"", 0, "an integer that is not negative expected", 0}, {"-1", 0, "an integer that is not negative expected", 0},
+        {"", 0, "an integer that is not negative expected", 0},
+        {"-1", 0, "an integer that is not negative expected", 0},
         {"00", 0, "a number with leading zeros", 2}, {"01", 0, "a number with leading zeros", 2},
         {"1.0", 0, "an integer expected, not a fraction", 1}, {"1e0", 0, "an integer expected, not a fraction", 1},
         {"1E", 0, "an integer expected, not a fraction", 1}};
@@ -183,7 +186,8 @@ static int items_of(const char *text)
 
 static void items(void **state)
 {
-    static const char *const bad[] = {"", "[", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1;2]", "[1}", "{1]", "[]]", "[1],", "[[1]]"};
+    static const char *const bad[] = {"", "[", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1;2]", "[1}",
+                                      "{1]", "[]]", "[1],", "[[1]]"};
     (void)state;
     assert_int_equal(items_of("[]"), 0);
     assert_int_equal(items_of(" [ ] "), 0);
