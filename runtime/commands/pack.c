@@ -160,10 +160,16 @@ static bool choose_symbol(struct job *job)
 
 /* ---- packing --------------------------------------------------------------------------------------------------- */
 
-static const float *floats(const struct job *job, enum layer_tensor tensor)
+/* Of the layer's tensors those that are packed, as a kernel takes them. They point into `in`. */
+static struct kernel_weights weights_of(const struct job *job, struct inputs *in)
 {
-    const struct tensor *found = tensors_find(&job->weights, layer_tensor_called(job->layer, tensor));
-    return found != NULL ? found->data : NULL;
+    *in = (struct inputs){0};
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (tensor_is_packed(layer_tensor_row(t)->kind) && layer_has_tensor(job->layer, t)) {
+            const struct tensor *found = tensors_find(&job->weights, layer_tensor_called(job->layer, t));
+            in->tensor[t] = found != NULL ? found->data : NULL;
+        }
+    return kernel_weights_of(in);
 }
 
 /* Writes into a block how far away the next one is. */
@@ -177,15 +183,8 @@ static void chain(unsigned char *block, size_t next)
 
 static bool pack(struct job *job)
 {
-    const float *tables[LAYER_TABLES];
-    for (int i = 0; i < LAYER_TABLES; i++)
-        tables[i] = floats(job, TENSOR_TABLE + i);
-    const struct kernel_weights weights = {
-        .tables = job->layer->table_count > 0 ? tables : NULL,
-        .w_q = floats(job, TENSOR_W_Q), .b_q = floats(job, TENSOR_B_Q), .w_k = floats(job, TENSOR_W_K),
-        .b_k = floats(job, TENSOR_B_K), .w_v = floats(job, TENSOR_W_V), .b_v = floats(job, TENSOR_B_V),
-        .w_o = floats(job, TENSOR_W_O), .b_o = floats(job, TENSOR_B_O),
-    };
+    struct inputs in;
+    const struct kernel_weights weights = weights_of(job, &in);
     const struct kernel_table *kernel = job->kernel.call;
     job->bytes = (kernel->packed_bytes + KERNEL_ALIGNMENT - 1) / KERNEL_ALIGNMENT * KERNEL_ALIGNMENT;
     job->block =

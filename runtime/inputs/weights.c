@@ -3,8 +3,8 @@
  * each number lies.
  *
  * A layer in a file is a module's name ("h.0.attn.", empty in a file of one layer) and a row of the table, and it is
- * there where the tensor of the row's query weights is; without projections, where that of the output's or the first
- * other learned tensor of the layer is.
+ * there where the tensor of the row's query weights is; without projections, where that of the output's, the first
+ * other learned tensor of the layer or its first table is.
  */
 #include "weights.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum role { Q, K, V, O, ROLES };
-#define PARTS (2 * (size_t)ROLES + LEARNED) /* weights, biases, others */
+#define PARTS (2 * (size_t)ROLES + LEARNED + LAYER_TABLES) /* weights, biases, others, tables */
 /* Of matrices: as weight_layout says, [out][in], [in][out]; [out][in] with the outputs of q, k, v of one group after
  * the other, which is a head of keys and values with its queries. */
 enum stored { AS_SPEC, OUT_IN, IN_OUT, OUT_IN_GROUPS };
@@ -193,20 +193,37 @@ static const char *learned_names(const struct convention *convention, const stru
     return convention->stored == AS_SPEC ? layer_tensor_name(of->tensor) : of->names;
 }
 
-/* The names by which a layer is found. */
-static const char *names_of_layer(const struct layer *layer, const struct convention *convention)
+/* The tensor by which a layer is found. */
+static enum layer_tensor key_of_layer(const struct layer *layer)
 {
     if (layer_has_tensor(layer, TENSOR_W_Q))
-        return convention->weight[Q];
-    for (size_t i = 0; i < LEARNED && !layer_has_tensor(layer, TENSOR_W_O); i++)
+        return TENSOR_W_Q;
+    if (layer_has_tensor(layer, TENSOR_W_O))
+        return TENSOR_W_O;
+    for (size_t i = 0; i < LEARNED; i++)
         if (layer_has_tensor(layer, learned[i].tensor))
+            return learned[i].tensor;
+    return TENSOR_TABLE;
+}
+
+/* Its names; NULL: no others than attngen's. */
+static const char *names_of_layer(const struct layer *layer, const struct convention *convention)
+{
+    const enum layer_tensor key = key_of_layer(layer);
+    if (key == TENSOR_W_Q || key == TENSOR_W_O)
+        return convention->weight[key == TENSOR_W_Q ? Q : O];
+    for (size_t i = 0; i < LEARNED; i++)
+        if (learned[i].tensor == key)
             return learned_names(convention, &learned[i]);
-    return convention->weight[O];
+    return convention->stored == AS_SPEC ? layer_tensor_called(layer, key) : NULL;
 }
 
 static void say_none(struct search *s)
 {
-    char found[500] = "", known[700] = "";
+    char found[500] = "", known[700] = "", shape[200];
+    int64_t extents[4];
+    const enum layer_tensor key = key_of_layer(s->layer);
+    const int rank = layer_weight_shape(s->layer, key, extents);
     const char *prefix = s->choice->prefix;
     size_t count = 0;
     for (size_t i = 0; i < s->names.count; i++)
@@ -216,16 +233,21 @@ static void say_none(struct search *s)
         }
     for (size_t i = 0; count == 0 && i < s->names.count; i++)
         list(found, sizeof found, "%s%s%s", s->names.items[i].name, "");
-    for (size_t c = 0; c < CONVENTIONS; c++)
-        list(known, sizeof known, "%s%s (%s)", names_of_layer(s->layer, &conventions[c]), conventions[c].authors);
+    for (size_t c = 0; c < CONVENTIONS; c++) {
+        const char *names = names_of_layer(s->layer, &conventions[c]);
+        if (names != NULL)
+            list(known, sizeof known, "%s%s (%s)", names, conventions[c].authors);
+    }
     if (prefix != NULL && count == 0)
         diag_error(s->diag, s->place, "no tensor's name begins with \"%s\"; the file has %s", prefix,
                    found[0] != '\0' ? found : "none at all");
     else
-        diag_error(s->diag, s->place, "no weights of %s among %zu tensors%s%s: %s; known are names that end in %s",
-                   layer_has_tensor(s->layer, TENSOR_W_Q) ? "queries" : "the layer", count,
+        diag_error(s->diag, s->place, "no weights of %s among %zu tensors%s%s: %s; known are names that end in %s%s%s",
+                   key == TENSOR_W_Q ? "queries" : "the layer", count,
                    prefix != NULL ? " of " : "", prefix != NULL ? prefix : "",
-                   found[0] != '\0' ? found : "none at all", known);
+                   found[0] != '\0' ? found : "none at all", known,
+                   key >= TENSOR_TABLE ? ", of shape " : "",
+                   key >= TENSOR_TABLE ? tensor_shape_text(shape, rank, extents) : "");
 }
 
 static const char *next_alternative(const char *at)
@@ -255,7 +277,7 @@ static bool find_layer(struct search *s)
         for (size_t c = 0; c < CONVENTIONS && has_prefix(name, s->choice->prefix); c++) {
             const long length = module_of(name, names_of_layer(s->layer, &conventions[c]));
             const bool again = s->module != NULL && length == (long)strlen(s->module) &&
-                               strncmp(s->module, name, (size_t)length) == 0; /* one output's name in two rows */
+                               strncmp(s->module, name, (size_t)length) == 0; /* one name in two rows */
             if (length < 0 || (again && !layer_has_tensor(s->layer, TENSOR_W_Q)))
                 continue;
             list(found, sizeof found, "%s\"%s\" (%s)", name, conventions[c].authors);
@@ -320,21 +342,37 @@ static int wanted_shape(const struct search *s, const struct part *part, int64_t
     return bias ? 1 : 2;
 }
 
-static bool check_tensor(const struct search *s, const struct part *part, const struct tensor *tensor)
+/* "[96][96] is needed (w_q, by the names of T5, which stores [out][in])" */
+#define NEED_TEXT 500
+static const char *need_text(char text[NEED_TEXT], const struct search *s, const struct part *part)
 {
     static const char *const layouts[] = {"", ", which stores [out][in]", ", which stores [in][out]",
                                           ", which stores [out][in]"};
     int64_t shape[4];
-    char is[200], should[200];
+    char should[200];
+    const int rank = wanted_shape(s, part, shape);
+    tensor_shape_text(should, rank, shape);
+    if (layer_tensor_row(part->tensor)->kind == TENSOR_NAMED)
+        snprintf(text, NEED_TEXT, "%s is needed (table.%s of the spec)", should,
+                 layer_tensor_called(s->layer, part->tensor));
+    else
+        snprintf(text, NEED_TEXT, "%s is needed (%s, by the names of %s%s)", should,
+                 part->total > part->outputs ? "q, k and v side by side" : layer_tensor_name(part->tensor),
+                 s->convention->authors, rank == 2 && part->role < ROLES ? layouts[s->convention->stored] : "");
+    return text;
+}
+
+static bool check_tensor(const struct search *s, const struct part *part, const struct tensor *tensor)
+{
+    int64_t shape[4];
+    char is[200], needed[NEED_TEXT];
     const int rank = wanted_shape(s, part, shape);
     if (!is_read(tensor->type))
         diag_error(s->diag, s->place, "tensor \"%s\" is %s; F32, F16, BF16 and F64 are read", tensor->name,
                    tensor_type_name(tensor->type));
     else if (rank != tensor->rank || memcmp(shape, tensor->shape, (size_t)rank * sizeof *shape) != 0)
-        diag_error(s->diag, s->place, "tensor \"%s\" is %s; %s is needed (%s, by the names of %s%s)", tensor->name,
-                   tensor_shape_text(is, tensor->rank, tensor->shape), tensor_shape_text(should, rank, shape),
-                   part->total > part->outputs ? "q, k and v side by side" : layer_tensor_name(part->tensor),
-                   s->convention->authors, rank == 2 && part->role < ROLES ? layouts[s->convention->stored] : "");
+        diag_error(s->diag, s->place, "tensor \"%s\" is %s; %s", tensor->name,
+                   tensor_shape_text(is, tensor->rank, tensor->shape), need_text(needed, s, part));
     else
         return true;
     return false;
@@ -395,10 +433,22 @@ static bool is_elsewhere(const struct search *s, enum layer_tensor tensor)
     return tensor == TENSOR_REL_BIAS && (s->layer->mask & MASK_ADDITIVE) != 0; /* the caller's, as mask_add */
 }
 
+/* A tensor that the layer has and that lies as it is needed; NULL: it is none of the file's. */
+static void add_as_it_lies(struct search *s, enum layer_tensor which, const char *names, const struct tensor *tensor)
+{
+    struct part part = {.tensor = which, .role = ROLES, .inputs = 1};
+    char needed[NEED_TEXT];
+    if (tensor == NULL) {
+        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing; %s", s->module, names, need_text(needed, s, &part));
+    } else if (check_tensor(s, &part, tensor)) {
+        part.name = tensor->name;
+        s->parts[s->count++] = part;
+    }
+}
+
 static void add_learned(struct search *s, const struct learned *of)
 {
     const char *names = learned_names(s->convention, of), *name = layer_tensor_name(of->tensor);
-    struct part part = {.tensor = of->tensor, .role = ROLES, .inputs = 1};
     int count;
     const struct tensor *tensor = find(s, names, &count);
     const bool has = layer_has_tensor(s->layer, of->tensor);
@@ -410,12 +460,16 @@ static void add_learned(struct search *s, const struct learned *of)
     else if (!has && tensor != NULL && !is_elsewhere(s, of->tensor))
         diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
                    name, of->needs);
-    else if (has && tensor == NULL)
-        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing (%s)", s->module, names, name);
-    else if (has && check_tensor(s, &part, tensor)) {
-        part.name = tensor->name;
-        s->parts[s->count++] = part;
-    }
+    else if (has)
+        add_as_it_lies(s, of->tensor, names, tensor);
+}
+
+/* A table of the spec has its own name behind every module's, whoever named the rest. */
+static void add_table(struct search *s, enum layer_tensor which)
+{
+    const char *name = layer_tensor_called(s->layer, which);
+    int count;
+    add_as_it_lies(s, which, name, find(s, name, &count));
 }
 
 static bool choose_tensors(struct search *s)
@@ -441,6 +495,9 @@ static bool choose_tensors(struct search *s)
     }
     for (size_t i = 0; i < LEARNED; i++)
         add_learned(s, &learned[i]);
+    for (enum layer_tensor t = TENSOR_TABLE; t <= TENSOR_TABLE_LAST; t++)
+        if (layer_has_tensor(s->layer, t))
+            add_table(s, t);
     return s->diag->errors == errors;
 }
 
@@ -498,7 +555,7 @@ static bool make_tensor(const struct search *s, const struct part *part, const s
     to->rank = layer_weight_shape(s->layer, part->tensor, to->shape);
     for (int i = 0; i < to->rank; i++)
         to->bytes *= (size_t)to->shape[i];
-    to->name = strdup(layer_tensor_name(part->tensor));
+    to->name = strdup(layer_tensor_called(s->layer, part->tensor));
     to->data = calloc(1, to->bytes);
     weights->count++;
     if (to->name == NULL || to->data == NULL) {

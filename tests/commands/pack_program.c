@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that has a layer's weights packed at build time, and packs them again: blocks and y must be the same.
  *
- *     pack_program IN.safetensors       x and the layer's tensors under attngen's names
+ *     pack_program IN.safetensors       x, or q, k and v, and the layer's tensors under attngen's names
  *
- * Compiled with -DNAME=…, -DPREFIX=… (NAME in capitals), -DHEADER='"NAME.h"', -DBLOCK='"NAME_packed.h"' and
- * -DSYMBOL=NAME_packed. Prints the instruction set of the block that is taken; where this machine has none of those that
+ * Compiled with -DNAME=…, -DPREFIX=… (NAME in capitals), -DHEADER='"NAME.h"', -DBLOCK='"NAME_packed.h"',
+ * -DSYMBOL=NAME_packed and, of a layer with tables, -DTABLES='"first","second"'. Prints the instruction set of the block that is taken; where this machine has none of those that
  * the blocks are for, it checks that every call says so.
  */
 #include <stdio.h>
@@ -108,7 +108,7 @@ static int check_bad(const void *opened)
         JOIN(NAME, _forward)((const char *)opened + 4, &(JOIN(NAME, _args)){0}, scratch) != JOIN(PREFIX, _ERROR_ALIGNMENT) ||
         JOIN(NAME, _forward)(packed + 32, &(JOIN(NAME, _args)){0}, scratch) != JOIN(PREFIX, _ERROR_ALIGNMENT))
         return fail("a block off its boundary is taken");
-    for (size_t cut = 0; cut <= 128; cut += cut < 32 ? 31 : 1)
+    for (size_t cut = 0; cut <= 128 && cut < sizeof *SYMBOL; cut += cut < 32 ? 31 : 1)
         if (JOIN(NAME, _open)(SYMBOL, cut, &none) == JOIN(PREFIX, _OK) || none != NULL)
             return fail("a block of few bytes is opened");
     memset(scratch, 0, sizeof scratch);
@@ -120,16 +120,28 @@ int main(int argc, char **argv)
     struct diag diag = {0};
     if (argc != 2 || !tensors_read(&file, argv[1], &diag))
         return fail("IN.safetensors is needed");
+#ifdef TABLES
+    static const char *const names[] = {TABLES};
+    const float *tables[sizeof names / sizeof *names];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        tables[i] = floats(names[i]);
+#else
+    const float *const *tables = NULL;
+#endif
     const JOIN(NAME, _weights) weights = {
         .w_q = floats("w_q"), .b_q = floats("b_q"), .w_k = floats("w_k"), .b_k = floats("b_k"),
         .w_v = floats("w_v"), .b_v = floats("b_v"), .w_o = floats("w_o"), .b_o = floats("b_o"),
+        .g_q = floats("g_q"), .c_q = floats("c_q"), .g_k = floats("g_k"), .c_k = floats("c_k"),
+        .rel_bias = floats("rel_bias"), .sink = floats("sink"), .tables = tables,
     };
-    const struct tensor *x = tensors_find(&file, "x");
+    const struct tensor *k = tensors_find(&file, "k"), *x = tensors_find(&file, k != NULL ? "q" : "x");
     const size_t batch = (size_t)x->shape[0], n = (size_t)x->shape[1], numbers = batch * n * JOIN(PREFIX, _D_OUT);
     static float *y, *attn; /* reachable to the end, however it ends */
     y = calloc(2 * numbers, sizeof *y);
-    attn = calloc(batch * n * n * JOIN(PREFIX, _H), sizeof *attn);
-    JOIN(NAME, _args) args = {.x = x->data, .y = y, .attn = attn, .batch = batch, .n = n};
+    const size_t m = k != NULL ? (size_t)k->shape[1] : n;
+    attn = calloc(batch * n * m * JOIN(PREFIX, _H), sizeof *attn);
+    JOIN(NAME, _args) args = {.x = floats("x"), .q = floats("q"), .k = floats("k"), .v = floats("v"), .y = y,
+                              .attn = attn, .batch = batch, .n = n, .m = k != NULL ? m : 0};
     JOIN(NAME, _isa_id) best;
     if (!check_blocks(&weights, &best))
         return 1;

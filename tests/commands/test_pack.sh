@@ -53,13 +53,14 @@ objects="$build/runtime/inputs/tensors.o $build/runtime/inputs/json.o $build/run
 # objects of a build with SANITIZE need its libraries
 nm $build/gen/diag.o | grep -q __asan && objects="$objects -fsanitize=address,undefined"
 upper=$(echo $name | tr a-z A-Z)
+tables= # of the layer, if it has any: -DTABLES=…
 program() { # OUT BLOCK WHAT…: pack_program with that block
     local out=$1 block=$2
     shift 2
     # shellcheck disable=SC2086
     $CC -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror -I"$work" -I"$root/runtime" -D_GNU_SOURCE -DNAME=$name -DPREFIX=$upper \
-        -DHEADER="\"$name.h\"" -DBLOCK="\"$block.h\"" -DSYMBOL=${name}_packed -o "$out" "$root/tests/commands/pack_program.c" \
-        "$@" $objects
+        -DHEADER="\"$name.h\"" -DBLOCK="\"$block.h\"" -DSYMBOL=${name}_packed $tables -o "$out" \
+        "$root/tests/commands/pack_program.c" "$@" $objects
 }
 max=$(sed -n "s/^#define ${upper}_PACKED_BYTES .*(\([0-9]*\)).*/\1/p" $name.h)
 check "the pair compiles" $CC -std=c11 -O1 -c $name.c
@@ -228,6 +229,66 @@ check "run with wrong weights in the sample misses" eval \
     '"$attnrun" run "$spec" --in wrong.safetensors --reference >out; test $? -eq 1'
 check "and with --weights it does not" "$attnrun" run "$spec" --in wrong.safetensors --weights mha.safetensors --reference
 check "run with no weights is refused" eval '! "$attnrun" run "$spec" --in call.safetensors --reference 2>err'
+
+# ---- what else a layer learns: norms' gains and shifts, relative positions, a sink, tables ----
+
+vectors=$root/tests/vectors/kinds
+# recasts FROM TO RULE…: with RULE for RULE=RULE
+recasts() {
+    local from=$1 to=$2 rule rules=()
+    shift 2
+    for rule in "$@"; do case $rule in *=*) rules+=("$rule") ;; *) rules+=("$rule=$rule") ;; esac; done
+    "$recast" "$from" "$to" F32 "${rules[@]}"
+}
+# learns LAYER "KEY=VALUE…" "TABLE…" "CALL…" WEIGHT…: the layer with these keys, packed from a file that holds the WEIGHTs
+# of its vector and nothing else
+learns() {
+    local layer=$1 name upper tables= call=$4 set=() word title
+    name=$(basename "$layer" .layer)
+    upper=$(echo "$name" | tr a-z A-Z)
+    title="$name${2:+ with $2} (${*:5})"
+    for word in $2; do set+=(--set "$word"); done
+    for word in $3; do tables="$tables\"$word\","; done
+    tables=${tables:+-DTABLES=$tables}
+    shift 4
+    check "$title: its weights" recasts "$vectors/$name.safetensors" own.safetensors "$@"
+    # shellcheck disable=SC2086 # words
+    check "$title: with what a call brings" recasts "$vectors/$name.safetensors" both.safetensors "$@" $call
+    check "$title: the pair" eval \
+        '"$attngen" --isa scalar -o . ${set[@]+"${set[@]}"} "$layer" >/dev/null && $CC -std=c11 -O1 -c $name.c'
+    check "$title is packed" pack ${set[@]+"${set[@]}"} "$layer" --weights own.safetensors --isa scalar -o own.c
+    check "$title: a program with the block" program learned own own.c "$name.o"
+    check "$title: the block is what NAME_pack makes" ./learned both.safetensors
+}
+grep -v '^rel' "$vectors/d_order.layer" >d_order.layer # projected, and nothing learned but a table
+four="w_q w_k w_v w_o" biased="w_q w_k w_v w_o b_q b_k b_v b_o"
+# shellcheck disable=SC2086 # words
+{
+learns "$vectors/hf_phi_norm.layer" "" "" x $biased g_q g_k c_q c_k
+learns "$vectors/hf_phi_norm.layer" "qk_norm=rms" "" x $biased g_q=c_k g_k
+learns "$vectors/hf_phi_norm.layer" "qk_norm=rms_all" "" x $biased g_q=g_q+g_k+c_q+c_k g_k=c_k+c_q+g_k+g_q
+learns "$vectors/hf_gptoss_window.layer" "" "" x $biased sink
+learns "$vectors/hf_t5_enc.layer" "mask=none" "" x $four rel_bias
+learns "$vectors/d_tables.layer" "scores=true" "bias2 keep" x $four bias2 keep
+learns "$vectors/d_order.layer" "mask=causal" tau "q k v" rel_bias tau
+learns d_order.layer "mask=causal" tau "q k v" tau
+}
+
+# run takes tables from --weights too, and rather than those of the sample
+order=$vectors/d_order.layer
+recasts "$vectors/d_order.safetensors" call.safetensors q k v mask_add y attn
+recasts "$vectors/d_order.safetensors" own.safetensors tau rel_bias
+recasts "$vectors/d_tables.safetensors" call2.safetensors x y $four bias2=keep keep
+check "run with a table of --weights" "$attnrun" run "$order" --in call.safetensors --weights own.safetensors --reference
+check "and by a kernel" env CFLAGS=-O0 "$attnrun" run "$order" --isa scalar --in call.safetensors --weights own.safetensors
+refused 2 'tensor "bias2" is [2][7]; [2][8] is needed (table.bias2 of the spec)' "$vectors/d_tables.layer" --isa scalar \
+    --weights "$work/call2.safetensors"
+recasts "$vectors/d_tables.safetensors" own.safetensors $four bias2
+refused 2 'tensor "keep" is missing; [2][7] is needed (table.keep of the spec)' "$vectors/d_tables.layer" --isa scalar \
+    --weights "$work/own.safetensors"
+recasts "$vectors/d_order.safetensors" own.safetensors slope=tau
+refused 2 'no weights of the layer among 1 tensors: slope; known are names that end in tau (attngen), of shape [3]' \
+    "$work/d_order.layer" --isa scalar --weights "$work/own.safetensors"
 
 # ---- what is refused ----
 

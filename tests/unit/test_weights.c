@@ -297,6 +297,109 @@ static void test_learned(void **state)
     }
 }
 
+/* Under its own name a file holds whatever a layer learns, and each is missed by name and shape: of all that a spec may
+ * ask for, by the table of tensors. */
+static void test_every_tensor(void **state)
+{
+    (void)state;
+    static const struct { enum layer_norm norm; enum layer_relative relative; bool projected, conv; } cases[] = {
+        {NORM_LAYER, RELATIVE_T5, 0, 0}, {NORM_RMS_ALL, RELATIVE_TABLE, 0, 1}, {NORM_RMS, RELATIVE_NONE, 1, 0},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (enum layer_tensor missing = 0; missing <= TENSOR_COUNT; missing++) { /* TENSOR_COUNT: none */
+            struct fixture f;
+            struct tensors weights;
+            struct tensor items[TENSOR_COUNT];
+            size_t count = 0;
+            start(&f);
+            f.layer.bias = f.layer.sink = true;
+            f.layer.qk_norm = cases[c].norm;
+            f.layer.relative = cases[c].relative;
+            f.layer.number[SCORE_RELATIVE] = cases[c].relative != RELATIVE_NONE;
+            f.layer.rel_buckets = 8;
+            f.layer.rel_width = 5;
+            f.layer.projected = cases[c].projected;
+            f.layer.w_o = cases[c].conv ? W_O_CONV : W_O_DENSE;
+            f.layer.conv_width = 3;
+            for (f.layer.table_count = 0; f.layer.table_count < LAYER_TABLES; f.layer.table_count++)
+                f.layer.tables[f.layer.table_count] = (struct layer_table){
+                    .name = (char *)&"a\0b\0c\0d\0e\0f\0g\0h"[2 * f.layer.table_count],
+                    .axes = 4, .extent = {2, 1, 3, (int64_t)f.layer.table_count + 1}};
+            for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+                int64_t shape[4];
+                const int rank = layer_weight_shape(&f.layer, t, shape);
+                int64_t size = 1;
+                for (int axis = 0; axis < rank; axis++)
+                    size *= shape[axis];
+                if (rank == 0 || t == missing)
+                    continue;
+                items[count] = counting(layer_tensor_called(&f.layer, t), 1, size, 0, (float)(1000 * t));
+                items[count].rank = rank;
+                memcpy(items[count++].shape, shape, sizeof shape);
+            }
+            assert_true(count >= 12);
+            const bool whole = missing == TENSOR_COUNT || !layer_weight_shape(&f.layer, missing, (int64_t[4]){0});
+            const bool good = read_file(&f, items, count, NULL, false, &weights);
+            if (good != whole)
+                fail_msg("case %zu without %s: %s", c, whole ? "nothing" : layer_tensor_called(&f.layer, missing),
+                         good ? "read" : diag_first(&f.diag));
+            for (enum layer_tensor t = 0; t < TENSOR_COUNT && good; t++)
+                if (layer_weight_shape(&f.layer, t, (int64_t[4]){0}) > 0)
+                    assert_true(at(&weights, layer_tensor_called(&f.layer, t), 1) == (float)(1000 * t + 1));
+            if (!whole && strstr(diag_first(&f.diag), layer_tensor_called(&f.layer, missing)) == NULL)
+                fail_msg("without %s: %s", layer_tensor_called(&f.layer, missing), diag_first(&f.diag));
+            tensors_free(&weights);
+            stop(&f);
+        }
+}
+
+/* A table has its own name behind the module's, whoever named the module; a layer of nothing else is found by it. */
+static void test_tables(void **state)
+{
+    (void)state;
+    static const struct { const char *module, *prefix, *table, *message; int64_t size; bool projected; } cases[] = {
+        {"", NULL, "slope", NULL, 3, 0}, {"", NULL, "slope", NULL, 3, 1}, {"l.3.self_attn.", NULL, "slope", NULL, 3, 0},
+        {"l.3.self_attn.", "l.3", "slope", NULL, 3, 1},
+        {"l.3.self_attn.", NULL, "slope",
+         "\"l.3.self_attn.slope\" is [4]; [3] is needed (table.slope of the spec)", 4, 0},
+        {"l.3.", NULL, "slope", "\"l.3.slope\" is [2]; [3] is needed (table.slope of the spec)", 2, 1},
+        {"l.3.self_attn.", NULL, "slop",
+         "\"l.3.self_attn.slope\" is missing; [3] is needed (table.slope of the spec)", 3, 0},
+        {"l.3.", NULL, "slop", "the layer among 4 tensors: l.3.q_proj.weight, l.3.k_proj.weight, l.3.v_proj.weight, "
+         "l.3.slop; known are names that end in slope (attngen), of shape [3]", 3, 1},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fixture f;
+        struct tensors weights;
+        struct tensor items[5];
+        char name[5][80];
+        const int matrices = cases[c].projected ? 3 : 4; /* a w_o that it does not have is refused */
+        start(&f);
+        f.layer.projected = cases[c].projected;
+        f.layer.w_o = cases[c].projected ? W_O_NONE : W_O_DENSE;
+        f.layer.tables[f.layer.table_count++] = (struct layer_table){.name = (char *)"slope", .axes = 1, .extent = {3}};
+        for (int i = 0; i < matrices; i++) {
+            snprintf(name[i], sizeof name[i], cases[c].module[0] ? "%s%c_proj.weight" : "%sw_%c", cases[c].module,
+                     "qkvo"[i]);
+            const bool small = "qkvo"[i] == 'k' || "qkvo"[i] == 'v', out_in = cases[c].module[0] != '\0';
+            items[i] = counting(name[i], 2, small && out_in ? 2 : D, small && !out_in ? 2 : D, 0);
+        }
+        snprintf(name[matrices], sizeof name[matrices], "%s%s", cases[c].module, cases[c].table);
+        items[matrices] = counting(name[matrices], 1, cases[c].size, 0, 7);
+        if (read_file(&f, items, (size_t)matrices + 1, cases[c].prefix, false, &weights) != (cases[c].message == NULL))
+            fail_msg("case %zu: %s", c, f.diag.errors ? diag_first(&f.diag) : "read");
+        if (cases[c].message == NULL) {
+            assert_int_equal(weights.count, cases[c].projected ? 1 : 5);
+            for (size_t i = 0; i < 3; i++)
+                assert_true(at(&weights, "slope", i) == (float)(7 + i));
+        } else if (strstr(diag_first(&f.diag), cases[c].message) == NULL) {
+            fail_msg("case %zu: not \"%s\" but %s", c, cases[c].message, diag_first(&f.diag));
+        }
+        tensors_free(&weights);
+        stop(&f);
+    }
+}
+
 /* Without projections the output's weights are found by themselves, and a layer without any learned tensor needs none. */
 static void test_without_projections(void **state)
 {
@@ -408,7 +511,7 @@ int main(void)
         cmocka_unit_test(test_f16),    cmocka_unit_test(test_bf16),     cmocka_unit_test(test_own_names),
         cmocka_unit_test(test_groups), cmocka_unit_test(test_learned), cmocka_unit_test(test_without_projections),
         cmocka_unit_test(test_fused),  cmocka_unit_test(test_biases),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_shape_type_and_value),
+        cmocka_unit_test(test_shape_type_and_value), cmocka_unit_test(test_every_tensor), cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
