@@ -58,6 +58,7 @@ struct expression {
     char *text; /* as it was read; NULL of one that was made */
     struct expression_node *nodes;
     int count, room, root;
+    unsigned named; /* bit by bit the tables that the text reads, of which folding may leave nothing */
     bool failed;   /* no memory, or too many nodes: what was made last is not valid */
     bool overflow; /* a constant left 64 bits */
 };

@@ -392,23 +392,62 @@ static int read_call(struct reader *r, const struct function *f)
                                : arithmetic(r, f->op, f->name, of[0].node, of[1].node, at, of[0].at, of[1].at);
 }
 
+static int read_index(struct reader *r)
+{
+    const size_t at = column_of(r, r->start);
+    const int index = read_or(r);
+    if (!r->failed && type_at(r, index) != EXPRESSION_INTEGER)
+        FAIL(r, at, "an index is an integer, and this is %s; write an integer", type_names[type_at(r, index)]);
+    return index;
+}
+
+/* At the comma of "NAME[i, p]", whose bracket is `open`: as many indices would be right if each had brackets of its
+ * own. The number of the commas. */
+static int read_commas(struct reader *r, const char *name, const char *open, int axes)
+{
+    char right[(EXPRESSION_AXES + 1) * (sizeof(struct shown) + 2)];
+    const size_t at = column_of(r, r->start);
+    size_t used = (size_t)sprintf(right, "%s", show(name, (size_t)(open - name)).text);
+    const char *start = open + 1;
+    int commas = 0;
+    while (!r->failed) {
+        const char *end = r->start;
+        for (; start < end && (*start == ' ' || *start == '\t'); start++)
+            ;
+        for (; end > start && (end[-1] == ' ' || end[-1] == '\t'); end--)
+            ;
+        if (commas < EXPRESSION_AXES)
+            used += (size_t)sprintf(right + used, "[%s]", show(start, (size_t)(end - start)).text);
+        if (!is_sign(r, ","))
+            break;
+        commas++;
+        start = r->start + 1;
+        next_word(r);
+        read_index(r);
+    }
+    if (commas + 1 == axes)
+        FAIL(r, at, "a comma stands where the index ends; write %s", right);
+    return commas;
+}
+
 /* NAME[index]…[index]: the indices clamped, and the element's place in the table. */
 static int read_table(struct reader *r, int which)
 {
     const struct expression_table *table = &r->scope->tables[which];
-    const size_t at = column_of(r, r->start);
+    const char *name = r->start;
+    const size_t at = column_of(r, name);
     int place = made(r, expression_integer(r->e, 0, at), at), axis = 0;
+    r->e->named |= 1u << which;
     next_word(r);
     for (; !r->failed && is_sign(r, "["); axis++) {
+        const char *open = r->start;
         next_word(r);
-        const size_t at_index = column_of(r, r->start);
-        int index = read_or(r);
-        if (!r->failed && type_at(r, index) != EXPRESSION_INTEGER)
-            FAIL(r, at_index, "an index is an integer, and this is %s; write an integer",
-                 type_names[type_at(r, index)]);
+        int index = read_index(r);
+        if (!r->failed && is_sign(r, ","))
+            axis += read_commas(r, name, open, table->axes - axis);
         if (!r->failed)
             expect(r, "]", "the index");
-        if (r->failed || axis == table->axes) {
+        if (r->failed || axis >= table->axes) {
             axis += !r->failed;
             break;
         }
@@ -432,7 +471,11 @@ static int read_table(struct reader *r, int which)
 
 static int unknown_name(struct reader *r)
 {
+    static const char *const infinite[] = {"inf", "Inf", "INF", "infinity", "Infinity", "INFINITY"};
     char text[NEAREST_TEXT];
+    for (size_t i = 0; i < sizeof infinite / sizeof *infinite; i++)
+        if (is_name(r, infinite[i]))
+            FAIL(r, column_of(r, r->start), "unknown name '%s'; write 1e999 for infinity", infinite[i]);
     struct nearest nearest = nearest_to(r->start, r->length);
     for (size_t i = 0; i < FUNCTIONS; i++)
         nearest_offer(&nearest, functions[i].name);

@@ -106,6 +106,25 @@ static void read_one(struct spec *spec, const struct layer *layer, enum key key,
         spec_out_of_memory(spec);
 }
 
+/* Whether the key is not given, or its expression has been read. */
+static bool is_whole(const struct spec *spec, enum key key, const struct expression *read)
+{
+    return !is_given(spec, key) || read != NULL;
+}
+
+/* `named`: bit by bit the tables that the expressions name. */
+static void check_tables_read(struct spec *spec, const struct layer *layer, unsigned named)
+{
+    for (size_t i = 0; i < layer->table_count; i++) {
+        char form[8 * EXPRESSION_AXES + 1] = "";
+        for (int axis = 0; axis < layer->tables[i].axes; axis++)
+            strcat(form, "[index]");
+        if ((named >> i & 1u) == 0)
+            diag_error(spec->diag, spec->tables[i].place, "%s is given, but no expression reads it; leave it out, or "
+                       "read %s%s in score or visible", spec->tables[i].key, layer->tables[i].name, form);
+    }
+}
+
 void spec_expressions(struct spec *spec, struct layer *layer)
 {
     bool good = true;
@@ -115,6 +134,9 @@ void spec_expressions(struct spec *spec, struct layer *layer)
         return;
     read_one(spec, layer, KEY_SCORE, &layer->score, &layer->score_kernel);
     read_one(spec, layer, KEY_VISIBLE, &layer->visible, &layer->visible_kernel);
+    if (is_whole(spec, KEY_SCORE, layer->score) && is_whole(spec, KEY_VISIBLE, layer->visible))
+        check_tables_read(spec, layer, (layer->score != NULL ? layer->score->named : 0) |
+                                           (layer->visible != NULL ? layer->visible->named : 0));
     const struct expression *score = layer->score_kernel;
     const struct expression_box box = visible_box(layer);
     const bool apart = score != NULL && (expression_hides(score, &box) || expression_pair_operations(score) > IN_TILES);
