@@ -20,7 +20,7 @@
 #define MAX_EMITTED 200  /* widths whose text is made, */
 #define EMITTED_EVERY 128 /* of so many inputs, for one instruction set besides scalar */
 #define MAX_COLUMNS 100  /* of --explain */
-#define ALIGNED 16        /* floats: arrays of the packed block and the scratch begin there */
+#define ALIGNED 64        /* bytes: arrays of the packed block and the scratch begin there */
 
 /* ---- a spec ---------------------------------------------------------------------------------------------------- */
 
