@@ -2,8 +2,7 @@
 /* Reading and writing safetensors: 8 bytes of header length, a JSON header, the data.
  *
  * A file may come from anywhere, so nothing in it is believed: lengths, offsets and shapes are checked against
- * each other and against the file before any of them is used. The JSON scanner knows only what the format needs:
- * objects of strings, unsigned integers and arrays of them. Left out on purpose: validating UTF-8 in names.
+ * each other and against the file before any of them is used. Left out on purpose: validating UTF-8 in names.
  */
 #include "tensors.h"
 
@@ -17,6 +16,7 @@
 
 #include "../../gen/filekind.h"
 #include "../../gen/replace.h"
+#include "json.h"
 #include "system/process.h"
 
 #define HEADER_LIMIT ((uint64_t)100 << 20) /* the format's own limit: 100 MB */
@@ -57,211 +57,45 @@ struct store {
     const void *context;
 };
 
-/* ---- the JSON scanner ------------------------------------------------------------------------------------------ */
+/* ---- the header ------------------------------------------------------------------------------------------------ */
 
 struct scanner {
-    const char *at, *end, *start;
+    struct json json;
     const char *place;
-    struct diag *diag;
+    struct diag *diag; /* what is wrong besides the JSON, which parse_header() says */
 };
-
-static bool fail(struct scanner *s, const char *what)
-{
-    diag_error(s->diag, s->place, "header, byte %zu: %s", (size_t)(s->at - s->start), what);
-    return false;
-}
-
-static void skip_blanks(struct scanner *s)
-{
-    while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r'))
-        s->at++;
-}
-
-/* Takes the character if it comes next. */
-static bool accept(struct scanner *s, char c)
-{
-    skip_blanks(s);
-    if (s->at == s->end || *s->at != c)
-        return false;
-    s->at++;
-    return true;
-}
-
-static bool expect(struct scanner *s, char c)
-{
-    char what[] = "'?' expected";
-    what[1] = c;
-    return accept(s, c) || fail(s, what);
-}
-
-static bool hex4(struct scanner *s, unsigned *value)
-{
-    *value = 0;
-    for (int i = 0; i < 4; i++) {
-        const char *digits = "0123456789abcdefABCDEF", *digit;
-        if (s->at == s->end || *s->at == '\0' || (digit = strchr(digits, *s->at)) == NULL)
-            return fail(s, "four hexadecimal digits expected after \\u");
-        unsigned d = (unsigned)(digit - digits);
-        *value = *value * 16 + (d < 16 ? d : d - 6);
-        s->at++;
-    }
-    return true;
-}
-
-static char *put_utf8(char *out, unsigned code)
-{
-    if (code < 0x80) {
-        *out++ = (char)code;
-        return out;
-    }
-    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-    static const unsigned lead[] = {0, 0xC0, 0xE0, 0xF0};
-    *out++ = (char)(lead[more] | code >> (6 * more));
-    while (more-- > 0)
-        *out++ = (char)(0x80 | (code >> (6 * more) & 0x3F));
-    return out;
-}
-
-/* \uXXXX, and the second half of a surrogate pair. */
-static bool scan_unicode(struct scanner *s, char **out)
-{
-    unsigned code, low;
-    if (!hex4(s, &code))
-        return false;
-    if (code >= 0xD800 && code < 0xDC00) {
-        if (s->end - s->at < 2 || s->at[0] != '\\' || s->at[1] != 'u')
-            return fail(s, "half a surrogate pair");
-        s->at += 2;
-        if (!hex4(s, &low))
-            return false;
-        if (low < 0xDC00 || low > 0xDFFF)
-            return fail(s, "half a surrogate pair");
-        code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-    } else if (code >= 0xDC00 && code < 0xE000) {
-        return fail(s, "half a surrogate pair");
-    }
-    if (code == 0)
-        return fail(s, "a NUL in a string");
-    *out = put_utf8(*out, code);
-    return true;
-}
-
-static bool scan_escape(struct scanner *s, char **out)
-{
-    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    if (s->at == s->end)
-        return fail(s, "the string does not end");
-    char c = *s->at++;
-    if (c == 'u')
-        return scan_unicode(s, out);
-    const char *name = c == '\0' ? NULL : strchr(names, c);
-    if (name == NULL)
-        return fail(s, "unknown escape in a string");
-    *(*out)++ = values[name - names];
-    return true;
-}
-
-/* A string, unescaped, in memory of its own; NULL after an error. */
-static char *scan_string(struct scanner *s)
-{
-    if (!expect(s, '"'))
-        return NULL;
-    const char *close = s->at; /* room: no escape makes a string longer */
-    while (close < s->end && *close != '"')
-        close += *close == '\\' && close + 1 < s->end ? 2 : 1;
-    char *text = malloc((size_t)(close - s->at) + 1), *out = text;
-    if (text == NULL) {
-        diag_environment(s->diag, s->place, "out of memory");
-        return NULL;
-    }
-    bool good = true;
-    while (good && s->at < s->end && *s->at != '"') {
-        unsigned char c = (unsigned char)*s->at;
-        if (c < 0x20) {
-            good = fail(s, "a control character in a string");
-        } else if (c == '\\') {
-            s->at++;
-            good = scan_escape(s, &out);
-        } else {
-            *out++ = *s->at++;
-        }
-    }
-    if (good && s->at == s->end)
-        good = fail(s, "the string does not end");
-    if (!good) {
-        free(text);
-        return NULL;
-    }
-    s->at++;
-    *out = '\0';
-    return text;
-}
-
-/* An integer of 0 … 2^63-1, without sign, fraction, exponent or leading zeros. */
-static bool scan_integer(struct scanner *s, int64_t *value)
-{
-    skip_blanks(s);
-    const char *first = s->at;
-    *value = 0;
-    while (s->at < s->end && *s->at >= '0' && *s->at <= '9') {
-        int digit = *s->at - '0';
-        if (*value > (INT64_MAX - digit) / 10)
-            return fail(s, "the number is too large");
-        *value = *value * 10 + digit;
-        s->at++;
-    }
-    if (s->at == first)
-        return fail(s, "an integer that is not negative expected");
-    if (*first == '0' && s->at - first > 1)
-        return fail(s, "a number with leading zeros");
-    if (s->at < s->end && strchr(".eE", *s->at) != NULL && *s->at != '\0')
-        return fail(s, "an integer expected, not a fraction");
-    return true;
-}
-
-static bool scan_integers(struct scanner *s, int64_t *values, int limit, int *count)
-{
-    *count = 0;
-    if (!expect(s, '['))
-        return false;
-    if (accept(s, ']'))
-        return true;
-    do {
-        if (*count == limit)
-            return fail(s, "too many numbers in the list");
-        if (!scan_integer(s, &values[(*count)++]))
-            return false;
-    } while (accept(s, ','));
-    return expect(s, ']');
-}
-
-/* ---- the header ------------------------------------------------------------------------------------------------ */
 
 struct extent {
     int64_t begin, end;
 };
 
+static bool scan_integers(struct scanner *s, int64_t *values, int limit, int *count)
+{
+    for (*count = 0; json_item(&s->json, "[]", (size_t)*count);) {
+        if (*count == limit)
+            return json_fail(&s->json, "too many numbers in the list");
+        if (!json_integer(&s->json, &values[(*count)++]))
+            return false;
+    }
+    return json_good(&s->json);
+}
+
 static bool scan_metadata(struct scanner *s)
 {
-    if (!expect(s, '{'))
-        return false;
-    if (accept(s, '}'))
-        return true;
-    do {
-        char *key = scan_string(s);
-        char *value = key != NULL && expect(s, ':') ? scan_string(s) : NULL;
-        bool good = value != NULL;
+    bool good = true;
+    for (size_t i = 0; good && json_item(&s->json, "{}", i); i++) {
+        char *key = json_text(&s->json);
+        char *value = key != NULL && json_expect(&s->json, ':') ? json_text(&s->json) : NULL;
+        good = value != NULL;
         free(key);
         free(value);
-        if (!good)
-            return false;
-    } while (accept(s, ','));
-    return expect(s, '}');
+    }
+    return json_good(&s->json);
 }
 
 static bool scan_type(struct scanner *s, enum tensor_type *type)
 {
-    char *name = scan_string(s);
+    char *name = json_text(&s->json);
     if (name == NULL)
         return false;
     int found = 0;
@@ -280,10 +114,10 @@ static bool scan_entry(struct scanner *s, struct tensor *tensor, struct extent *
 {
     static const char *const keys[] = {"dtype", "shape", "data_offsets"};
     unsigned seen = 0;
-    if (!expect(s, '{'))
+    if (!json_expect(&s->json, '{'))
         return false;
     do {
-        char *key = scan_string(s);
+        char *key = json_text(&s->json);
         if (key == NULL)
             return false;
         unsigned k = 0;
@@ -291,13 +125,13 @@ static bool scan_entry(struct scanner *s, struct tensor *tensor, struct extent *
             k++;
         free(key);
         if (k == 3)
-            return fail(s, "unknown key of a tensor; dtype, shape and data_offsets are known");
+            return json_fail(&s->json, "unknown key of a tensor; dtype, shape and data_offsets are known");
         if (seen & 1u << k)
-            return fail(s, "a key of a tensor occurs twice");
+            return json_fail(&s->json, "a key of a tensor occurs twice");
         seen |= 1u << k;
         int64_t offsets[2];
         int count;
-        if (!expect(s, ':'))
+        if (!json_expect(&s->json, ':'))
             return false;
         if (k == 0 && !scan_type(s, &tensor->type))
             return false;
@@ -307,13 +141,13 @@ static bool scan_entry(struct scanner *s, struct tensor *tensor, struct extent *
             if (!scan_integers(s, offsets, 2, &count))
                 return false;
             if (count != 2)
-                return fail(s, "data_offsets needs two numbers");
+                return json_fail(&s->json, "data_offsets needs two numbers");
             *extent = (struct extent){offsets[0], offsets[1]};
         }
-    } while (accept(s, ','));
+    } while (json_accept(&s->json, ','));
     if (seen != 7)
-        return fail(s, "a tensor needs dtype, shape and data_offsets");
-    return expect(s, '}');
+        return json_fail(&s->json, "a tensor needs dtype, shape and data_offsets");
+    return json_expect(&s->json, '}');
 }
 
 /* Bytes of the tensor's elements; false when that overflows. */
@@ -420,7 +254,7 @@ static bool make_room(struct scanner *s, struct tensors *tensors, struct extent 
 {
     size_t count = tensors->count;
     if (count == COUNT_LIMIT)
-        return fail(s, "too many tensors");
+        return json_fail(&s->json, "too many tensors");
     if (count > 0 && (count < 16 || (count & (count - 1)) != 0))
         return true;
     size_t room = count < 16 ? 16 : 2 * count;
@@ -457,32 +291,24 @@ static bool scan_header(struct scanner *s, struct tensors *tensors, struct exten
                         const struct store *store)
 {
     bool metadata = false;
-    if (!expect(s, '{'))
-        return false;
-    if (!accept(s, '}')) {
-        do {
-            char *name = scan_string(s);
-            if (name == NULL)
+    for (size_t i = 0; json_item(&s->json, "{}", i); i++) {
+        char *name = json_text(&s->json);
+        bool good = name != NULL && json_expect(&s->json, ':');
+        const bool is_metadata = good && strcmp(name, "__metadata__") == 0;
+        if (is_metadata && metadata)
+            good = json_fail(&s->json, "__metadata__ occurs twice");
+        if (good && !is_metadata) {
+            if (!scan_tensor(s, tensors, extents, name, store)) /* takes over the name */
                 return false;
-            bool is_metadata = strcmp(name, "__metadata__") == 0;
-            if (!expect(s, ':') || (is_metadata && metadata && !fail(s, "__metadata__ occurs twice"))) {
-                free(name);
-                return false;
-            }
-            if (is_metadata) {
-                metadata = true;
-                free(name);
-                if (!scan_metadata(s))
-                    return false;
-            } else if (!scan_tensor(s, tensors, extents, name, store)) {
-                return false;
-            }
-        } while (accept(s, ','));
-        if (!expect(s, '}'))
+            continue;
+        }
+        free(name);
+        metadata = true;
+        if (!good || !scan_metadata(s))
             return false;
     }
-    skip_blanks(s);
-    return s->at == s->end || fail(s, "something follows the header's object");
+    return json_good(&s->json) &&
+           (json_is_end(&s->json) || json_fail(&s->json, "something follows the header's object"));
 }
 
 /* The header's length, from the beginning of a file of `size`: all of it, or FILE_HEAD bytes. */
@@ -508,10 +334,14 @@ static bool header_length(const unsigned char *head, uint64_t size, uint64_t *le
 static bool parse_header(struct tensors *tensors, const char *text, size_t length, const struct store *store,
                          const char *place, struct diag *diag)
 {
-    struct scanner s = {text, text + length, text, place, diag};
+    struct scanner s = {json_begin(text, length), place, diag};
     struct extent *extents = NULL;
     bool good = scan_header(&s, tensors, &extents, store) && check_cover(&s, extents, tensors->count, store->size);
     free(extents);
+    if (s.json.no_memory)
+        diag_environment(diag, place, "out of memory");
+    else if (!json_good(&s.json))
+        diag_error(diag, place, "header, byte %zu: %s", (size_t)(s.json.at - text), s.json.why);
     if (!good)
         tensors_free(tensors);
     return good;
@@ -622,19 +452,6 @@ void tensors_free(struct tensors *tensors)
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
-static void write_string(FILE *out, const char *text)
-{
-    putc('"', out);
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20)
-            fprintf(out, "\\u%04x", c);
-        else
-            fprintf(out, c == '"' || c == '\\' ? "\\%c" : "%c", c);
-    }
-    putc('"', out);
-}
-
 /* The JSON header, padded with blanks to a multiple of 8 so that the data is aligned. */
 static char *make_header(const struct tensor *items, size_t count, size_t *length)
 {
@@ -647,7 +464,7 @@ static char *make_header(const struct tensor *items, size_t count, size_t *lengt
     for (size_t i = 0; i < count; i++) {
         const struct tensor *t = &items[i];
         fputs(i > 0 ? "," : "", out);
-        write_string(out, t->name);
+        json_print_text(out, t->name);
         fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", types[t->type].name);
         for (int d = 0; d < t->rank; d++)
             fprintf(out, "%s%lld", d > 0 ? "," : "", (long long)t->shape[d]);

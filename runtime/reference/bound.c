@@ -39,10 +39,11 @@
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
  * origin are added in root sum square. LAMBDA covers the largest of a few million elements; over random
  * layers the largest error is 0.1 to 0.5 of this gate. Where scores are equal (an expression may make them so) the roundings
- * of their sum are not random: each may be u. In e_y the errors of a row's weights meet each column of W_O anew: of k
- * weights the squares behind it are a sum of k - 1 squares of normals, which exceeds its mean s by no more than
+ * of their sum are not random: each may be u. In e_y the errors of a row's weights are common to all columns: of k weights
+ * the squares behind them are a sum of k - 1 squares of normals, which exceeds its mean s by no more than
  * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) but once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k counts
- * what is large, (sum e_a^2)^2 / sum e_a^4. Where a weight may be off by more than SATURATED (all visible
+ * what is large, (sum e_a^2)^2 / sum e_a^4. The largest of C columns lies at sqrt(2 ln C) deviations of these, where LAMBDA
+ * has room for the sqrt(2 ln MILLIONS) of elements that have nothing in common. Where a weight may be off by more than SATURATED (all visible
  * keys at -1e9, say), errors are not small and independent any more, and only the worst case holds.
  *
  * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
@@ -90,6 +91,7 @@
 #define LN_2 0.6931471805599453
 #define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */
 #define SATURATED 0.1
+#define MILLIONS 4e6
 
 static double gamma_of(size_t k)
 {
@@ -445,8 +447,8 @@ static void weight_errors(struct row *row)
     }
 }
 
-/* How far the squares that one element of y sums up may exceed their mean, as errors of weights meet W_O. */
-static double spread_of(const struct row *row)
+/* How far the squares behind a row of y, of so many columns, may exceed their mean. */
+static double spread_of(const struct row *row, size_t columns)
 {
     double squares = 0, fourths = 0;
     for (size_t j = 0; j < row->keys + row->sink; j++)
@@ -455,7 +457,8 @@ static double spread_of(const struct row *row)
             fourths += square(square(row->e_drawn[j]));
         }
     const double count = fourths > 0 ? fmax(1, square(squares) / fourths - 1) : INFINITY;
-    return 1 + 2 * LAMBDA / sqrt(count) + 2 * square(LAMBDA) / count;
+    const double spread = 1 + 2 * LAMBDA / sqrt(count) + 2 * square(LAMBDA) / count;
+    return fmax(1, spread * log((double)columns) / log(MILLIONS));
 }
 
 /* What the visible keys add up to, or at most come to, in each column of the values. */
@@ -592,7 +595,7 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
         row.unsure = row_unsure(p, head, &row, r);
         score_errors(p, head, &row, r);
         weight_errors(&row);
-        p->z_spread[r] = spread_of(&row);
+        p->z_spread[r] = spread_of(&row, (size_t)p->layer->d_model);
         value_errors(p, head, &row, r, work + 5 * each);
         if (reference->attn != NULL && head->shown == NULL)
             attn_errors(p, reference, head, &row, r);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../../gen/number.h"
+#include "inputs/json.h"
 
 /* ---- values by name -------------------------------------------------------------------------------------------- */
 
@@ -54,34 +55,9 @@ void record_number(struct record *record, const char *name, const char *format, 
     add(record, strdup(name), value, finite);
 }
 
-/* The end of a number as JSON writes it; `text` itself if there is none. */
-static const char *number_end(const char *text)
-{
-    const char *at = text + (*text == '-');
-    size_t digits = strspn(at, "0123456789");
-    if (digits == 0 || (digits > 1 && *at == '0'))
-        return text;
-    at += digits;
-    if (*at == '.') {
-        digits = strspn(at + 1, "0123456789");
-        if (digits == 0)
-            return text;
-        at += 1 + digits;
-    }
-    if (*at == 'e' || *at == 'E') {
-        const char *exponent = at + 1 + (at[1] == '-' || at[1] == '+');
-        digits = strspn(exponent, "0123456789");
-        if (digits == 0)
-            return text;
-        at = exponent + digits;
-    }
-    return at;
-}
-
 void record_value(struct record *record, const char *name, const char *value)
 {
-    const char *end = number_end(value);
-    add(record, strdup(name), strdup(value), end != value && *end == '\0');
+    add(record, strdup(name), strdup(value), json_is_number(value));
 }
 
 const char *record_get(const struct record *record, const char *name)
@@ -115,24 +91,6 @@ void record_free(struct record *record)
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
-void print_json_text(FILE *out, const char *text)
-{
-    putc('"', out);
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\')
-            fprintf(out, "\\%c", *c);
-        else if (*c == '\n')
-            fputs("\\n", out);
-        else if (*c == '\t')
-            fputs("\\t", out);
-        else if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            fprintf(out, "\\u%04x", (unsigned)(unsigned char)*c);
-        else
-            putc(*c, out);
-    }
-    putc('"', out);
-}
-
 void print_csv_text(FILE *out, const char *text)
 {
     if (text[strcspn(text, ",\"\r\n")] == '\0') {
@@ -148,159 +106,68 @@ void print_csv_text(FILE *out, const char *text)
     putc('"', out);
 }
 
-char *record_json(const struct record *record)
+bool record_print(const struct record *record, FILE *out)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *out = record->failed ? NULL : open_memstream(&text, &length);
-    if (out == NULL)
-        return NULL;
+    if (record->failed)
+        return false;
     putc('{', out);
     for (size_t i = 0; i < record->count; i++) {
         if (i > 0)
             putc(',', out);
-        print_json_text(out, record->field[i].name);
+        json_print_text(out, record->field[i].name);
         putc(':', out);
         if (record->field[i].number)
             fputs(record->field[i].value, out);
         else
-            print_json_text(out, record->field[i].value);
+            json_print_text(out, record->field[i].value);
     }
     fputs("}\n", out);
-    if (fclose(out) != 0) {
-        free(text);
-        text = NULL;
-    }
-    return text;
+    return true;
+}
+
+char *record_json(const struct record *record)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    const bool good = out != NULL && record_print(record, out);
+    if (out != NULL && fclose(out) == 0 && good)
+        return text;
+    free(text);
+    return NULL;
 }
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-static void skip_blanks(const char **at)
+static const char *parse_object(struct record *record, struct json *json)
 {
-    *at += strspn(*at, " \t\r\n");
-}
-
-static bool take(const char **at, char wanted)
-{
-    skip_blanks(at);
-    if (**at != wanted)
-        return false;
-    ++*at;
-    return true;
-}
-
-/* \uXXXX of the basic plane, as UTF-8; surrogates are not written by anything here and not read. */
-static bool put_code_point(FILE *out, const char *digits)
-{
-    unsigned code = 0;
-    if (strspn(digits, "0123456789abcdefABCDEF") < 4)
-        return false;
-    for (int i = 0; i < 4; i++)
-        code = 16 * code + (unsigned)(digits[i] <= '9' ? digits[i] - '0' : (digits[i] | 0x20) - 'a' + 10);
-    if (code == 0 || (code >= 0xd800 && code < 0xe000))
-        return false;
-    if (code < 0x80) {
-        putc((int)code, out);
-    } else if (code < 0x800) {
-        putc((int)(0xc0 | code >> 6), out);
-        putc((int)(0x80 | (code & 0x3f)), out);
-    } else {
-        putc((int)(0xe0 | code >> 12), out);
-        putc((int)(0x80 | (code >> 6 & 0x3f)), out);
-        putc((int)(0x80 | (code & 0x3f)), out);
-    }
-    return true;
-}
-
-/* A text behind its opening quote; false if it does not end well. */
-static bool read_text(const char **at, FILE *out)
-{
-    static const char escapes[] = "\"\"\\\\//b\bf\fn\nr\rt\t"; /* what is written, what is meant */
-    for (; **at != '"'; ++*at) {
-        if ((unsigned char)**at < 0x20)
-            return false;
-        if (**at != '\\') {
-            putc(**at, out);
-            continue;
-        }
-        ++*at;
-        if (**at == 'u') {
-            if (!put_code_point(out, *at + 1))
-                return false;
-            *at += 4;
-            continue;
-        }
-        size_t i = 0;
-        while (escapes[i] != '\0' && escapes[i] != **at)
-            i += 2;
-        if (escapes[i] == '\0')
-            return false;
-        putc(escapes[i + 1], out);
-    }
-    ++*at;
-    return true;
-}
-
-static char *take_text(const char **at)
-{
-    char *text = NULL;
-    size_t length;
-    if (!take(at, '"'))
-        return NULL;
-    FILE *out = open_memstream(&text, &length);
-    bool good = out != NULL && read_text(at, out);
-    if (out != NULL && fclose(out) != 0)
-        good = false;
-    if (!good) {
-        free(text);
-        text = NULL;
-    }
-    return text;
-}
-
-static char *take_number(const char **at)
-{
-    skip_blanks(at);
-    const char *end = number_end(*at);
-    char *text = end != *at ? strndup(*at, (size_t)(end - *at)) : NULL;
-    *at = end;
-    return text;
-}
-
-static const char *parse_object(struct record *record, const char *at)
-{
-    if (!take(&at, '{'))
+    if (!json_accept(json, '{'))
         return "no JSON object; each line must be one, {\"name\":value,…}";
-    for (bool more = !take(&at, '}'); more;) {
-        char *name = take_text(&at);
-        const bool colon = name != NULL && take(&at, ':');
-        skip_blanks(&at);
-        const bool number = *at != '"';
-        char *value = !colon ? NULL : number ? take_number(&at) : take_text(&at);
+    for (bool more = !json_accept(json, '}'); more;) {
+        char *name = json_text(json);
+        const bool colon = name != NULL && json_accept(json, ':');
+        const bool number = colon && !json_is_end(json) && *json->at != '"';
+        char *value = !colon ? NULL : number ? json_number(json) : json_text(json);
         if (value == NULL || find(record, name) != NULL) {
-            const char *why = value == NULL ? "no name and value, a text or a number" : "a name occurs twice";
+            const char *why = json->no_memory ? "out of memory"
+                            : value == NULL   ? "no name and value, a text or a number" : "a name occurs twice";
             free(name);
             free(value);
             return why;
         }
         add(record, name, value, number);
-        more = take(&at, ',');
-        if (!more && !take(&at, '}'))
+        more = json_accept(json, ',');
+        if (!more && !json_accept(json, '}'))
             return "no , or } behind a value";
     }
-    skip_blanks(&at);
-    return *at != '\0' ? "something stands behind the object" : record->failed ? "out of memory" : NULL;
+    return !json_is_end(json) ? "something stands behind the object" : record->failed ? "out of memory" : NULL;
 }
 
 const char *record_parse(struct record *record, const char *text, size_t length)
 {
-    char *copy = strndup(text, length);
+    struct json json = json_begin(text, length);
     *record = (struct record){0};
-    const char *why = copy == NULL ? "out of memory" : strlen(copy) != length ? "a NUL byte" : NULL;
-    why = why != NULL ? why : parse_object(record, copy);
-    free(copy);
-    return why;
+    return memchr(text, '\0', length) != NULL ? "a NUL byte" : parse_object(record, &json);
 }
 
 /* ---- many ------------------------------------------------------------------------------------------------------ */

@@ -51,7 +51,9 @@ const char *record_get_text(const struct record *record, const char *name);
 double record_get_number(const struct record *record, const char *name);
 void record_free(struct record *record);
 
-/* The record as a line of JSON, with its newline; malloc'd, NULL without memory. */
+/* The record as a line of JSON, with its newline; false, and nothing printed, without memory. */
+bool record_print(const struct record *record, FILE *out);
+/* The same, malloc'd; NULL without memory. */
 char *record_json(const struct record *record);
 /* Reads one flat JSON object of `length` bytes. NULL: good; else what is wrong. record_free() in any case. */
 const char *record_parse(struct record *record, const char *text, size_t length);
@@ -64,8 +66,7 @@ bool records_parse(struct records *records, const char *text, size_t length, siz
                    struct diag *diag);
 void records_free(struct records *records);
 
-/* A text as JSON (with its quotes), as a CSV field (RFC 4180: quoted where needed), and in HTML, attributes included. */
-void print_json_text(FILE *out, const char *text);
+/* A text as a CSV field (RFC 4180: quoted where needed), and in HTML, attributes included. */
 void print_csv_text(FILE *out, const char *text);
 void print_html_text(FILE *out, const char *text);
 

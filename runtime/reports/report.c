@@ -367,13 +367,8 @@ static bool write_json(FILE *out, const struct records *records, struct diag *di
 {
     (void)diag; /* no memory is all that can be missing */
     bool good = true;
-    for (size_t i = 0; good && i < records->count; i++) {
-        char *line = record_json(&records->record[i]);
-        good = line != NULL;
-        if (good)
-            fputs(line, out);
-        free(line);
-    }
+    for (size_t i = 0; good && i < records->count; i++)
+        good = record_print(&records->record[i], out);
     return good;
 }
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../runtime/inputs/json.h"
 #include "../../runtime/reports/page.h"
 #include "../../runtime/reports/record.h"
 
@@ -40,7 +41,7 @@ static void expect_printed(void (*print)(FILE *, const char *), const char *text
 static void texts_are_escaped(void **state)
 {
     (void)state;
-    expect_printed(print_json_text, awkward,
+    expect_printed(json_print_text, awkward,
                    "\"a \\\"quoted\\\" \\\\ text,\\n\\twith µ, <b>&amp;</b> and \\u0001\"");
     expect_printed(print_csv_text, "plain text; 1.5", "plain text; 1.5");
     expect_printed(print_csv_text, "a,b", "\"a,b\"");
