@@ -87,9 +87,9 @@ static void push_heights(struct emit *emit, const char *name, const struct tile_
     emit_end(emit);
 }
 
-/* Places in elements, and strides, as templates call them; 0 of what the plan does not have. */
+/* Places in elements, and strides, as templates call them: 0 of what the plan does not have. */
 static const struct { const char *name; enum layout_name of; } places[] = {
-    {"s_t", LAYOUT_S_T}, {"q_all", LAYOUT_QUERIES}, {"keys", LAYOUT_KEYS}, {"values", LAYOUT_VALUES}, {"z", LAYOUT_Z},
+    {"q_all", LAYOUT_QUERIES}, {"keys", LAYOUT_KEYS}, {"values", LAYOUT_VALUES}, {"z", LAYOUT_Z},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS}, {"scores", LAYOUT_SCORES},
     {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE}, {"queries", LAYOUT_Q_T},
     {"relative", LAYOUT_RELATIVE}, {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K},
@@ -103,6 +103,8 @@ static const struct { const char *name; enum layout_name of; enum layout_axis ax
 
 static void push_layouts(struct emit *emit, const struct plan_isa *p)
 {
+    const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
+    emit_set_integer(emit, "s_t", transpose != NULL ? layout_at(p, transpose->writes) : 0);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         emit_set_integer(emit, places[i].name, layout_at(p, places[i].of));
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)

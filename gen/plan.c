@@ -123,11 +123,11 @@ static int64_t complete_heads(const struct plan_panels *g, int64_t width)
     return min(g->panels, g->finish / common);
 }
 
-/* `tokens` of a full sequence */
+/* `tokens` of a full sequence, `rows` of all that are projected together */
 static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
-                        int64_t tokens, int64_t batch)
+                        int64_t tokens, int64_t rows)
 {
-    const int64_t rows = max(tokens, batch), element = (int64_t)element_size(g->element);
+    const int64_t element = (int64_t)element_size(g->element);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
     const int64_t max_depth = request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
@@ -179,16 +179,41 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
     return columns % 512 == 0 ? columns + p->lanes : columns;
 }
 
-static struct product *add(struct plan_isa *p, struct product product)
+/* Products as most plans have them. */
+static struct product *add(struct plan_isa *p, const struct layer *layer, enum product_name id, enum product_kind kind)
 {
-    p->products[p->product_count] = product;
-    return &p->products[p->product_count++];
+    static const struct product rows[] = {
+        [PRODUCT_TRANSPOSE] = {.name = "transpose", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_S_T},
+        [PRODUCT_QUERIES] = {.name = "queries", .label = "queries", .reads = {LAYOUT_X}, .writes = LAYOUT_QUERIES},
+        [PRODUCT_KEYS] = {.name = "keys", .label = "keys", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_KEYS},
+        [PRODUCT_VALUES] = {.name = "values", .label = "inputs", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_VALUES},
+        [PRODUCT_SCORES] = {.name = "scores", .reads = {LAYOUT_QUERIES, LAYOUT_KEYS}, .writes = LAYOUT_SCORES,
+                            .epilogue = EPILOGUE_SOFTMAX},
+        [PRODUCT_SUMS] = {.name = "weighted sums", .reads = {LAYOUT_SCORES, LAYOUT_VALUES}, .writes = LAYOUT_Z},
+        [PRODUCT_OUTPUT] = {.name = "output", .label = "output", .reads = {LAYOUT_Z}, .writes = LAYOUT_Y},
+    };
+    const bool weights = kind == PRODUCT_PANELS || kind == PRODUCT_LANES, heads = id == PRODUCT_QUERIES || id == PRODUCT_KEYS;
+    struct product *const g = &p->products[p->product_count++];
+    *g = rows[id];
+    g->id = id;
+    g->kind = kind;
+    g->epilogue |= (weights && layer->bias ? EPILOGUE_BIAS : 0) |
+                   (heads && layer->qk_norm != NORM_NONE ? EPILOGUE_NORM : 0) |
+                   (heads && layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0);
+    return g;
 }
 
 static struct layout rows_of(const char *name, enum layout_owner owner, int64_t heads, int64_t tokens, int64_t features,
                              int64_t head, int64_t row)
 {
     return (struct layout){.name = name, .owner = owner, .shape = {heads, 1, tokens, features}, .stride = {head, 0, row, 1}};
+}
+
+/* A tensor [token][head][d] or [head][token][d] of a call. With heads = first their step is known only then. */
+static struct layout given_of(const struct layer *layer, const char *name, int64_t heads, int64_t tokens, int64_t d)
+{
+    const bool first = layer->heads_first;
+    return rows_of(name, OWNER_CALLER, heads, tokens, d, first ? STRIDE_OF_CALL : d, (first ? 1 : heads) * d);
 }
 
 /* [block of tokens][head][feature][token]; `head`: features from head to head */
@@ -207,84 +232,39 @@ static struct layout input_of(const struct layer *layer, const char *name, bool 
                    source ? layer->source_len : layer->seq_len, d, layer->split ? d : 0, columns);
 }
 
-static enum layout_name source_of(const struct layer *layer)
-{
-    return layer->cross || layer->projected ? LAYOUT_SOURCE : LAYOUT_X;
-}
-
-/* A projection into rows: how many. */
-struct projection {
-    int64_t heads, d;      /* of the result */
-    bool by_head;          /* each head has a matrix of its own, else one has the columns of all */
-    bool side_by_side;     /* the heads of a token lie so whatever d is, with nothing between tokens: as Z does */
-    int64_t finish;        /* columns of a row that are normed and rotated at once, 0: it is not done */
-    int64_t tokens, batch; /* of a full sequence; most that are projected together */
-};
-
-static int64_t finish_columns(const struct layer *layer, int64_t heads)
-{
-    return !layer_finishes(layer) ? 0 : layer->qk_norm == NORM_RMS_ALL ? heads * layer->d_k : layer->d_k;
-}
-
-static unsigned epilogue_of(const struct layer *layer, bool finishes)
-{
-    return (layer->bias && !layer->projected ? EPILOGUE_BIAS : 0) |
-           (finishes && layer->qk_norm != NORM_NONE ? EPILOGUE_NORM : 0) |
-           (finishes && layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0);
-}
-
-static struct projection of_queries(const struct plan_isa *p, const struct layer *layer)
-{
-    return (struct projection){
-        .heads = layer->h,
-        .d = p->fold->d_score,
-        .by_head = layer->split || p->fold->scores, /* a folded matrix is made from two of one head */
-        .side_by_side = p->z_in_q,
-        .finish = finish_columns(layer, layer->h),
-        .tokens = layer->seq_len,
-        .batch = p->batch_rows,
-    };
-}
-
-static struct projection of_source(const struct plan_isa *p, const struct layer *layer, int64_t d)
-{
-    return (struct projection){
-        .heads = layer->h_kv,
-        .d = d,
-        .by_head = layer->split,
-        .tokens = layer->source_len,
-        .batch = p->batch_sources,
-    };
-}
-
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders. Tokens
  * lie [head][token][d] where a vector never holds parts of two heads (or where a head has a matrix of its own), which
  * attention reads faster, else [token][head][d], as they always do where Z takes their place. */
-static void plan_rows(struct plan_isa *p, struct product product, const struct projection *of,
+static void plan_rows(struct plan_isa *p, const struct layer *layer, enum product_name id, int64_t d,
                       const struct plan_request *request)
 {
-    const bool arrays = !of->side_by_side && (of->by_head || of->d % p->lanes == 0);
-    const int64_t tokens = max(of->tokens, of->batch);
-    const int64_t row = of->side_by_side ? of->heads * of->d : row_stride(p, arrays ? of->d : of->heads * of->d);
-    const int64_t head = arrays ? tokens * row : of->d;
-    const struct layout *const a = &p->layouts[product.reads[0]];
-    product.kind = PRODUCT_PANELS;
-    struct plan_panels *const g = &add(p, product)->panels;
-    p->layouts[product.writes] = rows_of(product.name, OWNER_SCRATCH, of->heads, tokens, of->d, head, row);
-    g->element = a->element;
-    g->depth = a->shape[AXIS_FEATURE];
-    g->taps = 1;
-    g->groups = of->by_head ? of->heads : 1;
-    g->columns = of->by_head ? of->d : of->heads * of->d;
-    g->a_row = a->stride[AXIS_TOKEN];
-    g->a_k = a->stride[AXIS_FEATURE];
-    g->a_group = a->stride[AXIS_HEAD];
-    g->a_block = g->a_row * p->block;
-    g->finish = of->finish;
-    g->c_row = row;
-    g->c_group = arrays || of->by_head ? head : 0;
-    g->c_split = arrays && !of->by_head && of->heads > 1 ? of->d : 0;
-    plan_panels(g, request, p, of->tokens, of->batch);
+    const bool queries = id == PRODUCT_QUERIES, side_by_side = queries && p->z_in_q;
+    const bool by_head = layer->split || (queries && p->fold->scores); /* a folded matrix is made from two of one head */
+    const bool arrays = !side_by_side && (by_head || d % p->lanes == 0);
+    const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : layer->source_len;
+    const int64_t tokens = max(most, queries ? p->batch_rows : p->batch_sources);
+    const int64_t row = side_by_side ? heads * d : row_stride(p, arrays ? d : heads * d), head = arrays ? tokens * row : d;
+    const struct product *const product = add(p, layer, id, PRODUCT_PANELS);
+    const struct layout *const a = &p->layouts[product->reads[0]];
+    p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, d, head, row);
+    struct plan_panels *const g = &p->products[p->product_count - 1].panels;
+    *g = (struct plan_panels){
+        .element = a->element,
+        .depth = a->shape[AXIS_FEATURE],
+        .taps = 1,
+        .groups = by_head ? heads : 1,
+        .columns = by_head ? d : heads * d,
+        .a_row = a->stride[AXIS_TOKEN],
+        .a_k = a->stride[AXIS_FEATURE],
+        .a_group = a->stride[AXIS_HEAD],
+        .a_block = a->stride[AXIS_TOKEN] * p->block,
+        .c_row = row,
+        .c_group = arrays || by_head ? head : 0,
+        .c_split = arrays && !by_head && heads > 1 ? d : 0,
+    };
+    if ((product->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
+        g->finish = (layer->qk_norm == NORM_RMS_ALL ? heads : 1) * d;
+    plan_panels(g, request, p, most, tokens);
 }
 
 /* Where attention leaves Z: as it has it, a block of queries along the lanes, or turned into rows. A panel of W_O passes all of
@@ -297,42 +277,38 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     p->z_rows = layer->w_o != W_O_DENSE || request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
-    const int64_t d = p->fold->d_z, columns = layer->h * d;
-    const int64_t tokens = max(layer->seq_len, p->batch_rows);
+    const int64_t d = p->fold->d_z, columns = layer->h * d, n = max(layer->seq_len, p->batch_rows);
     p->z_front = layer->w_o == W_O_CONV ? layer_conv_pad(layer) : 0;
     p->z_back = layer->w_o == W_O_CONV ? layer->conv_width - 1 - p->z_front : 0;
-    if (layer->w_o == W_O_NONE && layer->heads_first)
-        p->layouts[LAYOUT_Z] = rows_of("y", OWNER_CALLER, layer->h, layer->seq_len, d, STRIDE_OF_CALL, d);
-    else if (layer->w_o == W_O_NONE)
-        p->layouts[LAYOUT_Z] = rows_of("y", OWNER_CALLER, layer->h, layer->seq_len, d, d, columns);
-    else if (p->z_rows)
-        p->layouts[LAYOUT_Z] = rows_of("z", OWNER_SCRATCH, layer->h, p->z_front + tokens + p->z_back, d, d, columns);
-    else
-        p->layouts[LAYOUT_Z] = blocks_of(p, "z", layer->h, p->query_blocks, d, d, columns);
+    p->layouts[LAYOUT_Z] = layer->w_o == W_O_NONE ? given_of(layer, "y", layer->h, layer->seq_len, d)
+                         : p->z_rows ? rows_of("z", OWNER_SCRATCH, layer->h, p->z_front + n + p->z_back, d, d, columns)
+                                     : blocks_of(p, "z", layer->h, p->query_blocks, d, d, columns);
 }
 
 static void plan_output(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const bool conv = layer->w_o == W_O_CONV;
     const struct layout *const z = &p->layouts[LAYOUT_Z];
-    const int64_t z_columns = z->shape[AXIS_HEAD] * z->shape[AXIS_FEATURE];
-    struct plan_panels *const g = &add(p, (struct product){
-        .id = PRODUCT_OUTPUT, .kind = PRODUCT_PANELS, .name = conv ? "convolution" : "output", .label = "output",
-        .reads = {LAYOUT_Z}, .writes = LAYOUT_Y, .epilogue = layer->bias ? EPILOGUE_BIAS : 0})->panels;
+    const int64_t d = z->shape[AXIS_FEATURE], z_columns = layer->h * d;
+    struct product *const product = add(p, layer, PRODUCT_OUTPUT, PRODUCT_PANELS);
+    struct plan_panels *const g = &product->panels;
+    product->name = conv ? "convolution" : product->name;
     p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
-    g->element = z->element;
-    g->depth = conv ? p->fold->d_z : z_columns;
-    g->taps = conv ? layer->conv_width : 1;
-    g->groups = conv ? layer->h : 1;
-    g->columns = conv ? layer->d_model / layer->h : layer->d_model;
-    g->a_row = z->stride[AXIS_TOKEN];
-    g->a_k = z->stride[AXIS_FEATURE];
-    g->a_group = conv ? z->stride[AXIS_HEAD] : 0;
-    g->a_tap = conv ? z->stride[AXIS_TOKEN] : 0;
-    g->a_block = z_columns * p->block;
-    g->c_row = layer->d_model;
-    g->c_group = conv ? g->columns : 0;
-    plan_panels(g, request, p, layer->seq_len, p->batch_rows);
+    *g = (struct plan_panels){
+        .element = z->element,
+        .depth = conv ? d : z_columns,
+        .taps = conv ? layer->conv_width : 1,
+        .groups = conv ? layer->h : 1,
+        .columns = conv ? layer->d_model / layer->h : layer->d_model,
+        .a_row = z->stride[AXIS_TOKEN],
+        .a_k = z->stride[AXIS_FEATURE],
+        .a_group = conv ? z->stride[AXIS_HEAD] : 0,
+        .a_tap = conv ? z->stride[AXIS_TOKEN] : 0,
+        .a_block = z_columns * p->block,
+        .c_row = layer->d_model,
+        .c_group = conv ? layer->d_model / layer->h : 0,
+    };
+    plan_panels(g, request, p, layer->seq_len, max(layer->seq_len, p->batch_rows));
 }
 
 /* ---- prefetch ---- */
@@ -519,28 +495,23 @@ static void share_tiles(struct plan_isa *p, bool skips)
 static void plan_values(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const bool input = layer->identity || p->fold->values;
-    const enum layout_name source = source_of(layer);
-    struct product values = {.id = PRODUCT_VALUES, .kind = PRODUCT_LANES, .name = "values", .label = "inputs",
-                             .reads = {p->value_blocks ? LAYOUT_S_T : source}, .writes = LAYOUT_VALUES,
-                             .epilogue = epilogue_of(layer, false)};
-    if (input) { /* read where it is, or from its blocks */
-        if (!p->value_blocks)
-            p->layouts[LAYOUT_VALUES] = input_of(layer, "values", true);
-    } else if (p->value_blocks) {
-        const struct layout *const a = &p->layouts[LAYOUT_S_T];
-        const int64_t columns = layer->h_kv * layer->d_v;
+    const int64_t columns = layer->h_kv * layer->d_v;
+    if (!p->value_blocks && input) {
+        p->layouts[LAYOUT_VALUES] = input_of(layer, "values", true);
+    } else if (!p->value_blocks) {
+        plan_rows(p, layer, PRODUCT_VALUES, layer->d_v, request);
+    } else if (!input) {
+        struct product *const product = add(p, layer, PRODUCT_VALUES, PRODUCT_LANES);
+        const struct layout *const a = &p->layouts[product->reads[0] = LAYOUT_S_T];
         p->layouts[LAYOUT_VALUES] = blocks_of(p, "values", layer->h_kv, p->source_blocks, layer->d_v, layer->d_v, columns);
-        values.lanes = (struct plan_lanes){
+        product->lanes = (struct plan_lanes){
             .element = a->element,
             .depth = a->shape[AXIS_FEATURE],
             .groups = layer->split ? layer->h : 1,
             .columns = layer->split ? layer->d_v : columns,
             .a_group = a->stride[AXIS_HEAD],
         };
-        plan_lanes(&add(p, values)->lanes, request, p, layer->d_source, layer->source_len);
-    } else {
-        const struct projection of = of_source(p, layer, layer->d_v);
-        plan_rows(p, values, &of, request);
+        plan_lanes(&product->lanes, request, p, layer->d_source, layer->source_len);
     }
 }
 
@@ -610,79 +581,51 @@ static void plan_relative(struct plan_isa *p, const struct layer *layer)
     p->relative.row = round_up(p->relative.high + p->relative.zero + p->block, p->lanes);
 }
 
+/* The source in blocks: for the projection of values, or the values themselves. */
+static void plan_transpose(struct plan_isa *p, const struct layer *layer)
+{
+    const bool input = layer->identity || p->fold->values;
+    const struct layout *const a = &p->layouts[LAYOUT_SOURCE];
+    struct product *const product = add(p, layer, PRODUCT_TRANSPOSE, PRODUCT_COPY);
+    product->writes = input ? LAYOUT_VALUES : LAYOUT_S_T;
+    p->layouts[product->writes] = blocks_of(p, input ? "values" : "s_t", a->shape[AXIS_HEAD], p->source_blocks,
+                                            a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], a->stride[AXIS_TOKEN]);
+}
+
 /* Queries, keys and values in the scratch, or the input itself. */
 static void plan_projections(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    const enum layout_name source = source_of(layer);
-    const unsigned epilogue = epilogue_of(layer, true);
     p->layouts[LAYOUT_X] = input_of(layer, "x", false);
-    if (layer->cross)
-        p->layouts[LAYOUT_SOURCE] = input_of(layer, "source", true);
-    if (p->value_blocks) {
-        const bool input = layer->identity || p->fold->values;
-        const enum layout_name to = input ? LAYOUT_VALUES : LAYOUT_S_T;
-        const int64_t heads = layer->split ? layer->h : 1, head = layer->split ? layer->d_in_kv : 0;
-        p->layouts[to] = blocks_of(p, input ? "values" : "s_t", heads, p->source_blocks, layer->d_in_kv, head, layer->d_source);
-        add(p, (struct product){.id = PRODUCT_TRANSPOSE, .kind = PRODUCT_COPY, .name = "transpose", .reads = {source}, .writes = to});
-    }
-    if (!p->fold->q_is_k) {
-        const struct projection of = of_queries(p, layer);
-        plan_rows(p, (struct product){.id = PRODUCT_QUERIES, .name = "queries", .label = "queries", .reads = {LAYOUT_X},
-                                      .writes = LAYOUT_QUERIES, .epilogue = epilogue}, &of, request);
-    }
-    if (p->fold->scores) {
+    p->layouts[LAYOUT_SOURCE] = input_of(layer, layer->cross ? "source" : "x", true);
+    if (p->value_blocks)
+        plan_transpose(p, layer);
+    if (!p->fold->q_is_k)
+        plan_rows(p, layer, PRODUCT_QUERIES, p->fold->d_score, request);
+    if (p->fold->scores)
         p->layouts[LAYOUT_KEYS] = input_of(layer, "keys", true);
-    } else {
-        struct projection of = of_source(p, layer, layer->d_k);
-        of.finish = finish_columns(layer, layer->h_kv);
-        plan_rows(p, (struct product){.id = PRODUCT_KEYS, .name = "keys", .label = "keys", .reads = {source},
-                                      .writes = LAYOUT_KEYS, .epilogue = epilogue}, &of, request);
-    }
+    else
+        plan_rows(p, layer, PRODUCT_KEYS, layer->d_k, request);
     plan_values(p, layer, request);
 }
 
-static void plan_attention(struct plan_isa *p)
+/* Queries, keys and values as a call brings them; the first two maybe normed or rotated into the scratch. `batch`: it is
+ * known how many are together. */
+static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch)
 {
-    add(p, (struct product){.id = PRODUCT_SCORES, .kind = PRODUCT_TILES, .name = "scores",
-                            .reads = {p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES, LAYOUT_KEYS}, .writes = LAYOUT_SCORES,
-                            .epilogue = EPILOGUE_SOFTMAX});
-    add(p, (struct product){.id = PRODUCT_SUMS, .kind = PRODUCT_TILES, .name = "weighted sums",
-                            .reads = {LAYOUT_SCORES, LAYOUT_VALUES}, .writes = LAYOUT_Z});
-}
-
-/* A tensor [token][head][d] or [head][token][d] of a call. With heads = first their step is known only then. */
-static struct layout given_of(const struct layer *layer, const char *name, int64_t heads, int64_t tokens, int64_t d)
-{
-    const bool first = layer->heads_first;
-    return rows_of(name, OWNER_CALLER, heads, tokens, d, first ? STRIDE_OF_CALL : d, (first ? 1 : heads) * d);
-}
-
-/* Queries, keys and values as a call brings them; the first two maybe normed or rotated into the scratch, where plan_given
- * knows how many. */
-static void take_layout(struct plan_isa *p, const struct layer *layer)
-{
-    const int64_t n = layer->seq_len, m = layer->source_len, d = layer->d_k;
+    const int64_t n = layer->seq_len, m = layer->source_len, d = layer->d_k, row = row_stride(p, d);
+    const int64_t queries = max(n, p->batch_rows), keys = max(m, p->batch_sources);
     const bool copies = layer_finishes(layer);
     p->layouts[copies ? LAYOUT_X : LAYOUT_QUERIES] = given_of(layer, "q", layer->h, n, d);
     p->layouts[copies ? LAYOUT_SOURCE : LAYOUT_KEYS] = given_of(layer, "k", layer->h_kv, m, d);
     p->layouts[LAYOUT_VALUES] = given_of(layer, "v", layer->h_kv, m, layer->d_v);
-    if (copies)
-        p->layouts[LAYOUT_KEYS].stride[AXIS_TOKEN] = row_stride(p, d);
-}
-
-static void plan_given(struct plan_isa *p, const struct layer *layer)
-{
-    const int64_t row = row_stride(p, layer->d_k);
-    const int64_t queries = max(layer->seq_len, p->batch_rows), keys = max(layer->source_len, p->batch_sources);
-    const unsigned epilogue = epilogue_of(layer, true);
-    if (!layer_finishes(layer))
+    if (!copies)
         return;
-    p->layouts[LAYOUT_QUERIES] = rows_of("queries", OWNER_SCRATCH, layer->h, queries, layer->d_k, queries * row, row);
-    p->layouts[LAYOUT_KEYS] = rows_of("keys", OWNER_SCRATCH, layer->h_kv, keys, layer->d_k, keys * row, row);
-    add(p, (struct product){.id = PRODUCT_QUERIES, .kind = PRODUCT_COPY, .name = "queries", .reads = {LAYOUT_X},
-                            .writes = LAYOUT_QUERIES, .epilogue = epilogue});
-    add(p, (struct product){.id = PRODUCT_KEYS, .kind = PRODUCT_COPY, .name = "keys", .reads = {LAYOUT_SOURCE},
-                            .writes = LAYOUT_KEYS, .epilogue = epilogue});
+    p->layouts[LAYOUT_QUERIES] = rows_of("queries", OWNER_SCRATCH, layer->h, queries, d, queries * row, row);
+    p->layouts[LAYOUT_KEYS] = rows_of("keys", OWNER_SCRATCH, layer->h_kv, keys, d, keys * row, row);
+    if (batch) {
+        add(p, layer, PRODUCT_QUERIES, PRODUCT_COPY);
+        add(p, layer, PRODUCT_KEYS, PRODUCT_COPY);
+    }
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
@@ -691,7 +634,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->isa = isa;
     p->lanes = isa->lanes;
     if (layer->projected)
-        take_layout(p, layer);
+        plan_given(p, layer, false);
     p->value_blocks = !layer->projected &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
@@ -729,10 +672,11 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 
     plan_z(p, layer, request);
     if (layer->projected)
-        plan_given(p, layer);
+        plan_given(p, layer, true);
     else
         plan_projections(p, layer, request);
-    plan_attention(p);
+    add(p, layer, PRODUCT_SCORES, PRODUCT_TILES)->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
+    add(p, layer, PRODUCT_SUMS, PRODUCT_TILES);
     if (layer->w_o != W_O_NONE)
         plan_output(p, layer, request);
     plan_relative(p, layer);

@@ -337,16 +337,20 @@ static void print_products(FILE *out, const struct plan_isa *p)
     }
 }
 
-static void print_numbers(FILE *out, const struct layout *l, const int64_t numbers[AXES], const char *before, const char *behind)
+/* "[32][64] by 64 1" */
+static void print_shape(FILE *out, const struct layout *l)
 {
-    for (int axis = 0; axis < AXES; axis++) {
-        if (l->shape[axis] == 1 && axis != AXIS_FEATURE)
-            continue;
-        if (numbers[axis] == STRIDE_OF_CALL)
-            fprintf(out, "%scall%s", before, behind);
-        else
-            fprintf(out, "%s" D64 "%s", before, numbers[axis], behind);
-    }
+    const bool shown[AXES] = {l->shape[0] > 1, l->shape[1] > 1, l->shape[2] > 1, true};
+    for (int axis = 0; axis < AXES; axis++)
+        if (shown[axis])
+            fprintf(out, "[" D64 "]", l->shape[axis]);
+    fputs(" by", out);
+    for (int axis = 0; axis < AXES; axis++)
+        if (shown[axis] && l->stride[axis] == STRIDE_OF_CALL)
+            fputs(" call", out);
+        else if (shown[axis])
+            fprintf(out, " " D64, l->stride[axis]);
+    fputc('\n', out);
 }
 
 static void print_layouts(FILE *out, const struct plan_isa *p)
@@ -363,10 +367,7 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
         if (l->owner != OWNER_CALLER)
             snprintf(place, sizeof place, " " D64 ", " D64 " bytes", l->at, layout_elements(l) * layout_element(p, (enum layout_name)i));
         fprintf(out, "      %-20s %s%s; %s ", name, owners[l->owner], place, element_name(l->element));
-        print_numbers(out, l, l->shape, "[", "]");
-        fputs(" by", out);
-        print_numbers(out, l, l->stride, " ", "");
-        fputc('\n', out);
+        print_shape(out, l);
     }
 }
 
