@@ -328,7 +328,8 @@ static void print_products(FILE *out, const struct plan_isa *p)
         for (int i = 0; i < 4; i++) {
             const struct layout *l = &p->layouts[operands[i]];
             if (l->name != NULL)
-                fprintf(out, "%s%s %s", i == 3 ? " -> " : i > 0 ? ", " : "", i == 2 ? "weights" : l->name, element_name(l->element));
+                fprintf(out, "%s%s %s", i == 3 ? " -> " : i > 0 ? ", " : "", i == 2 ? "weights" : l->name,
+                        element_name(l->element));
         }
         for (unsigned bit = 0, any = 0; bit < 4; bit++)
             if ((g->epilogue >> bit & 1u) != 0)
@@ -356,16 +357,17 @@ static void print_shape(FILE *out, const struct layout *l)
 static void print_layouts(FILE *out, const struct plan_isa *p)
 {
     static const char *const owners[OWNERS] = {"caller", "packed", "scratch", "worker"};
-    fputs("    layouts: owner and place there, type, shape, steps in elements; an axis of one element is left out:\n", out);
+    fputs("    layouts: owner, place and bytes there; type, shape and strides in elements, without axes of one element:\n", out);
     for (int i = 0; i < LAYOUTS; i++) {
         const struct layout *l = &p->layouts[i];
         const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights" : i >= LAYOUT_RUNS ? " runs" : "";
         char name[80], place[40] = "";
-        if (l->name == NULL)
+        if (l->name == NULL || (i == LAYOUT_SOURCE && strcmp(l->name, "x") == 0)) /* once is enough */
             continue;
         snprintf(name, sizeof name, "%.60s%s", l->name, kind);
         if (l->owner != OWNER_CALLER)
-            snprintf(place, sizeof place, " " D64 ", " D64 " bytes", l->at, layout_elements(l) * layout_element(p, (enum layout_name)i));
+            snprintf(place, sizeof place, " " D64 ", " D64 " bytes", l->at,
+                     layout_elements(l) * layout_element(p, (enum layout_name)i));
         fprintf(out, "      %-20s %s%s; %s ", name, owners[l->owner], place, element_name(l->element));
         print_shape(out, l);
     }
