@@ -522,7 +522,8 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double v_share = (input && !p->value_blocks) || l->projected ? m->far : m->near;
     *(p->prefetch_keys > 0 ? &scores->prefetched : &scores->l3) +=
         times * (q_share * size_of(m, LAYOUT_QUERIES) * n * heads * d_score + k_share * k * k_reads);
-    const double z = (p->z_in_q ? 1 : 2) * size_of(m, LAYOUT_Z) * n * heads * d_z; /* written, and fetched before unless it takes the queries' place */
+    /* written, and fetched before unless it takes the queries' place */
+    const double z = (p->z_in_q ? 1 : 2) * size_of(m, LAYOUT_Z) * n * heads * d_z;
     *(p->prefetch_keys > 0 ? &sums->prefetched : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     w->l3 += m->far * count_terms(l).bytes * pairs;
@@ -639,7 +640,8 @@ bool expect_knows(const struct isa *isa)
 static void count_useful(struct expect *e, const struct layer *l, const struct plan_isa *p, double batch)
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
-    const bool q = !p->fold->q_is_k, k = plan_panels_of(p, PRODUCT_KEYS) != NULL, v = plan_product(p, PRODUCT_VALUES) != NULL;
+    const bool q = !p->fold->q_is_k, k = plan_panels_of(p, PRODUCT_KEYS) != NULL;
+    const bool v = plan_product(p, PRODUCT_VALUES) != NULL;
     e->step[EXPECT_QUERIES].useful = batch * (!q ? 0 : cost.q + (k ? 0 : cost.k));
     e->step[EXPECT_KEYS].useful = batch * ((k ? cost.k : 0) + (q ? 0 : cost.q));
     e->step[EXPECT_VALUES].useful = batch * (v ? cost.v : 0);
@@ -652,8 +654,9 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
 {
     struct model m = {.layer = l, .plan = p, .core = &cores[core_of(p->isa)]};
     const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = (double)p->bytes[OWNER_SCRATCH];
-    const double inputs = (double)element_size(TENSOR_F32) * (l->projected ? n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * (l->d_k + l->d_v))
-                               : n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
+    const double q_k_v = n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * (l->d_k + l->d_v));
+    const double x = n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0);
+    const double inputs = (double)layer_tensor_size(TENSOR_X) * (l->projected ? q_k_v : x);
     const double pairs = (double)l->h * n * keys;
     const double tensors = pairs * (count_terms(l).bytes + (l->scores ? (double)layer_tensor_size(TENSOR_ATTN) : 0));
     const double y = (double)layer_tensor_size(TENSOR_Y) * n * (double)l->d_out;

@@ -86,7 +86,8 @@ static bool streams_head(const struct plan_isa *p, const struct layer *l)
     const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks; /* both are the input's own rows */
     const int64_t rows = l->offset == OFFSET_NONE ? l->seq_len : l->source_len; /* that may have a key before them */
     const double keys = (double)min(l->source_len, min(before + 1, rows) + behind);
-    const int64_t key = fold->d_score * layout_element(p, LAYOUT_KEYS), value = fold->d_value * layout_element(p, LAYOUT_VALUES);
+    const int64_t key = fold->d_score * layout_element(p, LAYOUT_KEYS);
+    const int64_t value = fold->d_value * layout_element(p, LAYOUT_VALUES);
     return keys * (double)(key + (one ? 0 : value)) > (double)p->isa->l2_bytes;
 }
 
@@ -192,7 +193,8 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_SUMS] = {.name = "weighted sums", .reads = {LAYOUT_SCORES, LAYOUT_VALUES}, .writes = LAYOUT_Z},
         [PRODUCT_OUTPUT] = {.name = "output", .label = "output", .reads = {LAYOUT_Z}, .writes = LAYOUT_Y},
     };
-    const bool weights = kind == PRODUCT_PANELS || kind == PRODUCT_LANES, heads = id == PRODUCT_QUERIES || id == PRODUCT_KEYS;
+    const bool weights = kind == PRODUCT_PANELS || kind == PRODUCT_LANES;
+    const bool heads = id == PRODUCT_QUERIES || id == PRODUCT_KEYS;
     struct product *const g = &p->products[p->product_count++];
     *g = rows[id];
     g->id = id;
@@ -206,7 +208,8 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
 static struct layout rows_of(const char *name, enum layout_owner owner, int64_t heads, int64_t tokens, int64_t features,
                              int64_t head, int64_t row)
 {
-    return (struct layout){.name = name, .owner = owner, .shape = {heads, 1, tokens, features}, .stride = {head, 0, row, 1}};
+    return (struct layout){.name = name, .owner = owner,
+                           .shape = {heads, 1, tokens, features}, .stride = {head, 0, row, 1}};
 }
 
 /* A tensor [token][head][d] or [head][token][d] of a call. With heads = first their step is known only then. */
@@ -217,8 +220,8 @@ static struct layout given_of(const struct layer *layer, const char *name, int64
 }
 
 /* [block of tokens][head][feature][token]; `head`: features from head to head */
-static struct layout blocks_of(const struct plan_isa *p, const char *name, int64_t heads, int64_t blocks, int64_t features,
-                               int64_t head, int64_t columns)
+static struct layout blocks_of(const struct plan_isa *p, const char *name, int64_t heads, int64_t blocks,
+                               int64_t features, int64_t head, int64_t columns)
 {
     return (struct layout){.name = name, .owner = OWNER_SCRATCH, .shape = {heads, blocks, p->block, features},
                            .stride = {head * p->block, columns * p->block, 1, p->block}};
@@ -239,11 +242,12 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
                       const struct plan_request *request)
 {
     const bool queries = id == PRODUCT_QUERIES, side_by_side = queries && p->z_in_q;
-    const bool by_head = layer->split || (queries && p->fold->scores); /* a folded matrix is made from two of one head */
+    const bool by_head = layer->split || (queries && p->fold->scores); /* a folded one is made from two of a head */
     const bool arrays = !side_by_side && (by_head || d % p->lanes == 0);
     const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : layer->source_len;
     const int64_t tokens = max(most, queries ? p->batch_rows : p->batch_sources);
-    const int64_t row = side_by_side ? heads * d : row_stride(p, arrays ? d : heads * d), head = arrays ? tokens * row : d;
+    const int64_t row = side_by_side ? heads * d : row_stride(p, arrays ? d : heads * d);
+    const int64_t head = arrays ? tokens * row : d;
     const struct product *const product = add(p, layer, id, PRODUCT_PANELS);
     const struct layout *const a = &p->layouts[product->reads[0]];
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, d, head, row);
@@ -364,7 +368,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     if ((asked || attend * (double)layout_element(p, LAYOUT_KEYS) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 &&
         p->at_once && plan_product(p, PRODUCT_KEYS) != NULL && plan_product(p, PRODUCT_VALUES) != NULL)
         p->prefetch_keys = ceil_div(p->rows, p->query_blocks);
-    if (p->prefetch_keys > 0 && plan_product(p, PRODUCT_QUERIES) != NULL) /* a tile of queries while one passes the keys */
+    if (p->prefetch_keys > 0 && plan_product(p, PRODUCT_QUERIES) != NULL) /* a tile while one passes the keys */
         p->prefetch_queries = ceil_div(p->block, ceil_div(layer->source_len, p->rows));
     for (struct product *g = p->products; g < p->products + p->product_count; g++) {
         const bool keys = g->id == PRODUCT_KEYS || g->id == PRODUCT_VALUES;
@@ -453,8 +457,8 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
            (a->c_split > 0) == (b->c_split > 0) && a->prefetch == b->prefetch;
 }
 
-/* All but tensors that a function for parts of a product depends on, where tiles are shared. Heads that are finished know
- * their product, and so does an output of tokens that lie apart. */
+/* All but tensors that a function for parts of a product depends on, where tiles are shared; biases follow weights.
+ * Heads that are finished know their product, and so does an output of tokens that lie apart. */
 static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels && a->group_size == b->group_size &&
@@ -462,14 +466,6 @@ static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b
            a->c_group == b->c_group && a->group_rows == b->group_rows && a->part_panels == b->part_panels &&
            a->parts == b->parts && a->prefetch_block == b->prefetch_block && a->prefetch_slab == b->prefetch_slab &&
            a->prefetch_end == b->prefetch_end && a->finish == 0 && b->finish == 0;
-}
-
-/* From an earlier product's weights to a later one's, in elements; 0 where that is not the step between their biases. */
-static int64_t weights_behind(const struct plan_isa *p, const struct product *g, const struct product *before)
-{
-    const int64_t step = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
-    const int64_t bias = layout_at(p, LAYOUT_BIASES + g->id) - layout_at(p, LAYOUT_BIASES + before->id);
-    return (g->epilogue & EPILOGUE_BIAS) == 0 || step == bias ? step : 0;
 }
 
 static void share_tiles(struct plan_isa *p, bool skips)
@@ -482,9 +478,9 @@ static void share_tiles(struct plan_isa *p, bool skips)
         for (const struct product *before = g; before-- > p->products;) {
             if (before->kind != PRODUCT_PANELS || !alike(&g->panels, &before->panels))
                 continue;
-            const int64_t behind = weights_behind(p, g, before);
+            const int64_t behind = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
             g->panels.tiles = before->panels.tiles;
-            if (parts_alike(&g->panels, &before->panels) && behind != 0 && !(g->id == PRODUCT_OUTPUT && skips)) {
+            if (parts_alike(&g->panels, &before->panels) && !(g->id == PRODUCT_OUTPUT && skips)) {
                 g->panels.parts_of = before->panels.parts_of;
                 g->panels.behind = behind + before->panels.behind;
             }
@@ -503,7 +499,8 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
     } else if (!input) {
         struct product *const product = add(p, layer, PRODUCT_VALUES, PRODUCT_LANES);
         const struct layout *const a = &p->layouts[product->reads[0] = LAYOUT_S_T];
-        p->layouts[LAYOUT_VALUES] = blocks_of(p, "values", layer->h_kv, p->source_blocks, layer->d_v, layer->d_v, columns);
+        p->layouts[LAYOUT_VALUES] =
+            blocks_of(p, "values", layer->h_kv, p->source_blocks, layer->d_v, layer->d_v, columns);
         product->lanes = (struct plan_lanes){
             .element = a->element,
             .depth = a->shape[AXIS_FEATURE],
@@ -608,8 +605,8 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
     plan_values(p, layer, request);
 }
 
-/* Queries, keys and values as a call brings them; the first two maybe normed or rotated into the scratch. `batch`: it is
- * known how many are together. */
+/* Queries, keys and values as a call brings them; the first two maybe normed or rotated into the scratch. `batch`: how
+ * many are together is known. */
 static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch)
 {
     const int64_t n = layer->seq_len, m = layer->source_len, d = layer->d_k, row = row_stride(p, d);
@@ -642,7 +639,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->block = p->vecs * p->lanes;
     /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
     const int64_t rows = rows_fit(request, isa, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
-    const int64_t key_row = layer->projected ? p->layouts[LAYOUT_KEYS].stride[AXIS_TOKEN] : layer->d_source; /* keys are the caller's own rows */
+    /* where keys are the caller's own rows */
+    const int64_t key_row = layer->projected ? p->layouts[LAYOUT_KEYS].stride[AXIS_TOKEN] : layer->d_source;
     const bool callers = p->fold->scores || layer->projected;
     const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);

@@ -45,9 +45,8 @@ enum layout_name {
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
     LAYOUT_RELATIVE, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
-    LAYOUT_TABLES,                     /* of the spec */
-    LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* the same once more, each row between `lanes` copies of its ends, and so
-                                                 * backwards */
+    LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
+    LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
     LAYOUT_BIASES = LAYOUT_WEIGHTS + PLAN_PRODUCTS,
     LAYOUTS = LAYOUT_BIASES + PLAN_PRODUCTS
@@ -188,7 +187,7 @@ struct plan_isa {
     int64_t score_slabs, last_slab; /* how many of those there are; features of the last one */
     int64_t sequences;   /* of a batch that are projected as one matrix, at full length */
     bool joint;          /* projections share the loop over row groups */
-    int64_t turn_width;  /* numbers of the cosines by which a position turns a head, padded to whole vectors; its sines follow */
+    int64_t turn_width;  /* cosines by which a position turns a head, padded to whole vectors; its sines follow */
     int64_t turn_rows;   /* positions whose rows are packed: 0 ... turn_rows - 1 */
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
     /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by side, as

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where layouts lie: in the packed block, the scratch and a worker's own part of it; and a bound of the stack. Left out on
- * purpose: the layouts of activations (plan.c).
+/* Where layouts lie: in the packed block, the scratch and a worker's own part of it; and a bound of the stack. Left out
+ * on purpose: the layouts of activations (plan.c).
  */
 #include "plan_parts.h"
 
@@ -40,7 +40,8 @@ static void place(struct plan_isa *p, enum layout_name id)
 static void place_new(struct plan_isa *p, enum layout_name id, const char *name, enum layout_owner owner, int64_t rows,
                       int64_t columns)
 {
-    p->layouts[id] = (struct layout){.name = name, .owner = owner, .shape = {1, 1, rows, columns}, .stride = {0, 0, columns, 1}};
+    p->layouts[id] = (struct layout){.name = name, .owner = owner, .element = p->layouts[id].element,
+                                     .shape = {1, 1, rows, columns}, .stride = {0, 0, columns, 1}};
     place(p, id);
 }
 
@@ -81,28 +82,22 @@ static bool table_has_runs(const struct expression *e, int table)
     return any;
 }
 
-/* A product's weights, [group][panel or tile][step of the reduction][column], the last panel or tile maybe narrower; and
- * its biases. */
+/* A product's weights, [group][panel or tile][step of the reduction][column], the last panel or tile maybe narrower;
+ * and its biases. */
 static void place_weights(struct plan_isa *p, const struct product *g)
 {
     const struct plan_lanes *t = &g->lanes;
     const struct plan_panels *w = &g->panels;
-    struct layout of = {.name = g->name, .owner = OWNER_PACKED};
-    if (g->kind == PRODUCT_LANES) {
-        of = (struct layout){.name = g->name, .owner = OWNER_PACKED, .element = t->element,
-                             .shape = {t->groups, t->count[0] + t->count[1], t->depth, t->height[0]},
-                             .stride = {t->columns * t->depth, t->height[0] * t->depth, t->height[0], 1}};
-    } else {
-        const int64_t width = w->vecs * p->lanes;
-        of = (struct layout){.name = g->name, .owner = OWNER_PACKED, .element = w->element,
-                             .shape = {w->groups, w->panels, w->taps * w->depth, width},
-                             .stride = {w->group_size, w->panel_size, width, 1}};
-    }
-    p->layouts[LAYOUT_WEIGHTS + g->id] = of;
+    const bool lanes = g->kind == PRODUCT_LANES;
+    const int64_t groups = lanes ? t->groups : w->groups, columns = lanes ? t->columns : w->columns;
+    const int64_t depth = lanes ? t->depth : w->taps * w->depth, width = lanes ? t->height[0] : w->vecs * p->lanes;
+    p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
+        .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->element,
+        .shape = {groups, lanes ? t->count[0] + t->count[1] : w->panels, depth, width},
+        .stride = {lanes ? columns * depth : w->group_size, depth * width, width, 1}};
     place(p, LAYOUT_WEIGHTS + g->id);
     if ((g->epilogue & EPILOGUE_BIAS) != 0)
-        place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, of.shape[AXIS_HEAD],
-                  g->kind == PRODUCT_LANES ? t->columns : w->columns);
+        place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, groups, columns);
 }
 
 void place_packed(struct plan_isa *p, const struct layer *layer)
@@ -126,8 +121,8 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
     }
 }
 
-/* The transposed source is dead once everything is projected, unless it is the values: z takes its place, or that of the
- * queries. */
+/* The transposed source is dead once everything is projected, unless it is the values: z takes its place, or that of
+ * the queries. */
 static void place_activations(struct plan_isa *p)
 {
     const bool alive = p->value_blocks && plan_product(p, PRODUCT_VALUES) == NULL;
@@ -156,8 +151,9 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     else if (!p->z_in_q)
         place(p, LAYOUT_Z);
     if ((layer->mask & MASK_SEGMENTS) != 0) { /* short sequences of a group have a vector each */
-        const int64_t runs = max(layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes), p->batch_rows);
-        place_new(p, LAYOUT_RANGES, "ranges", OWNER_SCRATCH, runs, 2);
+        const int64_t runs = layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes);
+        p->layouts[LAYOUT_RANGES].element = TENSOR_I32;
+        place_new(p, LAYOUT_RANGES, "ranges", OWNER_SCRATCH, max(runs, p->batch_rows), 2);
     }
     if (layer->projected) {
         place(p, LAYOUT_QUERIES);
@@ -196,12 +192,10 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 static int64_t longest_unroll(const struct plan_isa *p)
 {
     int64_t unroll = max(min(p->unroll_scores, p->depth_slab), p->unroll_values);
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind == PRODUCT_PANELS)
-            unroll = max(unroll, min(max(g->panels.unroll, g->panels.unroll_rest), g->panels.k_block));
-        else if (g->kind == PRODUCT_LANES)
-            unroll = max(unroll, min(g->lanes.unroll, g->lanes.depth));
-    }
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        unroll = max(unroll, g->kind == PRODUCT_PANELS
+                                 ? min(max(g->panels.unroll, g->panels.unroll_rest), g->panels.k_block)
+                             : g->kind == PRODUCT_LANES ? min(g->lanes.unroll, g->lanes.depth) : 0);
     return unroll;
 }
 
@@ -209,12 +203,9 @@ static int64_t longest_unroll(const struct plan_isa *p)
 static int64_t largest_tile(const struct plan_isa *p)
 {
     int64_t tile = max(max(p->rows, p->value_rows) * p->vecs, max(p->rows_single, p->value_rows_single));
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind == PRODUCT_PANELS)
-            tile = max(tile, g->panels.rows * g->panels.vecs);
-        else if (g->kind == PRODUCT_LANES)
-            tile = max(tile, g->lanes.height[0] * p->vecs);
-    }
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        tile = max(tile, g->kind == PRODUCT_PANELS ? g->panels.rows * g->panels.vecs
+                         : g->kind == PRODUCT_LANES ? g->lanes.height[0] * p->vecs : 0);
     return tile;
 }
 

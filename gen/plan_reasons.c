@@ -118,7 +118,8 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
     snprintf(text, REASON_TEXT,
              "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row groups of "
              D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s", g->rows, g->vecs * p->lanes, g->rows * g->vecs,
-             g->vecs * p->lanes, g->depth, bytes_text(size, g->panel_size * (int64_t)element_size(g->element)), cut, g->group_rows,
+             g->vecs * p->lanes, g->depth, bytes_text(size, g->panel_size * (int64_t)element_size(g->element)), cut,
+             g->group_rows,
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
 }
@@ -357,10 +358,12 @@ static void print_shape(FILE *out, const struct layout *l)
 static void print_layouts(FILE *out, const struct plan_isa *p)
 {
     static const char *const owners[OWNERS] = {"caller", "packed", "scratch", "worker"};
-    fputs("    layouts: owner, place and bytes there; type, shape and strides in elements, without axes of one element:\n", out);
+    fputs("    layouts: owner, place and bytes there; type, shape, strides in elements; axes of one element left out:\n",
+          out);
     for (int i = 0; i < LAYOUTS; i++) {
         const struct layout *l = &p->layouts[i];
-        const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights" : i >= LAYOUT_RUNS ? " runs" : "";
+        const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights"
+                         : i >= LAYOUT_RUNS ? " runs" : "";
         char name[80], place[40] = "";
         if (l->name == NULL || (i == LAYOUT_SOURCE && strcmp(l->name, "x") == 0)) /* once is enough */
             continue;
