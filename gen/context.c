@@ -53,21 +53,24 @@ static const struct field lanes_fields[] = {
     FIELD(plan_lanes, unroll), FIELD(plan_lanes, unroll_rest),
     {"height_0", offsetof(struct plan_lanes, height[0])}, {"height_1", offsetof(struct plan_lanes, height[1])},
     {"count_0", offsetof(struct plan_lanes, count[0])}, {"count_1", offsetof(struct plan_lanes, count[1])},
-    FIELD(plan_lanes, tiles), FIELD(plan_lanes, group_rows), FIELD(plan_lanes, prefetch), FIELD(plan_lanes, prefetch_tile),
-    FIELD(plan_lanes, prefetch_end), FIELD(plan_lanes, pair), FIELD(plan_lanes, part_tiles), FIELD(plan_lanes, parts),
+    FIELD(plan_lanes, tiles), FIELD(plan_lanes, group_rows), FIELD(plan_lanes, pair),
+    FIELD(plan_lanes, prefetch), FIELD(plan_lanes, prefetch_tile), FIELD(plan_lanes, prefetch_end),
+    FIELD(plan_lanes, part_tiles), FIELD(plan_lanes, parts),
 };
 
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, prefetch_keys),
-    FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows), FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block),
+    FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
+    FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, z_front), FIELD(plan_isa, z_back),
     FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
     FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
     {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
     {"relative_row", offsetof(struct plan_isa, relative.row)},
-    {"relative_zero", offsetof(struct plan_isa, relative.zero)}, {"relative_low", offsetof(struct plan_isa, relative.low)},
+    {"relative_zero", offsetof(struct plan_isa, relative.zero)},
+    {"relative_low", offsetof(struct plan_isa, relative.low)},
     {"relative_high", offsetof(struct plan_isa, relative.high)},
 };
 
@@ -265,7 +268,8 @@ static void push_words(struct emit *emit, const struct layer *layer, const struc
 static void push_terms(struct emit *emit, const struct layer *layer)
 {
     static const char *const places[] = {[SCORE_PACKED] = "packed", [SCORE_COUNTED] = "counted",
-                                         [SCORE_TILES] = "tiles", [SCORE_EDGES] = "edges", [SCORE_EVERYWHERE] = "everywhere"};
+                                         [SCORE_TILES] = "tiles", [SCORE_EDGES] = "edges",
+                                         [SCORE_EVERYWHERE] = "everywhere"};
     int64_t operands = 0;
     emit_begin_table(emit, "score_terms");
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
@@ -308,8 +312,8 @@ static const char *class_of(unsigned reads)
 
 #define EXACT (INT64_C(1) << 23) /* integers below it, and sums of two, are exact in f32 */
 
-/* The nodes of an expression, in order. Integers of queries and pairs are floats in lanes where those are exact; `wide` ones
- * are not, nor what is an integer or a condition on them, and are computed lane by lane. */
+/* The nodes of an expression, in order. Integers of queries and pairs are floats in lanes where those are exact; `wide`
+ * ones are not, nor what is an integer or a condition on them, and are computed lane by lane. */
 static void push_expression(struct emit *emit, const char *name, const struct expression *e, const struct layer *layer)
 {
     static const char *const types[] = {
@@ -395,7 +399,8 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
 {
     static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs",
                                         [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias",
-                                        [TENSOR_LEARNED] = "learned", [TENSOR_NAMED] = "table", [TENSOR_OUTPUT] = "output"};
+                                        [TENSOR_LEARNED] = "learned", [TENSOR_NAMED] = "table",
+                                        [TENSOR_OUTPUT] = "output"};
     static const char *const types[] = {
         [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char"};
     emit_begin_table(emit, "tensors");
@@ -463,7 +468,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0}, {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
+        {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0},
+        {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
         {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
         {"HEADS_FIRST", layer->heads_first},
         {"PLACED", score_placed(layer)},

@@ -73,7 +73,8 @@ function helpers.of_kinds(list, ...)
     return found
 end
 
--- `a + n`, `a * n`, "n things", what is taken n at a time, as a person would write them: without + 0, * 1, plurals of one.
+-- `a + n`, `a * n`, "n things", what is taken n at a time, as a person would write them: without + 0, * 1, plurals of
+-- one.
 function helpers.plus(a, n) return n ~= 0 and a .. " + " .. n or a end
 function helpers.offset(a, n) return n < 0 and a .. " - " .. -n or helpers.plus(a, n) end
 function helpers.times(a, n) return n ~= 1 and a .. " * " .. n or a end
@@ -85,8 +86,8 @@ function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or 
 
 -- What tile.in wants to know, where only `of` differs from the plain tile.
 function helpers.tile(of)
-    local all = { a_split = 0, a_far = 0, prefetch = 0, init = "zero", resume = false, scatter = false, tail = 0, weights = false,
-        terms = {} }
+    local all = { a_split = 0, a_far = 0, prefetch = 0, init = "zero", resume = false, scatter = false, tail = 0,
+        weights = false, terms = {} }
     for name, v in pairs(of) do all[name] = v end
     return all
 end
@@ -139,19 +140,19 @@ helpers.EXP2_HALF = { 1.0000000717e+00, 6.9314696706e-01, 2.4022119724e-01,
 helpers.EXP2_UNIT = { 9.9999992506e-01, 6.9315307320e-01, 2.4015361704e-01,
     5.5826318055e-02, 8.9893400885e-03, 1.8775766760e-03 }
 
--- tanh(x) = x P(x^2) / Q(x^2), both ascending, minimax in the relative error for |x| <= TANH_LIMIT, past which tanh is 1
--- but for 3e-8 (tests/unit/test_tanh.c).
+-- tanh(x) = x P(x^2) / Q(x^2), both ascending, minimax in the relative error for |x| <= TANH_LIMIT, past which tanh is
+-- 1 but for 3e-8 (tests/unit/test_tanh.c).
 helpers.TANH_LIMIT = 9
 helpers.TANH_P = { 9.9999997949e-01, 1.3381024470e-01, 3.4955865873e-03,
     2.0609050803e-05, 1.3354605833e-08 }
 helpers.TANH_Q = { 1, 4.6714340070e-01, 2.5876976729e-02, 3.2856320359e-04, 7.7765380790e-07 }
 
--- The parameters of an expression's function, and a call with these: what it does not read is not passed, but for the score
--- so far, which other terms have made.
+-- The parameters of an expression's function, and a call with these: what it does not read is not passed, but for the
+-- score so far, which other terms have made.
 local function expression_list(nodes, s, i, p, j, packed)
     local root, list = nodes[#nodes], {}
-    for _, of in ipairs { { root.type == "float", s }, { root.reads_table, packed }, { root.reads_i, i }, { root.reads_p, p },
-        { root.reads_j, j } } do
+    for _, of in ipairs { { root.type == "float", s }, { root.reads_table, packed }, { root.reads_i, i },
+        { root.reads_p, p }, { root.reads_j, j } } do
         if of[1] then list[#list + 1] = of[2] end
     end
     return table.concat(list, ", ")

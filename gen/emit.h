@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* From context and templates to text: the Lua state and the context that templates read.
  *
- * Left out on purpose: what the context holds (plan.c fills it), how a template is read (expand.lua does it), and writing
- * (replace.h).
- * No Lua error and no lack of memory leaves this file: both become diagnostics.
+ * Left out on purpose: what the context holds (plan.c fills it), how a template is read (expand.lua does it), and
+ * writing (replace.h). No Lua error and no lack of memory leaves this file: both become diagnostics.
  */
 #ifndef ATTNGEN_EMIT_H
 #define ATTNGEN_EMIT_H

@@ -37,7 +37,8 @@ local function emit(text)
     out[#out + 1] = value(text, "emit", 3)
 end
 
--- What `lines`, a function, emits, with lines of one indentation that follow each other joined by blanks, up to MOST_COLUMNS.
+-- What `lines`, a function, emits, with lines of one indentation that follow each other joined by blanks, up to
+-- MOST_COLUMNS.
 local function joined(lines)
     local outer = out
     out = {}

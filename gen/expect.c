@@ -33,7 +33,7 @@
 #define BLOCK_CYCLES 60.0       /* a block of keys for a tile of queries */
 #define QUERY_TILE_CYCLES 150.0 /* and a tile of queries: its state, 1 / l, the check */
 #define CALL_CYCLES 300.0
-#define FINISH_CYCLES 4.0       /* a row of a head that is normed or turned: pointers, splats, stores that loads wait for */
+#define FINISH_CYCLES 4.0       /* a row of a head, normed or turned: pointers, splats, stores that loads wait for */
 #define NORM_CYCLES 120.0       /* sums of LANES rows, one behind the other, their roots and divisions */
 #define LINE 64.0
 #define LINE_FLOATS 16
@@ -49,20 +49,24 @@ static const struct caches golden_cove = {48, 2048, 49, 11}; /* 138 and 30 GB/s 
 static const struct caches zen_4 = {32, 1024, 31, 27};       /* 89 and 78 GB/s at 2.86 GHz */
 
 /* What one instruction set's row adds. `ports`: vector multiply-adds a cycle, as attnrun measures the peak: the scalar
- * and sse4's are those of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of weights,
- * in slots of those ports. `hide`: one test of a mask, select and maximum of a masked score, softmax apart from it.
- * `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from L2 costs
- * beside all else: the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
+ * and sse4's are those of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of
+ * weights, in slots of those ports. `hide`: one test of a mask, select and maximum of a masked score, softmax apart
+ * from it. `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from
+ * L2 costs beside all else: the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
 struct core {
     const char *isa;
     const struct caches *caches;
     double ports, loads, exp, hide, transpose, stream, fma_bytes, load_bytes;
 };
 static const struct core cores[] = {
-    {"scalar", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
-    {"sse4", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0, .fma_bytes = 11, .load_bytes = 8},
-    {"avx2", &zen_4, .ports = 2, .loads = 3, .exp = 10, .hide = 24, .transpose = 0.5, .stream = 1, .fma_bytes = 5, .load_bytes = 9},
-    {"avx512", &golden_cove, .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0, .fma_bytes = 6, .load_bytes = 10},
+    {"scalar", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0,
+     .fma_bytes = 11, .load_bytes = 8},
+    {"sse4", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0,
+     .fma_bytes = 11, .load_bytes = 8},
+    {"avx2", &zen_4, .ports = 2, .loads = 3, .exp = 10, .hide = 24, .transpose = 0.5, .stream = 1,
+     .fma_bytes = 5, .load_bytes = 9},
+    {"avx512", &golden_cove, .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0,
+     .fma_bytes = 6, .load_bytes = 10},
 };
 
 /* Share of a bound's cycles that shows although another bound is larger; of L3, without prefetching. */
@@ -194,8 +198,9 @@ static void count_lanes(struct model *m, struct work *w, const struct product *o
         add_tile(w, m->core, height, 1, depth, g->unroll, groups * (double)one * single);
         const double weights = e * (double)height;
         if (depth * (e * (double)p->block + weights) > l1_bytes(m))
-            w->l2 += groups * depth * ((double)g->count[i] * wide * (e * (double)p->block + weights) +
-                                       single * ((double)(two + one) * line_bytes(p->lanes) + (double)g->count[i] * weights));
+            w->l2 += groups * depth *
+                     ((double)g->count[i] * wide * (e * (double)p->block + weights) +
+                      single * ((double)(two + one) * line_bytes(p->lanes) + (double)g->count[i] * weights));
         else
             w->l2 += times * groups * (double)g->count[i] * depth * weights;
     }
@@ -242,8 +247,9 @@ static void count_panels(struct model *m, struct work *w, const struct product *
               g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->prefetch_min_rows, times);
 }
 
-/* Norm and rotation of rows that were just projected: vectors that are loaded, and operations on them; and what a row of a
- * head takes once: its share of a root and a division for LANES rows, and of the transposition of their partial sums. */
+/* Norm and rotation of rows that were just projected: vectors that are loaded, and operations on them; and what a row
+ * of a head takes once: its share of a root and a division for LANES rows,
+ * and of the transposition of their partial sums. */
 static void count_finish(const struct model *m, struct work *w, int64_t heads, double rows)
 {
     const struct layer *l = m->layer;
@@ -267,7 +273,8 @@ static void count_finish(const struct model *m, struct work *w, int64_t heads, d
         w->overhead += each * FINISH_CYCLES;
 }
 
-/* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well, of fewer columns to it and back. */
+/* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well,
+ * of fewer columns to it and back. */
 static double transpose_cycles(const struct model *m, int64_t rows, int64_t columns)
 {
     const int64_t lanes = m->plan->lanes;
@@ -355,7 +362,8 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
         w->l2 += times * 2 * width * sums;
 }
 
-/* Of the terms whose hooks see every tile of scores: tensors with a number for each pair, their bytes, and operations. */
+/* Of the terms whose hooks see every tile of scores: tensors with a number for each pair, their bytes,
+ * and operations. */
 struct terms {
     double tensors, bytes, operations;
     double of_tiles; /* operations of those that every register tile of scores applies */
@@ -384,7 +392,8 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     const double vectors = times * (double)keys * (double)s->vecs;
     const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
-    if ((open || score_falls(m->layer)) && !s->masked && p->at_once) { /* one register tile first, stored: its maxima become the reference scores */
+    if ((open || score_falls(m->layer)) && !s->masked && p->at_once) {
+        /* one register tile first, stored: its maxima become the reference scores */
         const int64_t done = min(keys, rows);
         count_scores(m, s->vecs, done, times);
         w->operations += (1 + FIRST_OPERATIONS) * times * (double)done * (double)s->vecs;
@@ -510,7 +519,8 @@ static void count_attention(struct model *m, int64_t together, double times)
     scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score); /* a tile of queries */
     if (p->fold->q_is_k || l->projected) /* scaled as well */
         scores->operations += times * heads * d_score * (double)ceil_div(l->seq_len, p->lanes);
-    if (together > 1 && rest > 0 && !p->z_rows) /* lanes out: two vectors read and written for each, both maybe across lines */
+    /* lanes out: two vectors read and written for each, both maybe across lines */
+    if (together > 1 && rest > 0 && !p->z_rows)
         sums->loads += COPY_LOADS * times * heads * (double)ceil_div(l->seq_len, p->lanes) * d_z;
     /* K and V of a head stay in L2 while its queries pass, or they do not; the input serves all heads */
     const double k = size_of(m, LAYOUT_KEYS) * keys * d_score, v = size_of(m, LAYOUT_VALUES) * keys * d_value;
@@ -692,9 +702,9 @@ static void print_step(FILE *out, const char *name, const struct expect_step *s)
 /* One pair of weights: what folding saves or would cost, in the plain layer's multiply-adds. */
 static void print_fold(FILE *out, const char *pair, double saved, bool taken, double total)
 {
-    fprintf(out, "  folding %s %s%s %.0f multiply-adds, %.1f %% of the plain layer's: %s\n", pair, taken ? "" : "would ",
-            saved >= 0 ? (taken ? "saves" : "save") : (taken ? "costs" : "cost"), fabs(saved), 100 * fabs(saved) / total,
-            taken ? "taken" : "not taken");
+    fprintf(out, "  folding %s %s%s %.0f multiply-adds, %.1f %% of the plain layer's: %s\n", pair,
+            taken ? "" : "would ", saved >= 0 ? (taken ? "saves" : "save") : (taken ? "costs" : "cost"), fabs(saved),
+            100 * fabs(saved) / total, taken ? "taken" : "not taken");
 }
 
 static void print_folds(FILE *out, const struct plan_fold *f, const struct layer *l)
@@ -721,9 +731,10 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
 
 void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out)
 {
-    fprintf(out, "\nExpected of %s: %" PRId64 " sequence%s of full length, one core, warm caches; cycles from counts of\n"
-            "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n", layer->name, batch,
-            batch == 1 ? "" : "s");
+    fprintf(out,
+            "\nExpected of %s: %" PRId64 " sequence%s of full length, one core, warm caches; cycles from counts of\n"
+            "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n",
+            layer->name, batch, batch == 1 ? "" : "s");
     print_folds(out, &plan->fold, layer);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];

@@ -38,7 +38,8 @@ static struct text write_text(const char *format, ...)
     return text;
 }
 
-/* A line from column `indent` on, broken at blanks if it is longer than a page is wide; `before` columns of it are there. */
+/* A line from column `indent` on, broken at blanks if it is longer than a page is wide;
+ * `before` columns of it are there. */
 static void line_behind(FILE *out, int before, int indent, const char *text)
 {
     const size_t room = (size_t)(COLUMNS - indent);
@@ -212,7 +213,8 @@ static void explain_given(const struct layer *l, enum step step, enum layer_tens
     char shape[LAYER_SHAPE_TEXT];
     layer_tensor_text(l, tensor, shape);
     head_line(out, step, write_text("%c_%s = %s", letters[step], group, layer_tensor_name(tensor)));
-    line(out, "input = projected: the call brings %s %s, which is read where it lies", layer_tensor_name(tensor), shape);
+    line(out, "input = projected: the call brings %s %s, which is read where it lies", layer_tensor_name(tensor),
+         shape);
 }
 
 static void explain_keys(const struct layer *l, const struct figures *f, FILE *out)

@@ -181,8 +181,8 @@ static int fold(struct expression *e, const struct expression_node *n)
                                            : condition(e, value.integer != 0, n->column);
 }
 
-/* What is a node already, or a constant, by the rules of arithmetic that hold for every integer and for floats, NaN too;
- * -1: nothing. The sign of a zero is free. */
+/* What is a node already, or a constant, by the rules of arithmetic that hold for every integer and for floats, NaN
+ * too; -1: nothing. The sign of a zero is free. */
 static int simplify(struct expression *e, const struct expression_node *n)
 {
     const int a = n->a, b = n->b;
@@ -611,7 +611,8 @@ bool expression_adds(const struct expression *e)
     }
 }
 
-/* An infinite constant, or a division by p - j and the like: of learned numbers and of s it is taken that they are not 0. */
+/* An infinite constant, or a division by p - j and the like:
+ * of learned numbers and of s it is taken that they are not 0. */
 bool expression_hides(const struct expression *e, const struct expression_box *box)
 {
     struct expression_range ranges[8 * EXPRESSION_NODES] = {0};
@@ -678,7 +679,8 @@ static int times(struct rewriting *w, int node, double factor)
 static int divided(struct rewriting *w, int a, int b)
 {
     const struct expression_node *by = &w->to->nodes[b];
-    return by->op == NODE_CONSTANT && is_moderate(by->number) ? times(w, a, 1 / by->number) : make(w, NODE_DIV, a, b, 0);
+    return by->op == NODE_CONSTANT && is_moderate(by->number) ? times(w, a, 1 / by->number)
+                                                              : make(w, NODE_DIV, a, b, 0);
 }
 
 static int multiplied(struct rewriting *w, int a, int b)

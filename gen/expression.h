@@ -3,9 +3,10 @@
  *
  *   text -> nodes in the order of evaluation, typed, constants folded, equal ones shared
  *
- * Precedence and associativity are Python's, comparisons are not chained. A number without point and exponent is an integer;
- * integers become floats where one is needed; / gives a float, // and % are of integers and round down, and n // 0 is 0, n % 0
- * is n. Only conditions are truth values. min and max of NaN are NaN. An index out of range is clamped, by nodes of its own.
+ * Precedence and associativity are Python's, comparisons are not chained. A number without point and exponent is an
+ * integer; integers become floats where one is needed; / gives a float, // and % are of integers and round down, and
+ * n // 0 is 0, n % 0 is n. Only conditions are truth values. min and max of NaN are NaN. An index out of range is
+ * clamped, by nodes of its own.
  *
  * Left out on purpose: how kernels compute one (context.c, templates/), how far f32 is off (runtime/reference/).
  */
@@ -67,7 +68,8 @@ struct expression_table {
     int64_t extent[EXPRESSION_AXES];
 };
 
-/* What a text may name, and where it stands: column 1 of `place`, "file:line", is its first byte where `column` is 1. */
+/* What a text may name, and where it stands: column 1 of `place`, "file:line",
+ * is its first byte where `column` is 1. */
 struct expression_scope {
     bool score;  /* it is a score: of type float or integer, and may read s; else a condition */
     const struct expression_table *tables;
@@ -106,8 +108,9 @@ union expression_value expression_node_value(const struct expression *expression
 
 /* ---- ranges ---- */
 
-/* Both ends belong to it. Of a condition 0 and 1: {0, 0} never, {1, 1} always, {0, 1} not known. Of floats least ... most,
- * which may be infinite, a little wider than f32 and double may round; not of NaN, which a float then may be besides. */
+/* Both ends belong to it. Of a condition 0 and 1: {0, 0} never, {1, 1} always, {0, 1} not known. Of floats least ...
+ * most, which may be infinite, a little wider than f32 and double may round; not of NaN,
+ * which a float then may be besides. */
 struct expression_range {
     int64_t low, high;
     double least, most;
@@ -121,7 +124,8 @@ bool expression_ranges(const struct expression *expression, const struct express
 
 /* ---- kernels ---- */
 
-/* Whether a score is s plus what does not read s; whether it may be -infinity for a finite s and finite tables, no zeros. */
+/* Whether a score is s plus what does not read s; whether it may be -infinity for a finite s and finite tables,
+ * no zeros. */
 bool expression_adds(const struct expression *expression);
 bool expression_hides(const struct expression *expression, const struct expression_box *box);
 /* Whether it compares what reads s. */
@@ -129,9 +133,9 @@ bool expression_decides(const struct expression *expression);
 /* Operations that must be done for each pair of a query and a key: that read s, or both p and j. */
 int expression_pair_operations(const struct expression *expression);
 
-/* The same in the kernel's units: of a score, s is given times log2(e) and so is the result; exp is a power of 2, a division
- * by a constant is a product, and what the ranges make superfluous is gone. Constants may be up to log2(e) FLT_MAX, and
- * kernels take FLT_MAX for those above it. NULL without memory. */
+/* The same in the kernel's units: of a score, s is given times log2(e) and so is the result; exp is a power of 2, a
+ * division by a constant is a product, and what the ranges make superfluous is gone. Constants may be up to log2(e)
+ * FLT_MAX, and kernels take FLT_MAX for those above it. NULL without memory. */
 struct expression *expression_for_kernel(const struct expression *expression, const struct expression_box *box);
 
 #endif

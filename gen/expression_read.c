@@ -135,8 +135,9 @@ static const char *const signs[] = {"//", "<=", ">=", "==", "!=", "+", "-", "*",
 static const struct {
     const char *sign, *right;
 } foreign[] = {
-    {"**", "write a product, or exp"}, {"<>", "write !="}, {"&&", "write and"}, {"||", "write or"}, {"<<", "write a product"},
-    {">>", "write //"}, {"&", "write and"}, {"|", "write or"}, {"!", "write not"}, {"~", "write not"}, {"=", "write =="},
+    {"**", "write a product, or exp"}, {"<>", "write !="}, {"&&", "write and"}, {"||", "write or"},
+    {"<<", "write a product"}, {">>", "write //"}, {"&", "write and"}, {"|", "write or"}, {"!", "write not"},
+    {"~", "write not"}, {"=", "write =="},
     {"^", "write a product, or exp"}, {"?", "write where(condition, a, b)"}, {"{", "write ("}, {"}", "write )"},
     {".", "write a number as 0.5"}};
 
@@ -438,9 +439,10 @@ static int unknown_name(struct reader *r)
     for (int i = 0; i < r->scope->table_count; i++)
         nearest_offer(&nearest, r->scope->tables[i].name);
     FAIL(r, column_of(r, r->start), "unknown name '%s'; %s", show(r->start, r->length).text,
-         nearest_ask(&nearest, text, r->scope->score
-                         ? "write s, i, p, j, min, max, abs, exp, tanh, sqrt, where, or a table that table.NAME declares"
-                         : "write i, p, j, min, max, abs, exp, tanh, sqrt, where, or a table that table.NAME declares"));
+         nearest_ask(&nearest, text,
+                     r->scope->score
+                     ? "write s, i, p, j, min, max, abs, exp, tanh, sqrt, where, or a table that table.NAME declares"
+                     : "write i, p, j, min, max, abs, exp, tanh, sqrt, where, or a table that table.NAME declares"));
     return 0;
 }
 

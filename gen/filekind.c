@@ -73,12 +73,13 @@ static bool is_zip(struct head head) { return has_at(head, 0, "PK\3\4", 4); }
 static bool is_npz(struct head head) { return is_zip(head) && contains(head, ".npy"); }
 static bool is_torch(struct head head)
 {
-    return (is_zip(head) && (contains(head, "/data.pkl") || contains(head, "/byteorder") || contains(head, "/version"))) ||
+    return (is_zip(head) &&
+            (contains(head, "/data.pkl") || contains(head, "/byteorder") || contains(head, "/version"))) ||
            (head.length > 2 && head.bytes[0] == 0x80 && head.bytes[1] >= 2 && head.bytes[1] <= 5);
 }
 
-/* ModelProto has no mark of its own: field 1 is its version, a small number; what follows is another of its fields, with
- * a length or, of field 5, a number. */
+/* ModelProto has no mark of its own: field 1 is its version, a small number; what follows is another of its fields,
+ * with a length or, of field 5, a number. */
 static bool is_onnx(struct head head)
 {
     static const unsigned char fields[] = {0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72};
@@ -99,8 +100,8 @@ static bool is_tflite(struct head head) { return has_at(head, 4, "TFL3", 4); }
 static bool is_packed(struct head head) { return has_at(head, 0, "atte", 4) || has_at(head, 0, "attk", 4); }
 static bool is_compressed(struct head head)
 {
-    return has_at(head, 0, "\x1f\x8b", 2) || has_at(head, 0, "\x28\xb5\x2f\xfd", 4) || has_at(head, 0, "\xfd" "7zXZ", 5) ||
-           has_at(head, 0, "BZh", 3) || has_at(head, 257, "ustar", 5);
+    return has_at(head, 0, "\x1f\x8b", 2) || has_at(head, 0, "\x28\xb5\x2f\xfd", 4) ||
+           has_at(head, 0, "\xfd" "7zXZ", 5) || has_at(head, 0, "BZh", 3) || has_at(head, 257, "ustar", 5);
 }
 static bool is_utf16(struct head head) { return has_at(head, 0, "\xff\xfe", 2) || has_at(head, 0, "\xfe\xff", 2); }
 
@@ -149,20 +150,23 @@ static const struct kind {
     const char *what;
     const char *right[2]; /* for each use; NULL: it is that */
 } kinds[] = { /* what is told by more comes first */
-    {is_lfs, "a git-lfs pointer, which stands for a file that was not fetched", {"git lfs pull fetches it", "git lfs pull fetches it"}},
+    {is_lfs, "a git-lfs pointer, which stands for a file that was not fetched",
+     {"git lfs pull fetches it", "git lfs pull fetches it"}},
     {is_html, "a web page", {"download the file itself; " KEYS,
      "download the file itself: on Hugging Face, the link that has /resolve/ in it"}},
     {is_xml, "XML", {KEYS, "safetensors are needed; perhaps it is a server's error in place of them"}},
     {is_index, "the list of a model's files (JSON)", {KEYS, "give that one of them that has the layer"}},
     {is_config, "a model's configuration (JSON)",
-     {KEYS ": its hidden_size is d_model, num_attention_heads h, num_key_value_heads h_kv, max_position_embeddings seq_len",
+     {KEYS ": its hidden_size is d_model, num_attention_heads h, num_key_value_heads h_kv, "
+      "max_position_embeddings seq_len",
       "give the model's weights, model.safetensors beside it"}},
     {is_json, "JSON", {KEYS, "safetensors are needed"}},
     {is_safetensors, "safetensors", {"give it to attnrun, with --weights or --in; " KEYS, NULL}},
     {is_npz, "NumPy arrays (.npz)",
      {KEYS, CONVERT "safetensors.numpy.save_file(dict(numpy.load(FILE)), \"model.safetensors\")"}},
     {is_torch, "a PyTorch checkpoint (a pickle, .bin or .pt)",
-     {KEYS, CONVERT "safetensors.torch.save_file({k: v.clone() for k, v in torch.load(FILE).items()}, \"model.safetensors\")"}},
+     {KEYS, CONVERT "safetensors.torch.save_file({k: v.clone() for k, v in torch.load(FILE).items()}, "
+      "\"model.safetensors\")"}},
     {is_zip, "a zip archive", {KEYS, "unpack it; safetensors are needed"}},
     {is_npy, "a NumPy array (.npy)",
      {KEYS, CONVERT "safetensors.numpy.save_file({\"x\": numpy.load(FILE)}, \"in.safetensors\")"}},
@@ -170,13 +174,15 @@ static const struct kind {
     {is_hdf5, "HDF5 (.h5)", {KEYS, CONVERT "safetensors.numpy.save_file() of the arrays that h5py.File(FILE) holds"}},
     {is_tflite, "a TensorFlow Lite model", {KEYS, "give the weights that it was made from, as safetensors"}},
     {is_compressed, "compressed, or an archive", {"unpack it; " KEYS, "unpack it; safetensors are needed"}},
-    {is_packed, "weights that attnrun pack packed", {KEYS, "programs read it; give the safetensors that it was made from"}},
+    {is_packed, "weights that attnrun pack packed",
+     {KEYS, "programs read it; give the safetensors that it was made from"}},
     {is_onnx, "an ONNX model", {KEYS,
-     CONVERT "safetensors.numpy.save_file({t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(FILE).graph.initializer}, "
-     "\"model.safetensors\")"}},
+     CONVERT "safetensors.numpy.save_file({t.name: onnx.numpy_helper.to_array(t) "
+     "for t in onnx.load(FILE).graph.initializer}, \"model.safetensors\")"}},
     {is_utf16, "text in UTF-16", {"save it as UTF-8", "safetensors are needed"}},
     {is_spec, "a spec", {NULL, "it goes in front of the options; --in and --weights take safetensors"}},
-    {is_text, "text", {NULL, "safetensors are needed"}}, /* as a spec it is read, and each line that is wrong is named */
+    /* as a spec it is read, and each line that is wrong is named */
+    {is_text, "text", {NULL, "safetensors are needed"}},
 };
 
 bool file_is_other(const char *path, const void *head, size_t length, enum file_use use, struct diag *diag)

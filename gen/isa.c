@@ -52,14 +52,14 @@ const struct isa isa_table[] = {
      .runs_on = "x86-64 with SSE4.1",
      .needs = {SSE3, SSSE3, SSE4_1},
      .vocabulary = "simd_sse4.in"},
-    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2, .prefetches = true,
-     .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
+    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2,
+     .prefetches = true, .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
      .vocabulary = "simd_avx2.in"},
-    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .fma_ports = 2, .prefetches = true, .wide_values = 256,
-     .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
+    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .fma_ports = 2, .prefetches = true,
+     .wide_values = 256, .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, YMM, ZMM},
@@ -148,8 +148,8 @@ unsigned isa_parse_list(const char *text, struct diag *diag)
         if (length == 0)
             diag_error(diag, "--isa", "an empty name in the list; write all, or any of %s, joined by commas", known);
         else if (row == isa_count)
-            diag_error(diag, "--isa", "unknown instruction set '%.*s'; known are %s; all alone means every one%s", shown,
-                       text, known, nearest_add(&nearest, meant));
+            diag_error(diag, "--isa", "unknown instruction set '%.*s'; known are %s; all alone means every one%s",
+                       shown, text, known, nearest_add(&nearest, meant));
         else if ((asked >> row & 1u) != 0)
             diag_error(diag, "--isa", "'%.*s' is given twice; write each of %s at most once", shown, text, known);
         else

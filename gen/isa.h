@@ -33,7 +33,7 @@ struct isa {
     int lanes;              /* floats in one vector */
     int registers;          /* vector registers that a compiler may use */
     bool prefetches;        /* has an instruction that prefetches a cache line */
-    int wide_values;        /* features of a value from which tokens along the lanes are read faster: measured; 0: none */
+    int wide_values;        /* features of a value from which tokens in lanes are read faster: measured; 0: none */
     bool lone_tiles;        /* TILE: gcc leaves a tile as a function of its own */
     bool fma_rows;          /* vec_row_1 … vec_row_4: a row of a tile as one statement, whose sums no compiler moves */
     bool ends_iterations;   /* vec_end_iteration: keeps compilers from vectorising across iterations of a loop */

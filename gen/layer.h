@@ -114,8 +114,8 @@ struct layer {
     struct layer_option *options;
     size_t options_count;
 
-    char *text; /* every key given, --set applied: "key = value" a line, the name first, tables and plan.* last, plan.* in
-                 * their own order. A layer of the same text is the same layer. */
+    char *text; /* every key given, --set applied: "key = value" a line, the name first, tables and plan.* last, plan.*
+                 * in their own order. A layer of the same text is the same layer. */
 
     /* derived */
     int64_t d_in_q;  /* columns of x that one head reads: d_model, or d_model/h under split */
@@ -165,8 +165,8 @@ struct layer_tensor_row {
     const char *name; /* on disk and in the interface */
     enum tensor_kind kind;
     enum tensor_element type;
-    const char *field, *note; /* what the emitted header says behind its field and behind its shape; NULL: nothing; what is
-                               * behind a '|' holds in cross-attention */
+    const char *field, *note; /* what the emitted header says behind its field and behind its shape; NULL: nothing; what
+                               * is behind a '|' holds in cross-attention */
 };
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);

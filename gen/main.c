@@ -195,8 +195,9 @@ static bool check_paths(struct job *job, size_t i)
     for (size_t j = 0; job->arguments.split && j < i; j++) {
         const char *shared = output_shared_path(&job->outputs[i], &job->outputs[j]);
         if (shared != NULL)
-            diag_error(&job->diag, specs[i], "with --split the file %s is also one of %s; give each layer a name of its own",
-                       shared, specs[j]);
+            diag_error(&job->diag, specs[i],
+                       "with --split the file %s is also one of %s; give each layer a name of its own", shared,
+                       specs[j]);
     }
     return good(job);
 }
@@ -208,7 +209,8 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
     struct output *output = &job->outputs[i];
     struct emit *emit = emit_open(a->templates, &job->diag);
     size_t count;
-    if (emit != NULL && fill_context(emit, job, i) && expand_all(emit, &job->pairs[i], job, output) && check_paths(job, i)) {
+    if (emit != NULL && fill_context(emit, job, i) && expand_all(emit, &job->pairs[i], job, output) &&
+        check_paths(job, i)) {
         const char *const *templates = emit_files_read(emit, &count);
         output_print_rule(output, a->specs.text[i], a->plan, templates, count, rules);
     }

@@ -28,7 +28,8 @@ void output_number_pair(struct output *output)
             memcpy(at, number, sizeof number - 1);
 }
 
-bool output_add(struct output *output, const char *folder, const char *name, const char *ending, char *text, size_t length)
+bool output_add(struct output *output, const char *folder, const char *name, const char *ending,
+                char *text, size_t length)
 {
     const char *slash = folder != NULL && folder[strlen(folder) - 1] != '/' ? "/" : "";
     struct output_file *files = realloc(output->files, (output->count + 1) * sizeof *files);

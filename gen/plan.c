@@ -23,9 +23,9 @@
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
 #define PREFETCH_CYCLES 3        /* measured: a line from L3; with less work for each, prefetching only delays it */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
-#define BATCH_SHORT 6            /* measured: shorter sequences gain by tiles that they share, longer ones lose a little */
+#define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
-#define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; with 8 and 2 as well no layer was faster */
+#define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
@@ -46,9 +46,9 @@ static void make_small(struct plan_request *request)
 
 /* ---- folding ---- */
 
-/* A score is x W_Q (s W_K)^T = (x W_Q W_K^T) s^T, and what a head adds to y is A (s W_V) W_O = (A s)(W_V W_O). Weights are
- * known when they are packed, so their product costs nothing in a call: keys, or values, are then the input itself, and a
- * projection is gone. What folding costs is that the input is wider than a head. */
+/* A score is x W_Q (s W_K)^T = (x W_Q W_K^T) s^T, and what a head adds to y is A (s W_V) W_O = (A s)(W_V W_O). Weights
+ * are known when they are packed, so their product costs nothing in a call: keys, or values, are then the input itself,
+ * and a projection is gone. What folding costs is that the input is wider than a head. */
 static struct plan_fold plan_fold(const struct layer *l, const struct plan_request *request)
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
@@ -83,8 +83,9 @@ static bool streams_head(const struct plan_isa *p, const struct layer *l)
     visible_reach(l, &left, &right);
     const int64_t before = left != LAYER_UNBOUNDED ? left : l->source_len;
     const int64_t behind = right != LAYER_UNBOUNDED ? right : l->source_len;
-    const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks; /* both are the input's own rows */
-    const int64_t rows = l->offset == OFFSET_NONE ? l->seq_len : l->source_len; /* that may have a key before them */
+    /* keys and values are both the input's own rows; rows that may have a key before them */
+    const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks;
+    const int64_t rows = l->offset == OFFSET_NONE ? l->seq_len : l->source_len;
     const double keys = (double)min(l->source_len, min(before + 1, rows) + behind);
     const int64_t key = fold->d_score * layout_element(p, LAYOUT_KEYS);
     const int64_t value = fold->d_value * layout_element(p, LAYOUT_VALUES);
@@ -235,9 +236,9 @@ static struct layout input_of(const struct layer *layer, const char *name, bool 
                    source ? layer->source_len : layer->seq_len, d, layer->split ? d : 0, columns);
 }
 
-/* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders. Tokens
- * lie [head][token][d] where a vector never holds parts of two heads (or where a head has a matrix of its own), which
- * attention reads faster, else [token][head][d], as they always do where Z takes their place. */
+/* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
+ * Tokens lie [head][token][d] where a vector never holds parts of two heads (or where a head has a matrix of its own),
+ * which attention reads faster, else [token][head][d], as they always do where Z takes their place. */
 static void plan_rows(struct plan_isa *p, const struct layer *layer, enum product_name id, int64_t d,
                       const struct plan_request *request)
 {
@@ -271,14 +272,15 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
     plan_panels(g, request, p, most, tokens);
 }
 
-/* Where attention leaves Z: as it has it, a block of queries along the lanes, or turned into rows. A panel of W_O passes all of
- * a block, of which the numbers of one tile's tokens lie far apart. */
+/* Where attention leaves Z: as it has it, a block of queries along the lanes, or turned into rows. A panel of W_O
+ * passes all of a block, of which the numbers of one tile's tokens lie far apart. */
 static void plan_z(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
+    p->z_rows = layer->w_o != W_O_DENSE ||
+                request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
     const int64_t d = p->fold->d_z, columns = layer->h * d, n = max(layer->seq_len, p->batch_rows);
@@ -337,8 +339,9 @@ static void prefetch_panels(struct plan_panels *g, const struct plan_request *re
     const int64_t block_tiles = ceil_div(p->block, g->rows);
     if (g->k_block / min(g->unroll, g->k_block) < 2)
         return; /* no loop whose iterations could prefetch */
-    g->prefetch = prefetch_lines(g->k_block * g->vecs * p->lanes, ceil_div(min(g->group_rows, rows), p->block) * block_tiles,
-                                 block_tiles, g->k_block / min(g->unroll, g->k_block));
+    g->prefetch =
+        prefetch_lines(g->k_block * g->vecs * p->lanes, ceil_div(min(g->group_rows, rows), p->block) * block_tiles,
+                       block_tiles, g->k_block / min(g->unroll, g->k_block));
 }
 
 static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -350,8 +353,8 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
         g->unroll = UNROLL_PREFETCH;
     if (g->depth / min(g->unroll, g->depth) < 2)
         return;
-    g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], ceil_div(min(g->group_rows, tokens), p->block), 1,
-                                 g->depth / min(g->unroll, g->depth));
+    g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], ceil_div(min(g->group_rows, tokens), p->block),
+                                 1, g->depth / min(g->unroll, g->depth));
 }
 
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
@@ -363,8 +366,9 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         return;
     const bool asked = request_asks(request, PLAN_PREFETCH);
     p->prefetch_min_rows = ceil_div(p->lanes * PREFETCH_CYCLES * p->isa->fma_ports, LINE_FLOATS);
-    const double attend = (double)layer->h * (double)layer->seq_len * (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v))
-                        + (double)layer->h_kv * (double)layer->source_len * (double)(layer->d_k + layer->d_v);
+    const double query = (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v)), key = (double)(layer->d_k + layer->d_v);
+    const double attend = (double)layer->h * (double)layer->seq_len * query
+                        + (double)layer->h_kv * (double)layer->source_len * key;
     if ((asked || attend * (double)layout_element(p, LAYOUT_KEYS) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 &&
         p->at_once && plan_product(p, PRODUCT_KEYS) != NULL && plan_product(p, PRODUCT_VALUES) != NULL)
         p->prefetch_keys = ceil_div(p->rows, p->query_blocks);
@@ -461,10 +465,11 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
  * Heads that are finished know their product, and so does an output of tokens that lie apart. */
 static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b)
 {
-    return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels && a->group_size == b->group_size &&
-           a->a_group == b->a_group && a->a_tap == b->a_tap && a->a_block == b->a_block && a->c_split == b->c_split &&
-           a->c_group == b->c_group && a->group_rows == b->group_rows && a->part_panels == b->part_panels &&
-           a->parts == b->parts && a->prefetch_block == b->prefetch_block && a->prefetch_slab == b->prefetch_slab &&
+    return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels &&
+           a->group_size == b->group_size && a->a_group == b->a_group && a->a_tap == b->a_tap &&
+           a->a_block == b->a_block && a->c_split == b->c_split && a->c_group == b->c_group &&
+           a->group_rows == b->group_rows && a->part_panels == b->part_panels && a->parts == b->parts &&
+           a->prefetch_block == b->prefetch_block && a->prefetch_slab == b->prefetch_slab &&
            a->prefetch_end == b->prefetch_end && a->finish == 0 && b->finish == 0;
 }
 
@@ -512,8 +517,8 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
     }
 }
 
-/* Values in blocks, tokens along the lanes, or in rows? Wide ones are read faster so, on some cores and where tokens fill
- * the vectors; and where features fill them badly, their projection wastes less. */
+/* Values in blocks, tokens along the lanes, or in rows? Wide ones are read faster so, on some cores and where tokens
+ * fill the vectors; and where features fill them badly, their projection wastes less. */
 static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
 {
     if (layer->projected) /* read where the caller has them */
@@ -545,11 +550,11 @@ static double weights_size(const struct plan_isa *p, const struct layer *layer)
     return size;
 }
 
-/* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a panel
- * is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer input, queries
- * or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block of its own (values
- * in blocks), has zeros before it (convolution), or has memory behind it that may not be read. Nor where no matrix is
- * left: projected, w_o = none. */
+/* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
+ * panel is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer
+ * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
+ * of its own (values in blocks), has zeros before it (convolution), or has memory behind it that may not be read. Nor
+ * where no matrix is left: projected, w_o = none. */
 static void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)) ||
@@ -559,7 +564,8 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer->source_len);
-    const int64_t sequences = layer->projected && !layer_finishes(layer) ? queries : min(queries, keys); /* of those, only Z is a matrix's operand */
+    const bool only_z = layer->projected && !layer_finishes(layer); /* is a matrix's operand */
+    const int64_t sequences = only_z ? queries : min(queries, keys);
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = sequences * layer->source_len;
 }
@@ -719,7 +725,8 @@ static double size_bound(const struct layer *l)
     const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + in + 1e3)
                          + (double)l->conv_width * e_v + wide * s;
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
-    const double turns = l->rope.kind == ROPE_NONE ? 0 : 4 * q * ((double)l->rope.dims + wide); /* packed, and of a call */
+    const double turn_rows = 4 * q; /* packed, and of a call */
+    const double turns = l->rope.kind == ROPE_NONE ? 0 : turn_rows * ((double)l->rope.dims + wide);
     int64_t left = 0, right = 0;
     if (score_has(l, SCORE_RELATIVE))
         relative_reach(l, &left, &right);
@@ -753,9 +760,10 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
     if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))
-        diag_error(diag, l->name, "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "
-                   "above %lld, to which each distance has a bucket of its own", (long long)l->rel_buckets,
-                   (long long)l->rel_distance, (long long)(relative_side(l) / 2));
+        diag_error(diag, l->name,
+                   "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "
+                   "above %lld, to which each distance has a bucket of its own",
+                   (long long)l->rel_buckets, (long long)l->rel_distance, (long long)(relative_side(l) / 2));
 }
 
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)

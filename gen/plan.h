@@ -64,7 +64,8 @@ struct layout {
     int64_t at;         /* bytes from the start of what its owner has; a multiple of 64 */
 };
 
-/* A product C = A W with tokens as rows (queries, keys, values, output, convolution): W in panels, features along the lanes. */
+/* A product C = A W with tokens as rows (queries, keys, values, output, convolution): W in panels,
+ * features along the lanes. */
 struct plan_panels {
     enum tensor_element element; /* of A and W; sums are f32 */
     int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
@@ -95,12 +96,13 @@ struct plan_panels {
     int64_t c_group;      /* step of C from group to group, or from head to head */
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
     int64_t prefetch;     /* cache lines of the next panel that an iteration prefetches; 0: none */
-    int64_t prefetch_tile, prefetch_block; /* floats of it that the tile of an iteration prefetches, and a query block's tiles */
-    int64_t prefetch_slab, prefetch_end;   /* where in a slab, and in a panel, a query block's prefetching begins at the latest */
-    int64_t finish;       /* panels after which heads are complete, each time: then they are normed and rotated; 0: nothing is */
+    /* floats of it that the tile of an iteration prefetches, and a query block's tiles; where in a slab, and in a
+     * panel, a query block's prefetching begins at the latest */
+    int64_t prefetch_tile, prefetch_block, prefetch_slab, prefetch_end;
+    int64_t finish;       /* panels after which heads are complete, to be normed and rotated; 0: nothing is */
     int64_t part_panels;  /* panels in one part */
     int64_t parts;        /* of a row group */
-    const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in all that tiles depend on */
+    const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
     const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
     int64_t behind;       /* elements of the packed block from that product's weights and biases to these */
 };
@@ -145,7 +147,7 @@ struct product {
 struct plan_fold {
     bool scores;  /* W_Q W_K^T: keys are the input */
     bool values;  /* W_V W_O: values are the input */
-    bool q_is_k;  /* w_k = tied in self-attention: there are no queries to project, a tile of them is made from the keys */
+    bool q_is_k;  /* w_k = tied in self-attention: no queries are projected, a tile of them is made from the keys */
     int64_t d_score, d_value; /* features that a score sums over, and of a value */
     int64_t d_z;  /* of a head's z: with folded values and biases one more, 1 where a query sees a key */
     double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */
@@ -173,15 +175,15 @@ struct plan_isa {
     int64_t prefetch_queries;  /* likewise queries of the next tile */
     int64_t unroll_scores, unroll_values;
     int64_t batch_rows, batch_sources; /* queries and keys that are projected as one matrix, at most; 0: one by one */
-    int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources where that is more */
+    int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources if more */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
     struct product products[PLAN_PRODUCTS]; /* those that the layer has, in order */
     int product_count;
     struct layout layouts[LAYOUTS];
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
-    bool z_rows;         /* the output step reads Z [token][head][feature], else [block of tokens][head][feature][token] */
-    bool z_in_q;         /* Z [token][head][feature] lies where the queries were: a tile's are read before its Z is written */
+    bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
+    bool z_in_q;         /* Z [token][head][feature] takes the queries' place: a tile's are read before Z is written */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
     int64_t score_slabs, last_slab; /* how many of those there are; features of the last one */
@@ -190,9 +192,9 @@ struct plan_isa {
     int64_t turn_width;  /* cosines by which a position turns a head, padded to whole vectors; its sines follow */
     int64_t turn_rows;   /* positions whose rows are packed: 0 ... turn_rows - 1 */
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
-    /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by side, as
-     * they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no further
-     * than from -low to high, it begins at back + zero. */
+    /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by
+     * side, as they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no
+     * further than from -low to high, it begins at back + zero. */
     struct {
         int64_t row, zero, low, high; /* row: numbers of a head */
     } relative;

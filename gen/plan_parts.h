@@ -21,7 +21,8 @@ int64_t rows_apart(int64_t stride);
 int64_t choose_query_vecs(const struct isa *isa, int64_t queries, bool streams);
 int64_t near_equal(int64_t total, int64_t at_most);
 int64_t one_height(int64_t total, int64_t at_most);
-int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g, int64_t vecs);
+int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
+                   int64_t vecs);
 int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                           int64_t depth, int64_t tokens);
 int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t rows);

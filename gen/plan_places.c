@@ -53,7 +53,7 @@ static int64_t table_size(const struct layer_table *table)
     return size;
 }
 
-/* Gains and shifts of the norms, and a row of cosines and sines for each position that a token may have by its place. */
+/* Gains and shifts of the norms; a row of cosines and sines for each position that a token may have by its place. */
 static void place_finish(struct plan_isa *p, const struct layer *layer)
 {
     static const struct { enum layer_tensor tensor; enum layout_name id; } of_norms[] = {
@@ -71,7 +71,8 @@ static void place_finish(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_TURNS, "turns", OWNER_PACKED, p->turn_rows, 2 * p->turn_width);
 }
 
-/* Whether an expression reads a table at an index that goes with the queries: lanes may then hold a run of its elements. */
+/* Whether an expression reads a table at an index that goes with the queries:
+ * lanes may then hold a run of its elements. */
 static bool table_has_runs(const struct expression *e, int table)
 {
     bool any = false;
@@ -182,7 +183,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 #define STACK_FRAMES_SMALL 1536
 #define STACK_ROWS 8   /* of a query block: m, l, start, over and bad of a tile; maximum and alpha; one spare */
 #define STACK_SEGMENTS 2 /* and halves of their segments */
-#define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; with a vector or two and LANES pointers */
+#define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; a vector or two, LANES pointers */
 #define STACK_SQUARES 2 /* LANES x LANES: a partial transposition holds two; of masks and weights, in one more copy */
 /* Vectors on the stack for each accumulator of a tile where no variable has a register: clang 14, the dearer one, keeps
  * every operand of every word: 33 for an unrolled tile of scores (2 steps), and 15 more for its exponentials. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Why the plan is as it is, for --explain and the banner: every choice that could have been another one, in the reader's
- * units; and the plan's lists. Left out on purpose: choosing.
+/* Why the plan is as it is, for --explain and the banner: every choice that could have been another one, in the
+ * reader's units; and the plan's lists. Left out on purpose: choosing.
  */
 #include "plan_parts.h"
 
@@ -61,24 +61,26 @@ static void explain_lanes(struct plan_isa *p, const char *name, const struct pla
 {
     const int64_t unroll = min(g->unroll, g->depth);
     char ask[80];
-    reason(p, "%s: tile " D64 " x " D64 ", tokens along the lanes, weights packed [tile][" D64 "][" D64 "], row groups of " D64
-           "; " D64 " step%s unrolled; " D64 " tile%s a part%s", name, g->height[0], p->block, g->depth, g->height[0],
-           g->group_rows, unroll, plural(unroll), g->part_tiles, plural(g->part_tiles), prefetch_text(ask, g->prefetch, "tile"));
+    reason(p, "%s: tile " D64 " x " D64 ", tokens along the lanes, weights packed [tile][" D64 "][" D64 "], row groups "
+           "of " D64 "; " D64 " step%s unrolled; " D64 " tile%s a part%s", name, g->height[0], p->block, g->depth,
+           g->height[0], g->group_rows, unroll, plural(unroll), g->part_tiles, plural(g->part_tiles),
+           prefetch_text(ask, g->prefetch, "tile"));
 }
 
 static void explain_fold(struct plan_isa *p, const struct layer *layer)
 {
     const struct plan_fold *f = p->fold;
     if (f->scores)
-        reason(p, "W_Q W_K^T is folded when packing (%+.3g multiply-adds): keys are the input, " D64 " wide instead of " D64,
-               -f->saved_scores, f->d_score, layer->d_k);
+        reason(p, "W_Q W_K^T is folded when packing (%+.3g multiply-adds): keys are the input, " D64 " wide instead "
+               "of " D64, -f->saved_scores, f->d_score, layer->d_k);
     if (f->values)
-        reason(p, "W_V W_O is folded when packing (%+.3g multiply-adds): values are the input, " D64 " wide instead of " D64,
-               -f->saved_values, f->d_value, layer->d_v);
+        reason(p, "W_V W_O is folded when packing (%+.3g multiply-adds): values are the input, " D64 " wide "
+               "instead of " D64, -f->saved_values, f->d_value, layer->d_v);
     if (f->q_is_k)
         reason(p, "queries are the keys times the scale: projected once");
     else if (layer->tied && !layer->cross && layer_has_tensor(layer, TENSOR_G_Q))
-        reason(p, "queries have gains of their own, so that they are projected apart from the keys, with the same matrix");
+        reason(p, "queries have gains of their own, so that they are projected apart from the keys, with the same "
+               "matrix");
 }
 
 /* What norm and rotation ask of products and memory. */
@@ -93,15 +95,16 @@ static void explain_finish(struct plan_isa *p, const struct layer *layer)
     if (layer->projected)
         reason(p, "given queries and keys are %s into the scratch, all heads of a block of tokens in a part", what);
     else
-        reason(p, "queries and keys are %s after the panel that completes a head, row block by row block: W_Q W_K^T is not "
-               "folded%s", what, request_asks(&p->request, PLAN_FOLD) ? ", as requested or not," : "");
-    if (layer->qk_norm == NORM_RMS_ALL && !layer->projected)
-        reason(p, "qk_norm = rms_all: a row is complete after the last panel alone, so a part has all " D64 " panels of the "
-               "queries: " D64 " part%s for " D64 " tokens", q->groups * q->panels,
-               q->parts * ceil_div(layer->seq_len, q->group_rows), plural(q->parts * ceil_div(layer->seq_len, q->group_rows)),
+        reason(p, "queries and keys are %s after the panel that completes a head, row block by row block: W_Q W_K^T is "
+               "not folded%s", what, request_asks(&p->request, PLAN_FOLD) ? ", as requested or not," : "");
+    if (layer->qk_norm == NORM_RMS_ALL && !layer->projected) {
+        const int64_t parts = q->parts * ceil_div(layer->seq_len, q->group_rows);
+        reason(p, "qk_norm = rms_all: a row is complete after the last panel alone, so a part has all " D64 " panels "
+               "of the queries: " D64 " part%s for " D64 " tokens", q->groups * q->panels, parts, plural(parts),
                layer->seq_len);
-    else if (!layer->projected && q->finish > 1)
+    } else if (!layer->projected && q->finish > 1) {
         reason(p, "a part has a multiple of " D64 " panels, which hold whole heads", q->finish);
+    }
     if (layer->rope.kind != ROPE_NONE)
         reason(p, "cosines and sines of " D64 " positions are packed, %s%s", p->turn_rows,
                bytes_text(size, p->turn_rows * 2 * p->turn_width * layout_element(p, LAYOUT_TURNS)),
@@ -116,10 +119,10 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
         snprintf(cut, sizeof cut, " in slabs of " D64, g->k_block);
     const int64_t unroll = min(g->unroll, g->k_block);
     snprintf(text, REASON_TEXT,
-             "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row groups of "
-             D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s", g->rows, g->vecs * p->lanes, g->rows * g->vecs,
-             g->vecs * p->lanes, g->depth, bytes_text(size, g->panel_size * (int64_t)element_size(g->element)), cut,
-             g->group_rows,
+             "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row "
+             "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s", g->rows, g->vecs * p->lanes,
+             g->rows * g->vecs, g->vecs * p->lanes, g->depth,
+             bytes_text(size, g->panel_size * (int64_t)element_size(g->element)), cut, g->group_rows,
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
 }
@@ -179,9 +182,9 @@ static void explain_expressions(struct plan_isa *p, const struct layer *layer)
     const bool of_head = (layer->visible_kernel->nodes[layer->visible_kernel->root].reads & READS_I) != 0;
     const struct visible_share share = visible_shares(layer, 0, p->block);
     visible_map(layer, 0, map);
-    reason(p, "visible = %s: %s%.3g %% of the blocks of " D64 " queries and 16 keys are computed, %.3g %% tested pair by pair; "
-           "the others nobody sees, or all do. Queries downwards, keys to the right:\n%s", layer->visible->text,
-           of_head ? "of head 0 " : "", 100 * share.computed, p->block, 100 * share.tested, map);
+    reason(p, "visible = %s: %s%.3g %% of the blocks of " D64 " queries and 16 keys are computed, %.3g %% tested pair "
+           "by pair; the others nobody sees, or all do. Queries downwards, keys to the right:\n%s",
+           layer->visible->text, of_head ? "of head 0 " : "", 100 * share.computed, p->block, 100 * share.tested, map);
 }
 
 void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
@@ -227,10 +230,11 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
                request_asks(&p->request, PLAN_Z_LAYOUT) ? "as requested"
                : p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
                : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
-                                               : "a query block of it, over which each panel passes, exceeds half of L1");
+                                               : "a query block of it, over which each panel passes, exceeds half "
+                                                 "of L1");
     if (p->prefetch_keys > 0)
-        reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys, plural(p->prefetch_keys),
-               p->value_blocks ? "" : " and values");
+        reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys,
+               plural(p->prefetch_keys), p->value_blocks ? "" : " and values");
     if (p->batch_rows > layer->seq_len)
         reason(p, "sequences of a batch are projected together, up to " D64 " tokens", p->batch_rows);
     reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
@@ -358,8 +362,7 @@ static void print_shape(FILE *out, const struct layout *l)
 static void print_layouts(FILE *out, const struct plan_isa *p)
 {
     static const char *const owners[OWNERS] = {"caller", "packed", "scratch", "worker"};
-    fputs("    layouts: owner, place and bytes there; type, shape, strides in elements; axes of one element left out:\n",
-          out);
+    fputs("    layouts: owner, place and bytes there; type, shape, strides in elements, but for axes of one:\n", out);
     for (int i = 0; i < LAYOUTS; i++) {
         const struct layout *l = &p->layouts[i];
         const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights"

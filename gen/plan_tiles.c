@@ -7,14 +7,15 @@
 #include <math.h>
 
 #define WAY_FLOATS 1024          /* of L1: lines that far apart share a set */
-#define ROWS_IN_A_SET 7          /* of 8 ways. Measured (Zen 4, d_model 1024): 8 rows take 10 % longer, 12 take 2.2 times as long */
+#define ROWS_IN_A_SET 7          /* of 8 ways. Measured (Zen 4, d_model 1024): 8 rows take 10 % longer, 12
+                                  * take 2.2 times as long */
 #define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
 #define SPILL_SLOTS 0.02         /* of avx2's 6 x 2 and 4 x 3: attend takes 5 % less with the first on Zen 3 and 4 */
 #define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3: half of what it takes. Blocks of 24
-                                  * instead of 16 queries: avx2's layers whose heads exceed L2 take as long (512 tokens) or
-                                  * 1 to 4 % less (1024 to 4096; measured, Zen 4) */
+                                  * instead of 16 queries: avx2's layers whose heads exceed L2 take as long
+                                  * (512 tokens) or 1 to 4 % less (1024 to 4096; measured, Zen 4) */
 
 /* Most broadcast rows of a tile `vecs` wide: one register for the broadcast, `vecs` for the other operand, the
  * rest accumulators; more than 16 rows add code and no speed. */
@@ -23,8 +24,8 @@ int64_t tile_rows(const struct isa *isa, int64_t vecs)
     return max(1, min(16, (isa->registers - vecs - 1) / vecs));
 }
 
-/* The same for scores, sums and values in blocks. In small code strips along a mask's edge are LANES keys long: tiles that
- * divide them need no rest. */
+/* The same for scores, sums and values in blocks. In small code strips along a mask's edge are LANES keys long: tiles
+ * that divide them need no rest. */
 int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int64_t vecs)
 {
     const int64_t rows = tile_rows(isa, vecs);
@@ -41,7 +42,8 @@ int64_t rows_apart(int64_t stride)
 }
 
 /* Cache lines that one step of such a tile takes from L2, its operands being too large for L1: the vectors, and for the
- * broadcast rows what was measured with their numbers side by side: one, or more where they cross into a second line. */
+ * broadcast rows what was measured with their numbers side by side: one,
+ * or more where they cross into a second line. */
 static double tile_lines(const struct isa *isa, int64_t rows, int64_t vecs)
 {
     const double broadcast = LINE_FLOATS % rows == 0 ? 1.0 : 1.0 + (double)(rows - 1) / LINE_FLOATS;
@@ -92,8 +94,8 @@ int64_t near_equal(int64_t total, int64_t at_most)
     return ceil_div(total, ceil_div(total, at_most));
 }
 
-/* The height of tiles for `total` rows where one height has to serve them all: the largest divisor from half of `at_most`
- * to `at_most`; near-equal parts where there is none. */
+/* The height of tiles for `total` rows where one height has to serve them all: the largest divisor from half of
+ * `at_most` to `at_most`; near-equal parts where there is none. */
 int64_t one_height(int64_t total, int64_t at_most)
 {
     for (int64_t height = at_most; 2 * height >= at_most && height > 0; height--)
@@ -102,8 +104,8 @@ int64_t one_height(int64_t total, int64_t at_most)
     return near_equal(total, at_most);
 }
 
-/* What tiles of at most `rows` x vecs cost for `total` tokens, which they part evenly: tile_cost of each multiply-add, the
- * operands coming from L2 unless a panel of that depth stays in L1. */
+/* What tiles of at most `rows` x vecs cost for `total` tokens, which they part evenly: tile_cost of each multiply-add,
+ * the operands coming from L2 unless a panel of that depth stays in L1. */
 static double even_cost(const struct isa *isa, int64_t total, int64_t rows, int64_t vecs, int64_t depth)
 {
     const bool stays = depth * vecs * isa->lanes * (int64_t)element_size(OPERANDS) <= (int64_t)isa->l1d_bytes / 2;

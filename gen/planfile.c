@@ -35,7 +35,8 @@ static void fingerprint_text(const char *spec, char text[17])
 static void spec_text_of_kinds(const struct layer *l, char *text, size_t size)
 {
     static const char *const offsets[] = {[OFFSET_PAST] = "past", [OFFSET_END] = "end"};
-    static const char *const norms[] = {[NORM_RMS] = "rms", [NORM_LAYER] = "layer", [NORM_L2] = "l2", [NORM_RMS_ALL] = "rms_all"};
+    static const char *const norms[] = {[NORM_RMS] = "rms", [NORM_LAYER] = "layer", [NORM_L2] = "l2",
+                                        [NORM_RMS_ALL] = "rms_all"};
     static const char *const rotations[] = {[ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
     static const char *const relatives[] = {[RELATIVE_T5] = "t5", [RELATIVE_TABLE] = "table"};
     char dims[24], width[24], score[17], visible[17];
@@ -76,11 +77,12 @@ static void spec_text(const struct layer *l, char text[PLAN_SPEC])
     static const char *const outputs[] = {[W_O_DENSE] = "dense", [W_O_NONE] = "none", [W_O_CONV] = "conv"};
     char mask[LAYER_MASK_TEXT];
     layer_mask_text(l->mask, mask);
+    const char *input = l->projected ? l->heads_first ? "projected_first" : "projected" : l->split ? "split" : "shared";
     int used = snprintf(text, PLAN_SPEC,
                         "d_model=%" PRId64 " h=%" PRId64 " h_kv=%" PRId64 " d_k=%" PRId64 " d_v=%" PRId64 " input=%s"
                         " attention=%s d_source=%" PRId64 " seq_len=%" PRId64 " source_len=%" PRId64 " mask=%s",
-                        l->d_model, l->h, l->h_kv, l->d_k, l->d_v, l->projected ? l->heads_first ? "projected_first" : "projected" : l->split ? "split" : "shared",
-                        l->cross ? "cross" : "self", l->d_source, l->seq_len, l->source_len, mask);
+                        l->d_model, l->h, l->h_kv, l->d_k, l->d_v, input, l->cross ? "cross" : "self", l->d_source,
+                        l->seq_len, l->source_len, mask);
     if ((l->mask & MASK_WINDOW) != 0) {
         const struct { const char *name; int64_t reach; } sides[] = {{"left", l->window_left},
                                                                      {"right", l->window_right}};
@@ -123,12 +125,13 @@ static void list_differences(const char *theirs, const char *ours, char *text, s
         if (value != NULL && length == whole - key - 1 && strncmp(value, word + key + 1, length) == 0)
             continue;
         used += value != NULL
-              ? (size_t)snprintf(text + used, size - used, "%s%.*s=%.*s, here %.*s", used > 0 ? "; " : "", (int)key, word,
-                                 (int)length, value, (int)whole, word)
+              ? (size_t)snprintf(text + used, size - used, "%s%.*s=%.*s, here %.*s", used > 0 ? "; " : "", (int)key,
+                                 word, (int)length, value, (int)whole, word)
               : (size_t)snprintf(text + used, size - used, "%sno %.*s, here %.*s", used > 0 ? "; " : "", (int)key, word,
                                  (int)whole, word);
     }
-    for (const char *word = theirs; *word != '\0' && used < size; word += strcspn(word, " "), word += strspn(word, " ")) {
+    for (const char *word = theirs; *word != '\0' && used < size;
+         word += strcspn(word, " "), word += strspn(word, " ")) {
         size_t length;
         if (find_word(ours, word, strcspn(word, "="), &length) == NULL)
             used += (size_t)snprintf(text + used, size - used, "%s%.*s, here no %.*s", used > 0 ? "; " : "",

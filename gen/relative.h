@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* relative = t5 and relative = table: which number of rel_bias belongs to a distance d = j - p of a key from a query, and
- * from where on it is the same for all.
+/* relative = t5 and relative = table: which number of rel_bias belongs to a distance d = j - p of a key from a query,
+ * and from where on it is the same for all.
  *
  * Left out on purpose: where the numbers lie (tensor.c, plan.c).
  */
@@ -16,7 +16,8 @@ struct layer;
  * like a geometric series. Both signs have buckets of their own unless the mask is causal. */
 int64_t relative_side(const struct layer *layer);
 bool relative_both(const struct layer *layer);
-/* The smallest distance of bucket side / 2 + k, k = 0 ... side / 2 - 1: exactly the definition's floor of a real number. */
+/* The smallest distance of bucket side / 2 + k, k = 0 ... side / 2 - 1:
+ * exactly the definition's floor of a real number. */
 int64_t relative_first(const struct layer *layer, int64_t k);
 /* The bucket of d = j - p. */
 int64_t relative_bucket(const struct layer *layer, int64_t d);

@@ -98,7 +98,8 @@ bool score_masks_placed(const struct layer *layer)
 {
     bool any = false;
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].placed && score_terms[term].place == SCORE_EVERYWHERE && score_has(layer, term));
+        any = any || (score_terms[term].placed && score_terms[term].place == SCORE_EVERYWHERE &&
+                      score_has(layer, term));
     return any;
 }
 
@@ -108,7 +109,8 @@ bool score_falls(const struct layer *layer)
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         any = any || (score_terms[term].falls && score_has(layer, term));
     const struct expression *e = layer->score; /* may do anything with positions */
-    return any || (score_has(layer, SCORE_EXPRESSION) && (e->nodes[e->root].reads & (READS_P | READS_J | READS_TABLE)) != 0);
+    return any || (score_has(layer, SCORE_EXPRESSION) &&
+                   (e->nodes[e->root].reads & (READS_P | READS_J | READS_TABLE)) != 0);
 }
 
 int score_lift(const struct layer *layer)
@@ -116,8 +118,8 @@ int score_lift(const struct layer *layer)
     return score_falls(layer) ? 32 : 64;
 }
 
-/* Press et al.: with h a power of two 2^(-8 (i + 1) / h). Else those of the next lower power of two, then every other one
- * of twice as many heads. */
+/* Press et al.: with h a power of two 2^(-8 (i + 1) / h). Else those of the next lower power of two, then every other
+ * one of twice as many heads. */
 double score_slope(const struct layer *layer, int64_t head)
 {
     int64_t power = 1;

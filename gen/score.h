@@ -3,8 +3,9 @@
  *
  *   s = q·k, then each term that the layer has, in the table's order, then what the masks among them hide: -infinity
  *
- * A new term is a name in layer.h's enum, a row here, its hook templates/score_NAME.in where tiles of scores see it, and its row in
- * runtime/reference/terms.c: its value in double and its error. Its tensor, if it has one, is a row of tensor.c.
+ * A new term is a name in layer.h's enum, a row here, its hook templates/score_NAME.in where tiles of scores see it,
+ * and its row in runtime/reference/terms.c: its value in double and its error. Its tensor, if it has one, is a row of
+ * tensor.c.
  *
  * Left out on purpose: which keys a mask of position leaves (visible.h).
  */

@@ -652,7 +652,7 @@ static bool read_cap(struct spec *spec, enum key key, const char *text)
 
 static bool read_nothing(struct spec *spec, enum key key, const char *text)
 {
-    (void)spec, (void)key, (void)text; /* the name has its own check, since its default can be wrong too; so do expressions */
+    (void)spec, (void)key, (void)text; /* the name has its own check, its default can be wrong too; so do expressions */
     return true;
 }
 

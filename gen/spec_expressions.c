@@ -38,8 +38,8 @@ static bool read_extents(struct spec *spec, const struct entry *entry, struct la
         while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\t'))
             length--;
         if (table->axes == EXPRESSION_AXES || !number_whole(at, length, 1, MAX_SIZE, &extent)) {
-            diag_error(spec->diag, entry->place, "%s = '%.60s' is no list of extents; write one to %d whole numbers from 1 "
-                       "to 2147483647, as in %s = 2, 8", entry->key, entry->value, EXPRESSION_AXES, entry->key);
+            diag_error(spec->diag, entry->place, "%s = '%.60s' is no list of extents; write one to %d whole numbers "
+                       "from 1 to 2147483647, as in %s = 2, 8", entry->key, entry->value, EXPRESSION_AXES, entry->key);
             return false;
         }
         table->extent[table->axes] = (int64_t)extent;

@@ -226,8 +226,8 @@ static void rule_pad_rows(struct spec *spec)
                    "alone; write pad_rows = computed");
     else if (!has_mask(spec, MASK_PADDING))
         diag_error(spec->diag, place_of(spec, KEY_PAD_ROWS),
-                   "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the mask, "
-                   "or write pad_rows = computed");
+                   "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the "
+                   "mask, or write pad_rows = computed");
 }
 
 /* ---- rotation -------------------------------------------------------------------------------------------- */
@@ -248,8 +248,8 @@ static void rule_rope_dims(struct spec *spec)
     if (!is_given(spec, KEY_ROPE_DIMS)) {
         if (width % 2 != 0)
             diag_error(spec->diag, place_of(spec, KEY_ROPE),
-                       "rope turns pairs of columns, but d_k = %lld is odd; write an even d_k, or rope_dims for an even "
-                       "number of them", (long long)width);
+                       "rope turns pairs of columns, but d_k = %lld is odd; write an even d_k, or rope_dims for an "
+                       "even number of them", (long long)width);
     } else if (dims > width) {
         diag_error(spec->diag, place_of(spec, KEY_ROPE_DIMS),
                    "rope_dims = %lld is more than d_k = %lld columns; write an even number up to d_k", (long long)dims,
@@ -313,8 +313,8 @@ static void rule_rope_bands(struct spec *spec)
     const enum key key = is_given(spec, KEY_ROPE_LOW) ? KEY_ROPE_LOW : KEY_ROPE_HIGH;
     if (has_scaling(spec, SCALING_LLAMA3) && !(low < high))
         diag_error(spec->diag, place_of(spec, key),
-                   "rope_low = %.9g is not below rope_high = %.9g, so no frequency lies between them; write for example "
-                   "rope_low = 1 and rope_high = 4", low, high);
+                   "rope_low = %.9g is not below rope_high = %.9g, so no frequency lies between them; write for "
+                   "example rope_low = 1 and rope_high = 4", low, high);
 }
 
 static void rule_rope_yarn_factor(struct spec *spec)
@@ -329,8 +329,8 @@ static void rule_rope_yarn_theta(struct spec *spec)
 {
     if (has_scaling(spec, SCALING_YARN) && spec->real[KEY_ROPE_THETA] == 1)
         diag_error(spec->diag, place_of(spec, KEY_ROPE_THETA),
-                   "rope_theta = 1 makes all frequencies equal, and yarn divides by its logarithm, 0; write for example "
-                   "rope_theta = 10000");
+                   "rope_theta = 1 makes all frequencies equal, and yarn divides by its logarithm, 0; write for "
+                   "example rope_theta = 10000");
 }
 
 /* Frequencies so large that nothing is known of the fraction of a turn at the last position. */
@@ -342,8 +342,8 @@ static void rule_rope_fast(struct spec *spec)
     const double radians = factor < 1 ? last / factor : last;
     if (has_rope(spec) && radians > ROPE_MOST)
         diag_error(spec->diag, place_of(spec, factor < 1 && 1 / factor > last ? KEY_ROPE_FACTOR : KEY_ROPE_THETA),
-                   "a pair is turned by %.3g radians a position, and at most %.0f have an exact fraction of a turn; choose "
-                   "a larger rope_theta%s", radians, ROPE_MOST, factor < 1 ? " or rope_factor" : "");
+                   "a pair is turned by %.3g radians a position, and at most %.0f have an exact fraction of a turn; "
+                   "choose a larger rope_theta%s", radians, ROPE_MOST, factor < 1 ? " or rope_factor" : "");
 }
 
 /* ---- score terms ----------------------------------------------------------------------------------------- */

@@ -78,7 +78,7 @@ static const struct row {
                   .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"}}},
     [TENSOR_V] = {.shown = {"v", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_v]",
                   .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"}}},
-    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL, 
+    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL,
                                   " int32, 0 ... m: keys that exist|; memory past them is not touched"},
                         .extents = "[batch]"},
     [TENSOR_PAST] = {.shown = {"past", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32, 0 or more: position of query 0"},
@@ -126,15 +126,16 @@ static const struct row {
                                     ", added to scaled scores by j - p"}, .extents = "[rel_buckets][h]",
                          .has = has_relative, .variant = {{is_table, "[h][rel_width]"}}},
     [TENSOR_SINK] = {.shown = {"sink", TENSOR_LEARNED, TENSOR_F32, NULL,
-                                ", a score of each head that takes part in the softmax and adds no value"}, .extents = "[h]", .has = has_sink},
+                                ", a score of each head that takes part in the softmax and adds no value"},
+                     .extents = "[h]", .has = has_sink},
     TABLE(0), TABLE(1), TABLE(2), TABLE(3), TABLE(4), TABLE(5), TABLE(6), TABLE(7),
     [TENSOR_Y] = {.shown = {"y", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_out]",
                   .has = always, .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"}}},
     [TENSOR_ATTN] = {.shown = {"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n][m]",
                      .has = has_scores},
     [TENSOR_LSE] = {.shown = {"lse", TENSOR_OUTPUT, TENSOR_F32, NULL,
-                                ", the logarithm of the sum of exponentials; -infinity where it has none"}, .extents = "[batch][h][n]",
-                    .has = has_lse},
+                                ", the logarithm of the sum of exponentials; -infinity where it has none"},
+                    .extents = "[batch][h][n]", .has = has_lse},
 };
 
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor)

@@ -44,7 +44,10 @@ bool visible_pair_behind(const struct layer *layer, int64_t prefix, int64_t p, i
     bool sees = true;
     for (const struct visible_rule *r = rules; r < rules + count; r++) {
         const int64_t edge = p + r->offset;
-        sees = sees && (r->kind == VISIBLE_TO ? j <= edge || (r->lifted && j < prefix) : r->kind == VISIBLE_FROM ? j >= edge : j != edge);
+        if (r->kind == VISIBLE_TO)
+            sees = sees && (j <= edge || (r->lifted && j < prefix));
+        else
+            sees = sees && (r->kind == VISIBLE_FROM ? j >= edge : j != edge);
     }
     return sees;
 }
@@ -75,8 +78,8 @@ static int64_t clamped(int64_t end, int64_t m)
 }
 
 /* What a layer lets queries at positions 0 … n-1 see. The one at p sees keys max(0, p - left) … min(m - 1, p + right);
- * that is an empty range only from p = m + left on. Of the keys below the upper end the sum is Σ min(m, p + 1 + right), of
- * those below the lower end Σ max(0, p - left), and no_self takes one from each p < m. */
+ * that is an empty range only from p = m + left on. Of the keys below the upper end the sum is Σ min(m, p + 1 + right),
+ * of those below the lower end Σ max(0, p - left), and no_self takes one from each p < m. */
 static int64_t pairs_from_0(const struct layer *layer, int64_t n, int64_t m)
 {
     int64_t left, right;
@@ -92,7 +95,7 @@ static int64_t pairs_from_0(const struct layer *layer, int64_t n, int64_t m)
     return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : min(n, m));
 }
 
-#define BLOCK_LANES 64 /* queries of a block, at most: those behind the last one are computed with the others, and dropped */
+#define BLOCK_LANES 64 /* queries of a block, at most: those behind the last one are computed as well, and dropped */
 
 struct expression_box visible_box(const struct layer *layer)
 {
@@ -172,7 +175,8 @@ void visible_map(const struct layer *layer, int64_t head, char text[VISIBLE_MAP 
     char *at = text;
     for (int64_t r = 0; r < rows; r++, *at++ = '\n')
         for (int64_t c = 0; c < columns; c++) {
-            const struct visible_range p = {r * n / rows, (r + 1) * n / rows}, j = {c * m / columns, (c + 1) * m / columns};
+            const struct visible_range p = {r * n / rows, (r + 1) * n / rows};
+            const struct visible_range j = {c * m / columns, (c + 1) * m / columns};
             const struct expression_range seen = box_range(layer, head, p, j);
             const struct visible_range keys = visible_keys(layer, p.first, p.end - 1);
             const bool reached = j.end > keys.first && j.first < keys.end;

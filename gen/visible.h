@@ -32,7 +32,8 @@ struct visible_rule {
 #define VISIBLE_RULES 4
 /* Those of the layer, which all hold at once, in the order in which kernels test them; returns their number. */
 int visible_rules(const struct layer *layer, struct visible_rule rules[VISIBLE_RULES]);
-/* Position of query 0, of n queries and m keys that all exist; with offset = past where the last query is the last key. */
+/* Position of query 0, of n queries and m keys that all exist;
+ * with offset = past where the last query is the last key. */
 int64_t visible_offset(const struct layer *layer, int64_t n, int64_t m);
 /* Whether all of them let the query at p see key j; of a sequence with a prefix of so many keys. */
 bool visible_pair(const struct layer *layer, int64_t p, int64_t j);
@@ -48,14 +49,14 @@ struct expression_box visible_box(const struct layer *layer);
 /* Whether `visible` is an expression of head and positions alone, so that whole blocks are known to be seen or not. */
 bool visible_by_blocks(const struct layer *layer);
 
-/* Of a layer that is visible by blocks, of one head at the compiled limits: shares of blocks of so many queries and 16 keys
- * that are computed, and that are tested pair by pair; of up to 64 rows of blocks spread evenly. */
+/* Of a layer that is visible by blocks, of one head at the compiled limits: shares of blocks of so many queries and 16
+ * keys that are computed, and that are tested pair by pair; of up to 64 rows of blocks spread evenly. */
 struct visible_share {
     double computed, tested;
 };
 struct visible_share visible_shares(const struct layer *layer, int64_t head, int64_t queries);
-/* A picture of it, rows of up to VISIBLE_MAP characters behind each other with a newline behind each: '#' seen by all, '+' by
- * some, '.' by none. */
+/* A picture of it, rows of up to VISIBLE_MAP characters behind each other with a newline behind each: '#' seen by all,
+ * '+' by some, '.' by none. */
 #define VISIBLE_MAP 24
 void visible_map(const struct layer *layer, int64_t head, char text[VISIBLE_MAP * (VISIBLE_MAP + 1) + 1]);
 

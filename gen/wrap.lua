@@ -13,8 +13,8 @@ local function columns(s)
     return #s - select(2, s:gsub("[\x80-\xBF]", ""))
 end
 
--- Places where a line of code may be broken: the index of the last byte before the break; its rank, how deep in brackets
--- it is and a little more at an operator; `inside`: the column behind the innermost open bracket.
+-- Places where a line of code may be broken: the index of the last byte before the break; its rank, how deep in
+-- brackets it is and a little more at an operator; `inside`: the column behind the innermost open bracket.
 local function places(line)
     local found, open, quote, i = {}, {}, nil, 1
     while i <= #line do
@@ -31,7 +31,8 @@ local function places(line)
             local before, behind = line:sub(1, i - 1), line:sub(i + 1)
             local list = before:find("[,;]$") or before:find("[&|][&|]$")
             if list or behind:find("^[?:+*/<=>-]=? ") then
-                found[#found + 1] = { at = i - 1, rank = #open + (list and 0 or behind:find("^[?:] ") and 0.25 or 0.5), inside = open[#open] }
+                local more = list and 0 or behind:find("^[?:] ") and 0.25 or 0.5
+                found[#found + 1] = { at = i - 1, rank = #open + more, inside = open[#open] }
             end
         end
         i = i + 1
@@ -50,14 +51,15 @@ local function code(line, ending, out)
         end
         if not best then break end
         out[#out + 1] = line:sub(1, best.at) .. ending
-        step = best.inside and best.inside <= MOST // 2 and best.inside or step or #line:match("^ *") + (best.inside and 8 or 4)
+        step = best.inside and best.inside <= MOST // 2 and best.inside or step
+            or #line:match("^ *") + (best.inside and 8 or 4)
         line = (" "):rep(step) .. line:sub(best.at + 2)
     end
     out[#out + 1] = line
 end
 
--- A line of a comment: `prefix` before the words, each further line has the prefix of a second line. What does not fit is
--- returned if the paragraph goes on with `next`.
+-- A line of a comment: `prefix` before the words, each further line has the prefix of a second line. What does not fit
+-- is returned if the paragraph goes on with `next`.
 local function words(line, next, out)
     local indent = line:match("^ *")
     local second = line:find("^ */%*") and indent .. " * " or line:match("^ *%* +") or indent

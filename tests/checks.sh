@@ -16,6 +16,7 @@
 #   skip TEXT [COUNT]      one check, or COUNT, that this machine cannot make
 #   leave_out TEXT [COUNT] the same of all that follows: the script ends
 #   says, prints TEXT      the file err has that text, or the file out
+#   narrow FILE…           fails where a line has more than 120 columns, or ends in a blank, and names those lines
 #   tally                  the last line, and 0 where nothing failed
 #
 # Many that need not wait for each other, in the folder $work:
@@ -128,6 +129,14 @@ run_jobs() {
     read -r p f s < <(awk -F: '{ count[$1]++ }
         END { print count["passed"] + 0, count["FAILED"] + 0, count["skipped"] + 0 }' "$work/all")
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+narrow() { # a column is a character: the continuation bytes of UTF-8 do not count
+    LC_ALL=C awk '
+        { line = $0; gsub(/[\200-\277]/, "", line) }
+        length(line) > 120 { print FILENAME ":" FNR ": " length(line) " columns"; bad = 1 }
+        line ~ /[ \t\r]$/ { print FILENAME ":" FNR ": ends in a blank"; bad = 1 }
+        END { exit bad }' "$@"
 }
 
 tally() {

@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x472aee1a68073887u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xf23b4eb59cd8e65bu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -707,8 +707,7 @@ TARGET static int softmax_scalar(float *s, const float *maximum, float *m, float
     return vec_any_eq(new, open);
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes, rows QUERY_BLOCK apart -- */
 
 /* 5 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
@@ -832,8 +831,7 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes, rows QUERY_BLOCK apart -- */
 
 /* 12 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
@@ -1069,9 +1067,8 @@ TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t v
 /* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
  * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
  * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
- * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
- * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
- * its bits. */
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
+ * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
@@ -1609,8 +1606,7 @@ TARGET static int softmax_avx2(float *s, const float *maximum, float *m, float *
     return vec_any_eq(new, open);
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes, rows QUERY_BLOCK apart -- */
 
 /* 6 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
@@ -1757,8 +1753,7 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes, rows QUERY_BLOCK apart -- */
 
 /* 14 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
@@ -1995,9 +1990,8 @@ TARGET static int pass_avx2(struct tile_avx2 *tile, enum pass pass, size_t vecto
 /* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
  * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
  * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
- * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
- * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
- * its bits. */
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
+ * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
@@ -2598,8 +2592,7 @@ TARGET static int softmax_avx512(float *s, const float *maximum, float *m, float
     return vec_any_eq(new, open);
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes, rows QUERY_BLOCK apart -- */
 
 /* 14 keys x 32 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
@@ -2740,8 +2733,7 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes, rows QUERY_BLOCK apart -- */
 
 /* 16 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
@@ -2983,9 +2975,8 @@ TARGET static int pass_avx512(struct tile_avx512 *tile, enum pass pass, size_t v
 /* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
  * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
  * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
- * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
- * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
- * its bits. */
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
+ * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
@@ -3521,8 +3512,7 @@ TARGET static int softmax_neon(float *s, const float *maximum, float *m, float *
     return vec_any_eq(new, open);
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes, rows QUERY_BLOCK apart -- */
 
 /* 5 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
@@ -3652,8 +3642,7 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
         tile->some_open[i] = *some_open;
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes, rows QUERY_BLOCK apart -- */
 
 /* 16 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
@@ -3895,9 +3884,8 @@ TARGET static int pass_neon(struct tile_neon *tile, enum pass pass, size_t vecto
 /* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
  * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
  * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
- * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
- * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
- * its bits. */
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
+ * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_neon(struct tile_neon *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);

@@ -28,7 +28,8 @@ static const struct option_command commands[] = {
      "joins the JSON lines of a sweep's shards and says what is missing; refuses what does not belong together"},
     {"pack", COMMAND_PACK, "one spec", false, "SPEC --weights W.safetensors --isa LIST [-o FILE] [OPTION…]",
      "packs the weights for instruction sets that this machine need not have, and writes a block for each, as a C\n"
-     "array or as a binary file with an assembler stub; a program calls NAME_open, which takes the best for its machine"},
+     "array or as a binary file with an assembler stub; a program calls NAME_open, which takes the best for its "
+     "machine"},
 };
 
 /* groups of commands that share options */

@@ -40,8 +40,8 @@ struct job {
 
 /* ---- what is asked for ----------------------------------------------------------------------------------------- */
 
-/* Of programs for the kind of machine that this is: the sets that attngen emits by itself and that not every such machine
- * has, and the last resort where there is one. */
+/* Of programs for the kind of machine that this is: the sets that attngen emits by itself and that not every such
+ * machine has, and the last resort where there is one. */
 #if defined(__x86_64__)
 #define ISAS_HERE "scalar,avx2,avx512"
 #elif defined(__aarch64__)
@@ -188,7 +188,8 @@ static bool pack(struct job *job)
     };
     const struct kernel_table *kernel = job->kernel.call;
     job->bytes = (kernel->packed_bytes + KERNEL_ALIGNMENT - 1) / KERNEL_ALIGNMENT * KERNEL_ALIGNMENT;
-    job->block = job->bytes <= SIZE_MAX / job->blocks ? aligned_alloc(KERNEL_ALIGNMENT, job->blocks * job->bytes) : NULL;
+    job->block =
+        job->bytes <= SIZE_MAX / job->blocks ? aligned_alloc(KERNEL_ALIGNMENT, job->blocks * job->bytes) : NULL;
     if (job->block == NULL) {
         diag_environment(&job->diag, NULL, "out of memory");
         return false;
@@ -229,13 +230,16 @@ static size_t numbers_of(const struct job *job)
 static void write_header(const struct job *job, FILE *out)
 {
     const char *symbol = job->symbol, *name = job->layer->name;
-    fprintf(out, "/* %s.h - the weights of %s, packed for %s by attnrun %s. Do not edit.\n *\n"
+    fprintf(out,
+            "/* %s.h - the weights of %s, packed for %s by attnrun %s. Do not edit.\n *\n"
             " * A program opens them once, which asks the machine what it has and copies nothing:\n"
             " *     const void *packed;\n"
             " *     int error = %s_open(%s, sizeof %s, &packed);\n"
-            " * and then calls %s_forward(packed, &args, scratch). On a machine that has none of these instruction sets\n"
+            " * and then calls %s_forward(packed, &args, scratch). On a machine that has none of these "
+            "instruction sets\n"
             " * error is %s_ERROR_ISA. The blocks are constant and may lie in read-only memory.\n *\n * %s\n */\n",
-            base_name(job->stem), name, job->isa_names, ATTNGEN_VERSION, name, symbol, symbol, name, job->name, LICENCE);
+            base_name(job->stem), name, job->isa_names, ATTNGEN_VERSION, name, symbol, symbol, name, job->name,
+            LICENCE);
     fprintf(out, "#ifndef %s_INTERFACE_H\n#define %s_INTERFACE_H\n\n#include <stdint.h>\n\n", job->capitals,
             job->capitals);
     if (job->blocks == 1) /* of several the pair may lack the largest */
@@ -250,7 +254,8 @@ static void write_header(const struct job *job, FILE *out)
             "        uint64_t zero;\n    } header[%d];\n", symbol, KERNEL_HEADERS);
     if (numbers_of(job) > 0)
         fprintf(out, "    float numbers[%zu];\n", numbers_of(job));
-    fprintf(out, "};\n%s_ALIGNED extern const struct %s_block %s[%zu];\n\n", job->capitals, symbol, symbol, job->blocks);
+    fprintf(out, "};\n%s_ALIGNED extern const struct %s_block %s[%zu];\n\n", job->capitals, symbol, symbol,
+            job->blocks);
     fprintf(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 

@@ -56,7 +56,9 @@ struct output {
 static size_t keys_for(const struct selftest *s, size_t n)
 {
     const size_t given = s->options->m;
-    return layer_is_square(s->layer) ? n : given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
+    if (layer_is_square(s->layer))
+        return n;
+    return given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
 }
 
 static double work_of(const struct selftest *s, size_t n)
@@ -93,7 +95,8 @@ static bool choose_sizes(struct selftest *s)
     return true;
 }
 
-/* The power of two next to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs; less for queries of a large scale. */
+/* The power of two next to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs;
+ * less for queries of a large scale. */
 static float limit_of(const struct selftest *s, enum layer_tensor t)
 {
     int64_t shape[4];
@@ -262,7 +265,8 @@ static void print_tensors(struct selftest *s)
                     layer_tensor_row(t)->type == TENSOR_BOOL ? "unsigned char" : "float", name, count > 0 ? count : 1);
     }
     for (size_t i = 0; i < s->layer->table_count; i++)
-        fprintf(s->out, "%s%s", i == 0 ? "static const float *const tables[] = {" : ", ", layer_tensor_name(TENSOR_TABLE + i));
+        fprintf(s->out, "%s%s", i == 0 ? "static const float *const tables[] = {" : ", ",
+                layer_tensor_name(TENSOR_TABLE + i));
     fputs(s->layer->table_count > 0 ? "};\n" : "", s->out);
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (has(s, t) && is_of_integers(t))
@@ -376,7 +380,8 @@ static void print_bad(struct selftest *s)
 {
     const char *weight = layer_tensor_name(first_of(s, TENSOR_WEIGHT));
     if (weight != NULL)
-        fprintf(s->out, "    %s_weights no_%s = weights;\n    no_%s.%s = NULL;\n", s->layer->name, weight, weight, weight);
+        fprintf(s->out, "    %s_weights no_%s = weights;\n    no_%s.%s = NULL;\n", s->layer->name, weight, weight,
+                weight);
     if (!has(s, TENSOR_LENGTHS))
         return;
     fprintf(s->out, "    %s_args past = args;\n    past.lengths = lengths_past;\n", s->layer->name);

@@ -743,7 +743,8 @@ static void print_verdict(const struct tune *t, const struct gain *v, const stru
                t->layer->name, isa_of(t)->name, t->measured);
     else if (plan_request_keys(request) == 0)
         printf("%s %s: none of %zu plans was faster than the default, which is kept%s\n", t->layer->name,
-               isa_of(t)->name, t->measured, t->dropped > 0 ? "; the machine was disturbed, tune again when it is quiet" : "");
+               isa_of(t)->name, t->measured,
+               t->dropped > 0 ? "; the machine was disturbed, tune again when it is quiet" : "");
     else
         print_gain(t, v, request);
     fflush(stdout);

@@ -54,7 +54,8 @@ size_t inputs_head_row(const struct layer *layer, const struct inputs *in, enum 
                        size_t row, size_t head)
 {
     const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv);
-    const size_t rows = tensor == TENSOR_Q ? in->n : in->m, width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
+    const size_t rows = tensor == TENSOR_Q ? in->n : in->m;
+    const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
     return (layer->heads_first ? (b * heads + head) * rows + row : (b * rows + row) * heads + head) * width;
 }
 
@@ -290,8 +291,8 @@ static void draw_gains(struct random *random, const struct layer *layer, struct 
         out[i] = (float)((1 + 0.3 * random_normal(random)) * (chance(random, 0.1) ? -1 : 1));
 }
 
-/* Mostly so that queries end among the keys or just past them, or at the last one; now and then 0, far past all keys, and
- * the largest number. For timing at the last key. */
+/* Mostly so that queries end among the keys or just past them, or at the last one; now and then 0, far past all keys,
+ * and the largest number. For timing at the last key. */
 static void draw_past(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                       const struct inputs_draw *draw)
 {
@@ -322,8 +323,9 @@ static void draw_prefix(struct random *random, const struct layer *layer, struct
     }
 }
 
-/* Packed documents, most of them; some with numbers in no order, some strewn. All that tells two segments apart may be the
- * upper half of their numbers, or the lower one. For timing a single one. Queries and keys draw from the same few. */
+/* Packed documents, most of them; some with numbers in no order, some strewn. All that tells two segments apart may be
+ * the upper half of their numbers, or the lower one. For timing a single one.
+ * Queries and keys draw from the same few. */
 static void draw_segment(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                          const struct inputs_draw *draw)
 {
@@ -333,7 +335,8 @@ static void draw_segment(struct random *random, const struct layer *layer, struc
     for (size_t b = 0; b < in->batch; b++) {
         const int32_t step = steps[b % (sizeof steps / sizeof *steps)];
         const size_t longest = chance(random, 0.5) ? 80 : 1 + count / 2;
-        const bool strewn = chance(random, 0.25), jumps = chance(random, 0.3), one = draw->full_lengths || chance(random, 0.1);
+        const bool strewn = chance(random, 0.25), jumps = chance(random, 0.3);
+        const bool one = draw->full_lengths || chance(random, 0.1);
         int32_t number = 0;
         for (size_t at = 0, end = 0; at < count; at++) {
             if (at == end && !one) {

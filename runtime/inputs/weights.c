@@ -15,8 +15,8 @@
 
 enum role { Q, K, V, O, ROLES };
 #define PARTS (2 * (size_t)ROLES + LEARNED) /* weights, biases, others */
-/* Of matrices: as weight_layout says, [out][in], [in][out]; [out][in] with the outputs of q, k, v of one group after the
- * other, which is a head of keys and values with its queries. */
+/* Of matrices: as weight_layout says, [out][in], [in][out]; [out][in] with the outputs of q, k, v of one group after
+ * the other, which is a head of keys and values with its queries. */
 enum stored { AS_SPEC, OUT_IN, IN_OUT, OUT_IN_GROUPS };
 
 /* Names behind the module's. Where one name stands for several roles, one tensor holds their outputs side by side in
@@ -405,8 +405,8 @@ static void add_learned(struct search *s, const struct learned *of)
     if (has && tensor == NULL && of->tensor == TENSOR_REL_BIAS && s->layer->relative == RELATIVE_T5)
         tensor = find_shared(s, names);
     if (count > 1)
-        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed", name, count, s->module,
-                   names);
+        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed", name, count,
+                   s->module, names);
     else if (!has && tensor != NULL && !is_elsewhere(s, of->tensor))
         diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
                    name, of->needs);
@@ -478,8 +478,9 @@ static bool convert(const struct search *s, const struct part *part, const struc
         out[at] = element(from, at) + more;
     for (int64_t o = 0; !as_it_is && o < part->outputs; o++)
         for (int64_t i = 0; i < part->inputs; i++)
-            out[s->layer->out_in ? o * part->inputs + i : i * part->outputs + o] = element(
-                from, in_out ? i * part->total + stored_output(s, part, o) : stored_output(s, part, o) * part->inputs + i);
+            out[s->layer->out_in ? o * part->inputs + i : i * part->outputs + o] =
+                element(from, in_out ? i * part->total + stored_output(s, part, o)
+                                     : stored_output(s, part, o) * part->inputs + i);
     for (size_t at = 0; at < to->bytes / sizeof *out; at++)
         if (!isfinite(out[at])) {
             diag_error(s->diag, s->place, "tensor \"%s\": %s holds %g as an f32, element %zu of %zu; weights have to "

@@ -21,7 +21,8 @@ struct weights_choice {
     bool norm_plus_one; /* weights of norms are stored less 1, as Gemma does */
 };
 
-/* The layer's weights, biases and other learned tensors as F32, under the contract's names, in its shapes; on failure says why in `diag`. */
+/* The layer's weights, biases and other learned tensors as F32, under the contract's names, in its shapes;
+ * on failure says why in `diag`. */
 bool weights_read(struct tensors *weights, const struct layer *layer, const struct weights_choice *choice,
                   struct diag *diag);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels in a process of their own, with a limit of time: one that crashes or never ends takes that process with it and
- * nothing else.
+/* Kernels in a process of their own, with a limit of time: one that crashes or never ends takes that process with it
+ * and nothing else.
  *
  * Left out on purpose: how a process is made and followed (process.h), what is printed of a failure.
  */

@@ -16,7 +16,8 @@ static bool add_weights(struct call *call, const struct weights_choice *choice, 
     const size_t errors = diag->errors;
     if (choice->path == NULL) {
         if (choice->prefix != NULL || choice->zero_bias || choice->norm_plus_one)
-            diag_error(diag, "command line", "--prefix, --zero-bias and --norm-plus-one are about --weights FILE, which is "
+            diag_error(diag, "command line",
+                       "--prefix, --zero-bias and --norm-plus-one are about --weights FILE, which is "
                        "not given");
         return diag->errors == errors;
     }

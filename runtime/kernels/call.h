@@ -27,8 +27,8 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
 
 #define CALL_LACKS (-1)  /* this machine does not have the instruction set */
 #define CALL_BROKEN (-2) /* the kernel crashed or did not end */
-/* Packs and runs by *isa, 0 for the best, which becomes the one that ran, CALL_LACKS or CALL_BROKEN; in a process of its
- * own. `in` is named in messages. */
+/* Packs and runs by *isa, 0 for the best, which becomes the one that ran, CALL_LACKS or CALL_BROKEN; in a process of
+ * its own. `in` is named in messages. */
 bool call_run(struct call *call, int *isa, const char *in, struct diag *diag);
 /* What to say where no instruction set could be run. */
 void call_report_no_isa(const char *spec, struct diag *diag);

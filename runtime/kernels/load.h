@@ -71,8 +71,8 @@ struct kernel_table {
     const char *(*strerror)(int error);
     /* of a pair that was compiled to pack only, the functions from forward to phase_name are NULL */
     int folds_scores, folds_values; /* which weights are multiplied with each other when packed: fold.h */
-    int (*merge)(const void *packed, const float *y_a, const float *lse_a, const float *y_b, const float *lse_b, float *y,
-                 float *lse, size_t batch, size_t n); /* NULL: the layer has none */
+    int (*merge)(const void *packed, const float *y_a, const float *lse_a, const float *y_b, const float *lse_b,
+                 float *y, float *lse, size_t batch, size_t n); /* NULL: the layer has none */
 };
 
 struct kernel {

@@ -113,8 +113,8 @@ static void make_gains(const struct layer *layer, struct inputs *weights, enum l
         gains[i] = (float)most;
 }
 
-/* What a query's factors are multiplied by, and a key's, so that the scale is made up for. Tied, one matrix is for both:
- * half of the scale's power on each side, and the root of the rest. */
+/* What a query's factors are multiplied by, and a key's, so that the scale is made up for. Tied, one matrix is for
+ * both: half of the scale's power on each side, and the root of the rest. */
 struct units {
     double query, key;
 };

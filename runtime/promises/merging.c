@@ -40,8 +40,8 @@ static double least_of(const struct merging *m, size_t row)
     return (double)(float)(0.69314718055994531 * (double)packed);
 }
 
-/* What a call could leave: rows that have seen nothing, hardly less, as much, and far more; y of the first of those holds
- * what nobody may read. */
+/* What a call could leave: rows that have seen nothing, hardly less, as much, and far more; y of the first of those
+ * holds what nobody may read. */
 static void draw_other(struct merging *m)
 {
     const float *sink = m->in->tensor[TENSOR_SINK];
@@ -57,7 +57,8 @@ static void draw_other(struct merging *m)
     }
 }
 
-/* Rows of padding that are skipped: their y and lse are zero, which is no result, and so is what merging makes of them. */
+/* Rows of padding that are skipped: their y and lse are zero, which is no result,
+ * and so is what merging makes of them. */
 static bool is_skipped(const struct merging *m, size_t row)
 {
     return m->layer->pad_skipped && row % m->n >= inputs_keys(m->in, row / m->n / m->h);
@@ -75,8 +76,8 @@ static bool row_is_right(struct merging *m, size_t row, const float *y, const fl
     const double log_of_both = max > -INFINITY ? max + log(sum) : -INFINITY;
     const bool same = (double)lse[row] == log_of_both;
     if (!same && !(fabs((double)lse[row] - log_of_both) <= TOLERANCE * (1 + fabs(log_of_both))))
-        return violated(m, "merge, %s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h, row / m->n % m->h,
-                        row % m->n, (double)lse[row], log_of_both);
+        return violated(m, "merge, %s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h,
+                        row / m->n % m->h, row % m->n, (double)lse[row], log_of_both);
     for (size_t d = y_at(m, row); d < y_at(m, row) + m->d_v; d++) {
         const double y_a = of_a > 0 ? (double)m->y[d] : 0, y_b = of_b > 0 ? (double)m->y_b[d] : 0;
         const double expected = max > -INFINITY ? (of_a * y_a + of_b * y_b) / sum : 0;
@@ -98,18 +99,21 @@ static bool rows_are_right(struct merging *m, const float *y, const float *lse, 
 
 static bool returns(struct merging *m, int error, int expected, const char *what)
 {
-    return error == expected || violated(m, "merge, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
+    return error == expected ||
+           violated(m, "merge, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
 }
 
 static bool joins(struct merging *m)
 {
     const size_t batch = m->in->batch, n = m->n;
     float *y = m->y_out.data, *lse = m->lse_out.data;
-    return returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_OK, "a and b") &&
+    return returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_OK,
+                   "a and b") &&
            ((guarded_zones_intact(&m->y_out) && guarded_zones_intact(&m->lse_out)) ||
             violated(m, "merge: wrote outside y or lse")) &&
            rows_are_right(m, y, lse, "a and b") &&
-           returns(m, m->call->merge(m->packed, m->y_b, m->lse_b, m->y, m->lse, y, lse, batch, n), KERNEL_OK, "b and a") &&
+           returns(m, m->call->merge(m->packed, m->y_b, m->lse_b, m->y, m->lse, y, lse, batch, n), KERNEL_OK,
+                   "b and a") &&
            rows_are_right(m, y, lse, "b and a");
 }
 
@@ -132,7 +136,8 @@ static bool keeps_nan(struct merging *m)
     m->lse_b[row] = NAN;
     bool good = returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, m->in->batch, m->n),
                         KERNEL_OK, "NaN in lse") &&
-                (is_skipped(m, row) || (isnan(lse[row]) && (isnan(y[at]) || m->lse[row] == -INFINITY)) || violated(m, "merge: NaN in lse is swallowed"));
+                (is_skipped(m, row) || (isnan(lse[row]) && (isnan(y[at]) || m->lse[row] == -INFINITY)) ||
+                 violated(m, "merge: NaN in lse is swallowed"));
     m->lse_b[row] = kept;
     for (size_t other = 0; good && other < m->rows; other++)
         good = other == row || row_is_right(m, other, y, lse, "NaN in another row");
@@ -145,14 +150,17 @@ static bool refuses(struct merging *m)
     const size_t batch = m->in->batch, n = m->n, above = (size_t)m->layer->seq_len + 1;
     guarded_fill(&m->y_out);
     guarded_fill(&m->lse_out);
-    return returns(m, m->call->merge(m->packed, NULL, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_NULL, "no y") &&
+    return returns(m, m->call->merge(m->packed, NULL, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_NULL,
+                   "no y") &&
            returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, NULL, y, lse, batch, n), KERNEL_NULL, "no lse") &&
            returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, above), KERNEL_SIZE,
                    "n = seq_len + 1") &&
            returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, SIZE_MAX / 2, n), KERNEL_SIZE,
                    "a huge batch") &&
-           returns(m, m->call->merge(m->packed, (const float *)((uintptr_t)m->y + 1), m->lse, m->y_b, m->lse_b, y, lse,
-                                     batch, n), KERNEL_ALIGN, "y off its boundary") &&
+           returns(m,
+                   m->call->merge(m->packed, (const float *)((uintptr_t)m->y + 1), m->lse, m->y_b, m->lse_b, y, lse,
+                                  batch, n),
+                   KERNEL_ALIGN, "y off its boundary") &&
            returns(m, m->call->merge(m->packed, NULL, NULL, NULL, NULL, NULL, NULL, batch, 0), KERNEL_OK, "n = 0") &&
            returns(m, m->call->merge(m->packed, NULL, NULL, NULL, NULL, NULL, NULL, 0, n), KERNEL_OK, "batch = 0") &&
            ((guarded_untouched(&m->y_out) && guarded_untouched(&m->lse_out)) ||

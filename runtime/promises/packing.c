@@ -190,8 +190,8 @@ static bool wrong_weights(struct packing *p)
     return true;
 }
 
-/* Finite weights whose product, with each other where they are folded or with the scale, is too large: refused too. The first
- * of each tensor meet in one product. */
+/* Finite weights whose product, with each other where they are folded or with the scale, is too large: refused too. The
+ * first of each tensor meet in one product. */
 static bool refuses_product(struct packing *p, enum layer_tensor a, enum layer_tensor b, float value_a, float value_b)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
@@ -239,7 +239,8 @@ static bool wrong_packing(struct packing *p)
     const struct kernel_weights weights = kernel_weights_of(p->in);
     return pack_refuses(p, &weights, 0, 99, KERNEL_ISA, "isa 99") &&
            pack_refuses(p, &weights, 32, p->isa, KERNEL_ALIGN, "packed off its boundary") &&
-           pack_refuses(p, NULL, 0, p->isa, KERNEL_NULL, "weights = NULL") && wrong_weights(p) && overflowing_products(p);
+           pack_refuses(p, NULL, 0, p->isa, KERNEL_NULL, "weights = NULL") && wrong_weights(p) &&
+           overflowing_products(p);
 }
 
 /* ---- packing that is cut off ------------------------------------------------------------------------------------ */
@@ -393,7 +394,8 @@ static bool names_of_sets(struct packing *p)
 /* ---- blocks that are opened ------------------------------------------------------------------------------------- */
 
 /* What open must give for `bytes` from `blocks` on: an error, or a block. */
-static bool opens(struct packing *p, const void *blocks, size_t bytes, int expected, const void *block, const char *what)
+static bool opens(struct packing *p, const void *blocks, size_t bytes, int expected, const void *block,
+                  const char *what)
 {
     const void *packed = &bytes; /* anything but what is expected */
     const int error = p->call->open(blocks, bytes, &packed);
@@ -407,7 +409,8 @@ static bool opens(struct packing *p, const void *blocks, size_t bytes, int expec
 static const struct isa *another_set(struct packing *p)
 {
     for (size_t row = 0; row < isa_count; row++)
-        if (isa_table[row].id != p->isa && p->call->isa_name(isa_table[row].id) != NULL && available(p, isa_table[row].id))
+        if (isa_table[row].id != p->isa && p->call->isa_name(isa_table[row].id) != NULL &&
+            available(p, isa_table[row].id))
             return &isa_table[row];
     return NULL;
 }

@@ -68,7 +68,8 @@ static void release(struct trial *t)
     guarded_free(&t->scratch);
 }
 
-/* Fresh outputs `offset` bytes off a boundary, and scratch for so many workers; no more aligned than it must be, then. */
+/* Fresh outputs `offset` bytes off a boundary, and scratch for so many workers; no more aligned than it must be,
+ * then. */
 static bool prepare(struct trial *t, size_t offset, size_t workers)
 {
     release(t);
@@ -222,8 +223,8 @@ static bool parts_in_reverse(struct trial *t)
 
 /* ---- whose memory is whose -------------------------------------------------------------------------------------- */
 
-/* Memory that the workers of one phase share: `before` is what the phase found, `after` what its parts leave, `by` the part
- * that wrote a byte. */
+/* Memory that the workers of one phase share: `before` is what the phase found, `after` what its parts leave, `by` the
+ * part that wrote a byte. */
 struct shared {
     const char *name;
     unsigned char *now, *before, *after;
@@ -391,7 +392,8 @@ static bool run_single(struct trial *t)
     return good && (error == KERNEL_OK || violated(t, "n = 1: forward returns \"%s\"", t->call->strerror(error)));
 }
 
-/* No state: a call leaves the library's own memory as it was. AddressSanitizer lets nobody read the gaps between variables. */
+/* No state: a call leaves the library's own memory as it was.
+ * AddressSanitizer lets nobody read the gaps between variables. */
 static bool nothing_remembered(struct trial *t)
 {
     if (dlsym(RTLD_DEFAULT, "__asan_init") != NULL)
@@ -430,7 +432,8 @@ static size_t past_length(const struct layer *layer, const struct inputs *in, en
     }
 }
 
-/* Bytes of an input that may be read: not those of keys past the last sequence's length, unless they are queries too. */
+/* Bytes of an input that may be read: not those of keys past the last sequence's length,
+ * unless they are queries too. */
 static size_t readable(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
 {
     size_t count = inputs_count(layer, in, tensor);
@@ -459,8 +462,8 @@ static void forward_between(const struct trial *t, struct kernel_args args, enum
         t->call->forward(t->packed, own, t->scratch.data);
 }
 
-/* One call between fences; with padding, unless keys are queries, each sequence alone too, whose source, or k and v, end
- * with its keys. */
+/* One call between fences; with padding, unless keys are queries, each sequence alone too, whose source,
+ * or k and v, end with its keys. */
 static void forward_fenced(struct trial *t, const struct inputs *from, enum fence fence)
 {
     struct inputs in = *from;
@@ -606,7 +609,8 @@ static void spread_taint(struct poison *p, const struct trial *t)
                     const bool key = p->key[b * in->m + j];
                     if (!(key || p->query[b * in->n + q]) || !reference_visible(t->layer, in, b, i, q, j))
                         continue;
-                    const bool shows = isnan(expressions_score(t->layer, in, reference_pair(t->layer, in, b, i, q, j), NAN));
+                    const bool shows =
+                        isnan(expressions_score(t->layer, in, reference_pair(t->layer, in, b, i, q, j), NAN));
                     const enum taint one = key ? TAINT_OF_KEY : shows ? TAINT_OF_QUERY : TAINT_UNREAD;
                     taint = one > taint ? one : taint;
                     read = read || shows;
@@ -691,8 +695,8 @@ static enum taint taint_of_y(const struct poison *p, const struct trial *t, size
     return taint;
 }
 
-/* An expression may make a finite score of an infinite one, and where it compares scores, of NaN, or hide such a pair; or not
- * read what was there at all. */
+/* An expression may make a finite score of an infinite one, and where it compares scores, of NaN, or hide such a pair;
+ * or not read what was there at all. */
 static enum demand demand_of(const struct layer *layer, enum demand demand)
 {
     const bool bends = layer->score != NULL && (!expression_adds(layer->score) || score_has(layer, SCORE_HIDING));
@@ -771,8 +775,8 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
             return violated(t, "%s in rows that nobody there sees changed lse[%zu][%zu][%zu] from %.9g to %.9g", what,
                             row / n / h, row / n % h, row % n, t->base_lse[row], lse[row]);
         if (p->read[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
-            return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h, row / n % h,
-                            row % n);
+            return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h,
+                            row / n % h, row % n);
     }
     return true;
 }
@@ -830,7 +834,8 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
 
 static bool with_masks_of(struct trial *t, float value, const char *what)
 {
-    const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED; /* shown before it is added */
+    /* shown before it is added */
+    const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED;
     const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
     struct poison p = {0};
     bool good = inputs_copy(&p.in, t->layer, t->in, t->diag);
@@ -1410,7 +1415,8 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
     error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
     if (error != KERNEL_PART)
         return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse)) || violated(t, "%s: something was written", what);
+    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse)) ||
+           violated(t, "%s: something was written", what);
 }
 
 /* Tensors without an element need no memory. */
@@ -1458,8 +1464,8 @@ static bool is_of_sinks(struct trial *t, const char *what)
     for (size_t at = 0; at < lse_count(t); at++) {
         const double expected = sink != NULL ? (double)sink[at / n % h] : -INFINITY;
         if (!(lse[at] == expected || fabs(lse[at] - expected) <= 4e-7 * (1 + fabs(expected))))
-            return violated(t, "%s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, at / n / h, at / n % h, at % n, lse[at],
-                            expected);
+            return violated(t, "%s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, at / n / h, at / n % h, at % n,
+                            lse[at], expected);
     }
     return true;
 }

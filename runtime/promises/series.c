@@ -112,7 +112,8 @@ static bool add_sizes(struct making *k)
 }
 
 /* Many short sequences, which are projected together: all at once, and in several groups, the last one smaller. Of the
- * second call the first sequence has no keys. In cross-attention few queries meet many keys, and the other way round. */
+ * second call the first sequence has no keys. In cross-attention few queries meet many keys,
+ * and the other way round. */
 static bool add_batches(struct making *k)
 {
     const struct layer *layer = k->layer;

@@ -212,7 +212,8 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
                           PROMISES_OF_VALUES, f->why, diag));
 }
 
-/* How the calling thread rounds, and what becomes of subnormal results and operands: volatile, so that it is found out now. */
+/* How the calling thread rounds, and what becomes of subnormal results and operands: volatile,
+ * so that it is found out now. */
 static int float_mode(void)
 {
     volatile float min = FLT_MIN, half, subnormal = 0x1p-149f;

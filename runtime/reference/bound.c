@@ -38,13 +38,14 @@
  * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
  * origin are added in root sum square. LAMBDA covers the largest of a few million elements; over random
- * layers the largest error is 0.1 to 0.5 of this gate. Where scores are equal (an expression may make them so) the roundings
- * of their sum are not random: each may be u. In e_y the errors of a row's weights are common to all columns: of k weights
- * the squares behind them are a sum of k - 1 squares of normals, which exceeds its mean s by no more than
- * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) but once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k counts
- * what is large, (sum e_a^2)^2 / sum e_a^4. The largest of C columns lies at sqrt(2 ln C) deviations of these, where LAMBDA
- * has room for the sqrt(2 ln MILLIONS) of elements that have nothing in common. Where a weight may be off by more than SATURATED (all visible
- * keys at -1e9, say), errors are not small and independent any more, and only the worst case holds.
+ * layers the largest error is 0.1 to 0.5 of this gate. Where scores are equal (an expression may make them so) the
+ * roundings of their sum are not random: each may be u. In e_y the errors of a row's weights are common to all columns:
+ * of k weights the squares behind them are a sum of k - 1 squares of normals, which exceeds its mean s by no more than
+ * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) but once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k
+ * counts what is large, (sum e_a^2)^2 / sum e_a^4. The largest of C columns lies at sqrt(2 ln C) deviations of these,
+ * where LAMBDA has room for the sqrt(2 ln MILLIONS) of elements that have nothing in common. Where a weight may be off
+ * by more than SATURATED (all visible keys at -1e9, say), errors are not small and independent any more, and only the
+ * worst case holds.
  *
  * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
  * rows then, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. In place of |w|
@@ -57,7 +58,8 @@
  *         K = h d_v or taps d_v, d_v being D_s, or with biases D_s + 1: b_V W_O is H's row for the indicator, which is
  *         exactly 1 or 0, so its e_z is 0
  *
- * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores have c Q b_K, and are rounded with it.
+ * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores have c Q b_K, and are rounded with
+ * it.
  *
  * Where a machine flushes to zero, omega = 3 2^-126 (a product, its sum, a rescaling or the store), phi = 2^-126, and
  * sizes of operands that stand behind a gamma have phi / u added.
@@ -164,19 +166,17 @@ static bool allocate(struct propagation *p, const struct reference *reference)
     p->q_open = calloc(rows + 1, 1);
     p->k_open = calloc(m + 1, 1);
     p->v_open = calloc(m + 1, 1);
-    return p->q_open != NULL && p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) &&
-           room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
+    return p->q_open != NULL && p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) &&
+           room(&p->bounds->y_drawn, y) && room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
            room(&p->bounds->lse_worst, lse) && room(&p->bounds->lse_drawn, lse) && room(&p->bounds->lse_open, lse) &&
            room(&p->bounds->attn_drawn, attn) && room(&p->bounds->attn_open, attn) && room(&p->y_squares, y) &&
-           room(&p->y_size, y) &&
-           room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
+           room(&p->y_size, y) && room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
            room(&p->q.drawn, rows * d_k) && room(&p->k.worst, m * d_k) && room(&p->k.drawn, m * d_k) &&
            room(&p->v.worst, m * d_v) && room(&p->v.drawn, m * d_v) && room(&p->z.worst, rows * d_v) &&
            room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
-           room(&p->t_worst, rows * m) &&
-           room(&p->t_squares, rows * m) && room(&p->q_common, rows) && room(&p->k_common, m) &&
-           room(&p->z_spread, rows);
+           room(&p->t_worst, rows * m) && room(&p->t_squares, rows * m) && room(&p->q_common, rows) &&
+           room(&p->k_common, m) && room(&p->z_spread, rows);
 }
 
 static void fill(double *out, double value, size_t count)
@@ -301,8 +301,8 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
     return true;
 }
 
-/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one key more,
- * of value 0. */
+/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped.
+ * A sink is one key more, of value 0. */
 struct row {
     const unsigned char *visible;
     size_t keys;
@@ -326,14 +326,15 @@ static void shown_errors(const struct propagation *p, const struct term_error *e
 {
     const double rounded = U * fabs(e->value), shown = LN_2 * 3 * rounded + p->omega;
     p->bounds->attn_worst[at] = LN_2 * e->worst + shown;
-    p->bounds->attn_drawn[at] = LN_2 * (e->lost + sqrt(e->squares + square(LAMBDA * (U * e->rounded + rounded)))) + shown;
+    p->bounds->attn_drawn[at] =
+        LN_2 * (e->lost + sqrt(e->squares + square(LAMBDA * (U * e->rounded + rounded)))) + shown;
     p->bounds->attn_open[at] = e->open;
 }
 
 /* T through the terms up to the last one that is wanted; `shown_at`: where attn shows the scores, NOT_SHOWN. */
 #define NOT_SHOWN SIZE_MAX
-static struct term_error pair_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
-                                    size_t r, size_t j, enum score_name last, size_t shown_at)
+static struct term_error pair_error(const struct propagation *p, const struct reference_head *head,
+                                    const struct row *row, size_t r, size_t j, enum score_name last, size_t shown_at)
 {
     const size_t at = r * head->keys + j, d_k = (size_t)p->layer->d_k;
     const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
@@ -778,7 +779,8 @@ static void finish(struct propagation *p, const struct reference *reference)
             *y_drawn = INFINITY;
     }
     const struct bounds *b = p->bounds;
-    double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open}, *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
+    double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open};
+    double *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
     double *const of_attn[] = {b->attn_worst, b->attn_drawn, b->attn_open};
     for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
         reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);

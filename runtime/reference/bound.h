@@ -20,11 +20,11 @@
 struct bounds {
     double *y_worst, *attn_worst, *lse_worst; /* sound for any data: gamma_K everywhere */
     double *y_drawn, *attn_drawn, *lse_drawn; /* for drawn data: rounding errors add up like a random walk */
-    double *y_open, *attn_open, *lse_open;   /* not 0 where f32 may overflow on the way: then not finite, or within *_worst */
+    double *y_open, *attn_open, *lse_open; /* not 0 where f32 may overflow on the way: not finite, or within *_worst */
 };
 
-/* Computes the reference and the bounds that go with it, for a kernel that folds these weights and runs on a thread with
- * the modes of the caller's: flushing to zero or not. The reference does not flush, and rounds to nearest. */
+/* Computes the reference and the bounds that go with it, for a kernel that folds these weights and runs on a thread
+ * with the modes of the caller's: flushing to zero or not. The reference does not flush, and rounds to nearest. */
 bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                     const struct inputs *inputs, struct folds folds, bool sample, struct diag *diag);
 void bounds_free(struct bounds *bounds);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Values and errors of expressions, node by node. Errors are those of the form for kernels, in base 2.
  *
- * Of each float: its value in double; `worst`, how far f32 may be from it at most; `slope`, its derivative by T, the score so
- * far; `squares`, the roundings on the way to it, squared and added up. Integers, and conditions on them, are exact: they never
- * come from floats, but by `where`. A comparison of floats that are nearer to each other than they may be off is not sure,
- * and what it chooses may be either.
+ * Of each float: its value in double; `worst`, how far f32 may be from it at most; `slope`, its derivative by T, the
+ * score so far; `squares`, the roundings on the way to it, squared and added up. Integers, and conditions on them, are
+ * exact: they never come from floats, but by `where`. A comparison of floats that are nearer to each other than they
+ * may be off is not sure, and what it chooses may be either.
  */
 #include "expressions.h"
 
@@ -25,7 +25,8 @@
 static struct expression_point point_of(const struct inputs *in, struct expression_pair pair, double s)
 {
     /* void * and float * have one representation wherever this runs */
-    return (struct expression_point){s, (int64_t)pair.i, pair.p, pair.j, (const float *const *)&in->tensor[TENSOR_TABLE]};
+    return (struct expression_point){s, (int64_t)pair.i, pair.p, pair.j,
+                                     (const float *const *)&in->tensor[TENSOR_TABLE]};
 }
 
 static union expression_value value_of(const struct expression *e, const struct inputs *in, struct expression_pair pair,
@@ -218,7 +219,8 @@ static void of_float(const struct expression_node *n, struct error *out, const s
     case NODE_EXP2: power(out, of[0], x); break;
     case NODE_TANH: hyperbolic_tangent(out, of[0], x); break;
     case NODE_SQRT: square_root(out, of[0], x); break;
-    default: choose_where(out, of[0], of[1], of[2], values[n->a].integer != 0, values[n->b].number, values[n->c].number);
+    default:
+        choose_where(out, of[0], of[1], of[2], values[n->a].integer != 0, values[n->b].number, values[n->c].number);
     }
     if (isnan(out->worst))
         out->worst = INFINITY;
@@ -273,7 +275,8 @@ void expressions_error(const struct layer *layer, const struct inputs *in, struc
     const struct expression_point at = point_of(in, pair, score->value);
     expression_evaluate(e, &at, values);
     const struct error error = error_of(e, values, score);
-    score->squares = SQUARED(error.slope) * (score->squares + SQUARED(BOUND_LAMBDA * U * score->rounded)) + error.squares;
+    score->squares =
+        SQUARED(error.slope) * (score->squares + SQUARED(BOUND_LAMBDA * U * score->rounded)) + error.squares;
     score->lost = error.slope == 0 ? 0 : fabs(error.slope) * score->lost;
     score->value = values[e->root].number;
     score->worst = error.worst;

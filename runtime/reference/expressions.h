@@ -16,9 +16,11 @@ struct expression_pair {
 };
 
 /* `visible`, true where the layer has none; and whether f32 may find something else. */
-bool expressions_visible(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair, bool *unsure);
+bool expressions_visible(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair,
+                         bool *unsure);
 /* `score` of a score so far; that score where the layer has none. */
-double expressions_score(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair, double score);
+double expressions_score(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair,
+                         double score);
 /* Whether it hides the pair whatever the score was. */
 bool expressions_hide(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair);
 /* What it makes of an error so far. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding of norm and rotation. Names are docs/bound.md's: u, gamma, omega, phi; e for the worst error of a number that
- * goes in, d for the drawn one.
+/* Rounding of norm and rotation. Names are docs/bound.md's: u, gamma, omega, phi; e for the worst error of a number
+ * that goes in, d for the drawn one.
  */
 #include "finish_error.h"
 
@@ -128,8 +128,8 @@ static void norm_errors(const struct finish_error *e, size_t row, const struct d
 
 /* ---- rotation ---- */
 
-/* Where a position's angle comes from in a kernel, and in the reference: 2^-96 turns times an int32, cut to 2^-64; and a
- * long double. */
+/* Where a position's angle comes from in a kernel, and in the reference: 2^-96 turns times an int32,
+ * cut to 2^-64; and a long double. */
 #define ANGLE_OF_KERNEL 0x1p-60
 #define ANGLE_OF_REFERENCE (8 * (double)LDBL_EPSILON)
 

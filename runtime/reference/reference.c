@@ -175,7 +175,8 @@ static double *doubles(size_t count, bool *good)
 static void head_free(struct reference_head *head)
 {
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
-                        head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->lse, head->z};
+                        head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->lse,
+                        head->z};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)

@@ -61,8 +61,8 @@ void reference_clear_padding(const struct layer *layer, const struct inputs *inp
                              size_t heads, size_t width, double *numbers);
 
 /* Query t of sequence b and key j by their positions. */
-struct expression_pair reference_pair(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t,
-                                      size_t j);
+struct expression_pair reference_pair(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i,
+                                      size_t t, size_t j);
 /* Whether query t of sequence b and head i sees key j, as far as that does not depend on its score. */
 bool reference_visible(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
 /* The last term of the scores that attn shows: raw, capped or biased. */

@@ -84,8 +84,9 @@ static void bias_error(struct term_error *e, double operand, double number)
 static bool is_zero(double operand) { return operand == 0; }
 static bool is_minus_infinity(double operand) { return operand == -INFINITY; }
 
-/* In base 2 the cap is C = log2(e) c, and x = T / C, computed as T times a rounded 1 / C, is off by dx. tanh's slope falls
- * with |x|: it is at most that of the smallest |x| in reach. The square of what was drawn is multiplied by that slope's. */
+/* In base 2 the cap is C = log2(e) c, and x = T / C, computed as T times a rounded 1 / C, is off by dx. tanh's slope
+ * falls with |x|: it is at most that of the smallest |x| in reach.
+ * The square of what was drawn is multiplied by that slope's. */
 static void capped_error(struct term_error *e, double operand, double number)
 {
     const double cap = BOUND_LOG2_E * number, product = 2 * BOUND_U * fabs(e->value);
@@ -115,7 +116,8 @@ static void added_error(struct term_error *e, double operand, double number)
 }
 
 static const struct {
-    double (*operand)(const struct layer *layer, const struct inputs *in, struct term_pair pair); /* NULL: its tensor's */
+    /* NULL: its tensor's */
+    double (*operand)(const struct layer *layer, const struct inputs *in, struct term_pair pair);
     double (*value)(double score, double operand, double number); /* NULL: the score as it was */
     bool (*hides)(double operand);                                /* NULL: it does not */
     void (*error)(struct term_error *e, double operand, double number); /* NULL: none of its own */

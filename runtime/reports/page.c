@@ -131,8 +131,8 @@ static void print_head(FILE *out, const struct records *records, const struct co
 static void print_notes(FILE *out, const struct records *records)
 {
     if (count_of(records, is_above_peak) > 0)
-        fputs("<p>A share of peak above 100 % is no mistake where weights are folded: folding saves multiply-adds, but the "
-              "share counts those of the plain layer.</p>\n", out);
+        fputs("<p>A share of peak above 100 % is no mistake where weights are folded: folding saves multiply-adds, but "
+              "the share counts those of the plain layer.</p>\n", out);
     if (count_of(records, is_disturbed) > 0)
         fprintf(out, "<p>*: a disturbed machine: the median is above %g times the minimum, or the CPU ran something "
                 "else, although samples were taken again. The minimum is nearer to the truth; measure again when it is "

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention weights as a picture in SVG: a panel for each head, a colour for each weight, and what the colours mean.
  *
- * Left out on purpose: computing the weights (commands/heatmap.c), averages, and any number that is no attention weight.
+ * Left out on purpose: computing the weights (commands/heatmap.c), averages, and any number that is no attention
+ * weight.
  */
 #ifndef ATTNRUN_PICTURE_H
 #define ATTNRUN_PICTURE_H

@@ -156,7 +156,7 @@ static int spawn(pid_t *child, char *const argv[], const char *temporary, int ou
 #define PATIENCE_MS 2000 /* for what SIGTERM has not ended yet */
 #define GLANCE_MS 20     /* between two looks at a child that has closed the pipe, where nothing tells of its end */
 #define GRACE_MS 1000    /* for what others still write to the pipe of a child that has ended */
-#define KEEP ((size_t)32 << 10) /* bytes of a program's output that are kept from its beginning, and as many from its end */
+#define KEEP ((size_t)32 << 10) /* bytes of a program's output that are kept from its beginning, and from its end */
 
 /* To a child, and to its own children if it leads a group. */
 static void send_signal(pid_t child, int signal)

@@ -26,9 +26,9 @@ struct process_result {
     size_t size;      /* of the output */
 };
 
-/* Looks argv[0] up in PATH; it has no terminal. `temporary`, if not NULL, is the folder that the child is given as TMPDIR:
- * files that a compiler drops there when it is ended go with the folder. Returns false, with the reason in `diag`, when
- * it could not be started or followed. What it leaves running in its group is ended with it. */
+/* Looks argv[0] up in PATH; it has no terminal. `temporary`, if not NULL, is the folder that the child is given as
+ * TMPDIR: files that a compiler drops there when it is ended go with the folder. Returns false, with the reason in
+ * `diag`, when it could not be started or followed. What it leaves running in its group is ended with it. */
 bool process_run(struct process_result *result, char *const argv[], const char *temporary, struct diag *diag);
 
 /* The same for a function of this program, run in a process of its own: what it does cannot harm the caller. It

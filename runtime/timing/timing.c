@@ -51,9 +51,11 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     *timed = (struct timed){.layer = layer, .call = call, .repeats = 1};
     const size_t errors = diag->errors;
     if (draw->n > (size_t)layer->seq_len)
-        diag_error(diag, layer->name, "n = %zu is past seq_len = %lld; ask for less", draw->n, (long long)layer->seq_len);
+        diag_error(diag, layer->name, "n = %zu is past seq_len = %lld; ask for less", draw->n,
+                   (long long)layer->seq_len);
     if (!layer->self && draw->m > (size_t)layer->source_len)
-        diag_error(diag, layer->name, "m = %zu is past source_len = %lld; ask for less", draw->m, (long long)layer->source_len);
+        diag_error(diag, layer->name, "m = %zu is past source_len = %lld; ask for less", draw->m,
+                   (long long)layer->source_len);
     if (draw->n < 1 || draw->batch < 1)
         diag_error(diag, layer->name, "n and batch must be at least 1; without them there is nothing to time");
     if (diag->errors > errors)

@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xa5d1d05c1eb33a8fu
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x7e2452955b21bdb6u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -636,8 +636,7 @@ TARGET static int softmax_scalar(float *s, const float *visible, const float *ma
     return vec_any_eq(new, open);
 }
 
-/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes; rows of s are
- * QUERY_BLOCK apart -- */
+/* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes, rows QUERY_BLOCK apart -- */
 
 /* 12 keys x 4 queries, 4 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
@@ -914,9 +913,8 @@ TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t v
 /* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
  * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
  * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
- * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it too starts
- * again from its largest score. Each query takes these steps for its own scores alone: passes for other queries repeat
- * its bits. */
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
+ * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
