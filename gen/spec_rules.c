@@ -364,8 +364,8 @@ static void rule_l2(struct spec *spec)
                    "at least 8.7e-19", eps);
     else if (LOG2_E * scale / eps > (double)FLT_MAX)
         diag_error(spec->diag, place_of(spec, scaled ? of_scale : KEY_NORM_EPS),
-                   "scale times log2(e) / norm_eps is not finite in f32, but a query of zeros is multiplied by it under "
-                   "qk_norm = l2; write a smaller scale or a larger norm_eps");
+                   "scale times log2(e) / norm_eps is not finite in f32, but a query of zeros is multiplied by it "
+                   "under qk_norm = l2; write a smaller scale or a larger norm_eps");
 }
 
 /* ---- score terms ----------------------------------------------------------------------------------------- */
