@@ -45,7 +45,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
     FIELD(plan_panels, prefetch_block), FIELD(plan_panels, prefetch_slab), FIELD(plan_panels, prefetch_end),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
-    FIELD(plan_panels, w), FIELD(plan_panels, b), FIELD(plan_panels, behind),
+    FIELD(plan_panels, behind),
 };
 
 static const struct field lanes_fields[] = {
@@ -55,7 +55,7 @@ static const struct field lanes_fields[] = {
     {"count_0", offsetof(struct plan_lanes, count[0])}, {"count_1", offsetof(struct plan_lanes, count[1])},
     FIELD(plan_lanes, tiles), FIELD(plan_lanes, group_rows), FIELD(plan_lanes, pair),
     FIELD(plan_lanes, prefetch), FIELD(plan_lanes, prefetch_tile), FIELD(plan_lanes, prefetch_end),
-    FIELD(plan_lanes, part_tiles), FIELD(plan_lanes, parts), FIELD(plan_lanes, w), FIELD(plan_lanes, b),
+    FIELD(plan_lanes, part_tiles), FIELD(plan_lanes, parts),
 };
 
 static const struct field isa_fields[] = {
@@ -64,20 +64,11 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
-    FIELD(plan_isa, q_row), FIELD(plan_isa, q_head), FIELD(plan_isa, k_row), FIELD(plan_isa, k_head),
-    FIELD(plan_isa, z_row), FIELD(plan_isa, v_row), FIELD(plan_isa, v_head), FIELD(plan_isa, v_feature),
-    FIELD(plan_isa, v_block),
-    FIELD(plan_isa, depth_slab), FIELD(plan_isa, s_t), FIELD(plan_isa, q_all),
-    FIELD(plan_isa, keys), FIELD(plan_isa, values), FIELD(plan_isa, z),
-    FIELD(plan_isa, z_front), FIELD(plan_isa, z_back), FIELD(plan_isa, scores), FIELD(plan_isa, visible),
-    FIELD(plan_isa, ranges), FIELD(plan_isa, operands),
-    FIELD(plan_isa, tile), FIELD(plan_isa, queries), FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources),
-    FIELD(plan_isa, turn_width), FIELD(plan_isa, turn_rows), FIELD(plan_isa, turns), FIELD(plan_isa, turned),
-    FIELD(plan_isa, turned_keys),
-    FIELD(plan_isa, g_q), FIELD(plan_isa, c_q), FIELD(plan_isa, g_k), FIELD(plan_isa, c_k),
-    FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain), FIELD(plan_isa, packed_size),
-    FIELD(plan_isa, sink),
-    {"relative", offsetof(struct plan_isa, relative.at)}, {"relative_row", offsetof(struct plan_isa, relative.row)},
+    FIELD(plan_isa, depth_slab), FIELD(plan_isa, z_front), FIELD(plan_isa, z_back),
+    FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
+    FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
+    {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
+    {"relative_row", offsetof(struct plan_isa, relative.row)},
     {"relative_zero", offsetof(struct plan_isa, relative.zero)},
     {"relative_low", offsetof(struct plan_isa, relative.low)},
     {"relative_high", offsetof(struct plan_isa, relative.high)},
@@ -99,24 +90,51 @@ static void push_heights(struct emit *emit, const char *name, const struct tile_
     emit_end(emit);
 }
 
-static void push_panels(struct emit *emit, const char *name, const struct plan_panels *g)
+/* Places in elements, and strides, as templates call them: 0 of what the plan does not have. */
+static const struct { const char *name; enum layout_name of; } places[] = {
+    {"q_all", LAYOUT_QUERIES}, {"keys", LAYOUT_KEYS}, {"values", LAYOUT_VALUES}, {"z", LAYOUT_Z},
+    {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
+    {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
+    {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
+    {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K}, {"turns", LAYOUT_TURNS},
+};
+static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
+    {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
+    {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
+    {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
+    {"v_block", LAYOUT_VALUES, AXIS_BLOCK},
+};
+
+static void push_layouts(struct emit *emit, const struct plan_isa *p)
 {
-    if (!g->exists)
-        return;
-    emit_begin_table(emit, name);
-    PUSH_FIELDS(emit, g, panels_fields);
-    push_heights(emit, "heights", &g->heights);
-    emit_set_string(emit, "tiles", g->tiles);
-    emit_set_string(emit, "parts_of", g->parts_of);
-    emit_end(emit);
+    const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
+    emit_set_integer(emit, "s_t", transpose != NULL ? layout_at(p, transpose->writes) : 0);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        emit_set_integer(emit, places[i].name, layout_at(p, places[i].of));
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        emit_set_integer(emit, steps[i].name, p->layouts[steps[i].of].stride[steps[i].axis]);
 }
 
-static void push_lanes(struct emit *emit, const char *name, const struct plan_lanes *g)
+/* Those with weights, by the names that their functions begin with. */
+static void push_products(struct emit *emit, const struct plan_isa *p)
 {
-    if (g->depth == 0)
-        return;
-    emit_begin_table(emit, name);
-    PUSH_FIELDS(emit, g, lanes_fields);
+    emit_begin_table(emit, "products");
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind != PRODUCT_PANELS && g->kind != PRODUCT_LANES)
+            continue;
+        emit_begin_table(emit, g->label);
+        emit_set_integer(emit, "w", layout_at(p, LAYOUT_WEIGHTS + g->id));
+        emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
+        if (g->kind == PRODUCT_LANES) {
+            PUSH_FIELDS(emit, &g->lanes, lanes_fields);
+        } else {
+            PUSH_FIELDS(emit, &g->panels, panels_fields);
+            push_heights(emit, "heights", &g->panels.heights);
+            emit_set_string(emit, "tiles", g->panels.tiles);
+            emit_set_string(emit, "parts_of", g->panels.parts_of);
+        }
+        emit_end(emit);
+    }
     emit_end(emit);
 }
 
@@ -161,7 +179,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_needs(emit, p->isa);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
-    push_lanes(emit, "v_t", &p->v_t);
+    push_layouts(emit, p);
     push_heights(emit, "score_tiles", &p->score_tiles[PLAN_WIDE]);
     push_heights(emit, "score_tiles_single", &p->score_tiles[PLAN_SINGLE]);
     push_heights(emit, "value_tiles", &p->value_tiles[PLAN_WIDE]);
@@ -175,22 +193,16 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
-    push_panels(emit, "q", &p->q);
-    push_panels(emit, "k", &p->k);
-    push_panels(emit, "v", &p->v);
-    push_panels(emit, "o", &p->o);
+    push_products(emit, p);
     emit_begin_table(emit, "tables");
     for (size_t i = 0; i < layer->table_count; i++) {
-        int64_t shape[4], size = 1;
-        const int axes = layer_weight_shape(layer, TENSOR_TABLE + (enum layer_tensor)i, shape);
-        for (int axis = 0; axis < axes; axis++)
-            size *= shape[axis];
+        const struct layout *const table = &p->layouts[LAYOUT_TABLES + i];
         emit_begin_item(emit);
-        emit_set_string(emit, "name", layer->tables[i].name);
-        emit_set_integer(emit, "at", p->tables[i]);
-        emit_set_integer(emit, "size", size);
-        emit_set_integer(emit, "run", p->runs[i]);
-        emit_set_integer(emit, "row", axes > 0 ? shape[axes - 1] : size);
+        emit_set_string(emit, "name", table->name);
+        emit_set_integer(emit, "at", layout_at(p, LAYOUT_TABLES + i));
+        emit_set_integer(emit, "size", layout_elements(table));
+        emit_set_integer(emit, "run", layout_at(p, LAYOUT_RUNS + i));
+        emit_set_integer(emit, "row", table->shape[AXIS_FEATURE]);
         emit_end(emit);
     }
     emit_end(emit);

@@ -158,21 +158,29 @@ static struct blocks blocks_of(const struct model *m, int64_t rows)
     return (struct blocks){rows / m->plan->block, rows % m->plan->block};
 }
 
-/* Weights, from L3 once for each row group; the operand, of which `input` numbers a row come from L3,
- * and what is made of it. */
+/* Bytes of an element */
+static double size_of(const struct model *m, enum layout_name id)
+{
+    return (double)layout_element(m->plan, id);
+}
+
+/* Weights, from L3 once for each row group; the operand, of which `input` bytes a row come from L3, and what is made of
+ * it. */
 static void count_far(struct model *m, struct work *w, double weights, double input, double output, int64_t rows,
                       int64_t group_rows, bool prefetched, double times)
 {
-    const double bytes = times * m->far * 4 * weights * (double)ceil_div(rows, group_rows);
+    const double bytes = times * m->far * weights * (double)ceil_div(rows, group_rows);
     *(prefetched ? &w->prefetched : &w->l3) += bytes;
-    w->l3 += times * 4 * (double)rows * (input + output);
+    w->l3 += times * (double)rows * (input + output);
 }
 
 /* V^T = W^T S^T: a tile of weights, the blocks of s_t pass by. Single vectors take two tiles at once where both fit. */
-static void count_lanes(struct model *m, struct work *w, const struct plan_lanes *g, int64_t rows, double input,
+static void count_lanes(struct model *m, struct work *w, const struct product *of, int64_t rows, double input,
                         double times)
 {
     const struct plan_isa *p = m->plan;
+    const struct plan_lanes *const g = &of->lanes;
+    const double e = (double)element_size(g->element);
     const double depth = (double)g->depth;
     struct blocks b = blocks_of(m, rows);
     if (b.rest > p->block - p->lanes) {
@@ -188,26 +196,27 @@ static void count_lanes(struct model *m, struct work *w, const struct plan_lanes
         add_tile(w, m->core, height, p->vecs, depth, g->unroll, groups * (double)g->count[i] * wide);
         add_tile(w, m->core, 2 * height, 1, depth, g->unroll, groups * (double)two * single);
         add_tile(w, m->core, height, 1, depth, g->unroll, groups * (double)one * single);
-        const double weights = 4 * (double)height;
-        if (depth * (4 * (double)p->block + weights) > l1_bytes(m))
+        const double weights = e * (double)height;
+        if (depth * (e * (double)p->block + weights) > l1_bytes(m))
             w->l2 += groups * depth *
-                     ((double)g->count[i] * wide * (4 * (double)p->block + weights) +
+                     ((double)g->count[i] * wide * (e * (double)p->block + weights) +
                       single * ((double)(two + one) * line_bytes(p->lanes) + (double)g->count[i] * weights));
         else
             w->l2 += times * groups * (double)g->count[i] * depth * weights;
     }
     const double columns = groups * (double)g->columns;
-    count_far(m, w, columns * depth, input, m->near * 2 * columns, rows, g->group_rows, g->prefetch > 0, times);
+    count_far(m, w, e * columns * depth, e * input, size_of(m, of->writes) * m->near * 2 * columns, rows, g->group_rows,
+              g->prefetch > 0, times);
 }
 
 /* One panel of `vecs` vectors over `rows` rows of one block; one slab of `depth` steps. */
 static void count_panel(struct model *m, struct work *w, const struct plan_panels *g, int64_t vecs, int64_t rows,
                         double depth, double times)
 {
-    const double panel = 4 * depth * (double)(vecs * m->plan->lanes);
+    const double e = (double)element_size(g->element), panel = e * depth * (double)(vecs * m->plan->lanes);
     for (const struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++) {
         const double tiles = times * (double)tiles_taken(h, &rows);
-        const double lines = g->a_k == 1 ? 4 * depth * (double)h->rows /* a_row apart, contiguous along the depth */
+        const double lines = g->a_k == 1 ? e * depth * (double)h->rows /* a_row apart, contiguous along the depth */
                                          : depth * line_bytes(h->rows);
         if (tiles == 0)
             continue;
@@ -218,9 +227,11 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
 }
 
 /* C = A W: panels of weights, each over all row tiles of a row group. `c_far`: C lies outside the scratch. */
-static void count_panels(struct model *m, struct work *w, const struct plan_panels *g, int64_t rows, double input,
+static void count_panels(struct model *m, struct work *w, const struct product *of, int64_t rows, double input,
                          bool c_far, double times)
 {
+    const struct plan_panels *const g = &of->panels;
+    const double e = (double)element_size(g->element);
     const struct blocks b = blocks_of(m, rows);
     const double groups = (double)g->groups, taps = (double)g->taps;
     const double slabs = (double)g->slabs, depth = (double)g->depth / slabs;
@@ -231,8 +242,9 @@ static void count_panels(struct model *m, struct work *w, const struct plan_pane
         count_panel(m, w, g, kinds[i].vecs, b.rest, depth, each);
     }
     const double columns = groups * (double)g->columns;
-    count_far(m, w, groups * (double)g->group_size, input, (c_far ? m->far : m->near) * 2 * slabs * columns, rows,
-              g->group_rows, g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->prefetch_min_rows, times);
+    const double output = size_of(m, of->writes) * (c_far ? m->far : m->near) * 2 * slabs * columns;
+    count_far(m, w, e * groups * (double)g->group_size, e * input, output, rows, g->group_rows,
+              g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->prefetch_min_rows, times);
 }
 
 /* Norm and rotation of rows that were just projected: vectors that are loaded, and operations on them; and what a row
@@ -277,9 +289,10 @@ static void count_transpose(struct model *m, int64_t rows, int64_t columns, doub
 {
     struct work *w = &m->work[EXPECT_TRANSPOSE];
     w->loads += times * m->core->loads * transpose_cycles(m, rows, columns);
-    w->l2 += times * 12 * (double)rows * (double)columns;
+    const double bytes = times * size_of(m, LAYOUT_X) * (double)rows * (double)columns;
+    w->l2 += 3 * bytes;
     /* each read, then read and written; lines that are cast out go to L3 as well, and nothing is in order */
-    w->l3 += times * 4 * (double)rows * (double)columns * (2 * m->far + 3 * m->near);
+    w->l3 += bytes * (2 * m->far + 3 * m->near);
 }
 
 /* ---- attention ---- */
@@ -297,13 +310,13 @@ static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth
     const struct plan_isa *p = m->plan;
     struct work *w = &m->work[EXPECT_SCORES];
     const struct tile_heights *heights = &p->score_tiles[vecs == p->vecs ? PLAN_WIDE : PLAN_SINGLE];
-    const double queries = 4 * depth * (double)(vecs * p->lanes);
+    const double queries = size_of(m, LAYOUT_Q_T) * depth * (double)(vecs * p->lanes);
     for (const struct tile_height *h = heights->at; h < heights->at + heights->count; h++) {
         const double tiles = times * (double)tiles_taken(h, &keys);
         if (tiles == 0)
             continue;
         add_tile(w, m->core, h->rows, vecs, depth, p->unroll_scores, tiles);
-        if (queries + 4 * depth * (double)h->rows > l1_bytes(m))
+        if (queries + size_of(m, LAYOUT_KEYS) * depth * (double)h->rows > l1_bytes(m))
             w->l2 += tiles * queries;
     }
 }
@@ -320,14 +333,15 @@ static void count_scores(struct model *m, int64_t vecs, int64_t keys, double tim
 {
     const struct plan_isa *p = m->plan;
     const int64_t d_score = p->fold->d_score;
-    const double queries = 4 * (double)d_score * (double)(vecs * p->lanes);
+    const double queries = size_of(m, LAYOUT_Q_T) * (double)d_score * (double)(vecs * p->lanes);
+    const double key = size_of(m, LAYOUT_KEYS) * (double)d_score;
     struct work *w = &m->work[EXPECT_SCORES];
     if (keys == 0)
         return;
     if (p->score_slabs > 1)
         count_slab(m, vecs, keys, (double)p->depth_slab, times * (double)(p->score_slabs - 1));
     count_slab(m, vecs, keys, (double)p->last_slab, times);
-    add_stream(m, w, times * 4 * (double)d_score * (double)keys, 4 * (double)d_score * (double)m->layer->source_len);
+    add_stream(m, w, times * key * (double)keys, key * (double)m->layer->source_len);
     if (queries > l1_bytes(m) / 2)
         w->l2 += times * queries;
 }
@@ -338,13 +352,14 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
     struct work *w = &m->work[EXPECT_SUMS];
     const int64_t d_value = p->fold->d_value;
     const struct tile_heights *heights = &p->value_tiles[vecs == p->vecs ? PLAN_WIDE : PLAN_SINGLE];
-    const double width = (double)(vecs * p->lanes);
+    const double width = (double)(vecs * p->lanes), value = size_of(m, LAYOUT_VALUES) * (double)d_value;
+    const double sums = size_of(m, LAYOUT_TILE) * (double)d_value, weights = size_of(m, LAYOUT_SCORES) * (double)keys;
     for (const struct tile_height *h = heights->at; h < heights->at + heights->count; h++)
         add_tile(w, m->core, h->rows, vecs, (double)keys, p->unroll_values, times * (double)h->count);
     w->loads += times * (double)d_value * (double)vecs; /* the sums so far */
-    add_stream(m, w, times * 4 * (double)keys * (double)d_value, 4 * (double)d_value * (double)m->layer->source_len);
-    if (4 * width * (double)(d_value + keys) > l1_bytes(m))
-        w->l2 += times * 8 * width * (double)d_value;
+    add_stream(m, w, times * (double)keys * value, value * (double)m->layer->source_len);
+    if (width * (sums + weights) > l1_bytes(m))
+        w->l2 += times * 2 * width * sums;
 }
 
 /* Of the terms whose hooks see every tile of scores: tensors with a number for each pair, their bytes,
@@ -508,7 +523,7 @@ static void count_attention(struct model *m, int64_t together, double times)
     if (together > 1 && rest > 0 && !p->z_rows)
         sums->loads += COPY_LOADS * times * heads * (double)ceil_div(l->seq_len, p->lanes) * d_z;
     /* K and V of a head stay in L2 while its queries pass, or they do not; the input serves all heads */
-    const double k = 4 * keys * d_score, v = 4 * keys * d_value;
+    const double k = size_of(m, LAYOUT_KEYS) * keys * d_score, v = size_of(m, LAYOUT_VALUES) * keys * d_value;
     const bool stays = k + v <= 1024 * m->core->caches->l2_kib / 2, input = l->identity || p->fold->values;
     const double k_reads = !stays ? heads * blocks : p->fold->scores && !l->split ? 1 : (double)l->h_kv;
     const double v_reads = !stays ? heads * blocks : input && !l->split ? 1 : (double)l->h_kv;
@@ -516,14 +531,14 @@ static void count_attention(struct model *m, int64_t together, double times)
     const double k_share = p->fold->scores || l->projected ? m->far : m->near;
     const double v_share = (input && !p->value_blocks) || l->projected ? m->far : m->near;
     *(p->prefetch_keys > 0 ? &scores->prefetched : &scores->l3) +=
-        times * (q_share * 4 * n * heads * d_score + k_share * k * k_reads);
+        times * (q_share * size_of(m, LAYOUT_QUERIES) * n * heads * d_score + k_share * k * k_reads);
     /* written, and fetched before unless it takes the queries' place */
-    const double z = (p->z_in_q ? 4 : 8) * n * heads * d_z;
+    const double z = (p->z_in_q ? 1 : 2) * size_of(m, LAYOUT_Z) * n * heads * d_z;
     *(p->prefetch_keys > 0 ? &sums->prefetched : &sums->l3) += times * (m->near * z + v_share * v * v_reads);
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     w->l3 += m->far * count_terms(l).bytes * pairs;
     if (l->scores) /* written, read again and divided, written */
-        w->l3 += m->far * 16 * pairs;
+        w->l3 += m->far * 4 * (double)layer_tensor_size(TENSOR_ATTN) * pairs;
 }
 
 /* `times` groups of `together` sequences, each projected as one matrix. */
@@ -535,22 +550,28 @@ static void count_group(struct model *m, int64_t together, double times)
     const double source = m->far * (double)l->d_source;
     if (p->value_blocks)
         count_transpose(m, keys, l->d_source, times);
-    const bool again = p->joint; /* keys and values read the row group that queries have brought into L2 */
-    if (p->q.exists)
-        count_panels(m, &m->work[EXPECT_QUERIES], &p->q, rows, m->far * (double)l->d_model, false, times);
-    if (p->k.exists)
-        count_panels(m, &m->work[EXPECT_KEYS], &p->k, keys, again && !p->fold->q_is_k ? 0 : source, false, times);
-    if (p->q.exists)
-        count_finish(m, &m->work[EXPECT_QUERIES], l->h, (double)rows * times);
-    if (p->k.exists)
-        count_finish(m, &m->work[EXPECT_KEYS], l->h_kv, (double)keys * times);
-    if (p->v.exists)
-        count_panels(m, &m->work[EXPECT_VALUES], &p->v, keys, again ? 0 : source, false, times);
-    if (p->v_t.depth > 0)
-        count_lanes(m, &m->work[EXPECT_VALUES], &p->v_t, keys, m->near * (double)l->d_source, times);
-    count_attention(m, together, times * (double)together);
-    if (p->o.exists)
-        count_panels(m, &m->work[EXPECT_OUTPUT], &p->o, rows, m->near * (double)(l->h * p->fold->d_z), true, times);
+    /* those that join read the row group that the first of them has brought into L2 */
+    static const enum expect_step_name steps[] = {
+        [PRODUCT_QUERIES] = EXPECT_QUERIES, [PRODUCT_KEYS] = EXPECT_KEYS, [PRODUCT_VALUES] = EXPECT_VALUES,
+        [PRODUCT_OUTPUT] = EXPECT_OUTPUT};
+    const double z = m->near * (double)(l->h * p->fold->d_z);
+    bool again = false;
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        const bool queries = g->id == PRODUCT_QUERIES, output = g->id == PRODUCT_OUTPUT;
+        const double input = again ? 0 : queries ? m->far * (double)l->d_model : source;
+        struct work *w = &m->work[steps[g->id]];
+        if (g->id == PRODUCT_SCORES)
+            count_attention(m, together, times * (double)together);
+        if (g->kind == PRODUCT_LANES)
+            count_lanes(m, w, g, keys, m->near * (double)l->d_source, times);
+        if (g->kind != PRODUCT_PANELS)
+            continue;
+        const int64_t tokens = queries || output ? rows : keys;
+        count_panels(m, w, g, tokens, output ? z : input, output, times);
+        if ((g->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
+            count_finish(m, w, queries ? l->h : l->h_kv, (double)tokens * times);
+        again = p->joint;
+    }
 }
 
 /* ---- from counts to cycles ---- */
@@ -629,7 +650,8 @@ bool expect_knows(const struct isa *isa)
 static void count_useful(struct expect *e, const struct layer *l, const struct plan_isa *p, double batch)
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
-    const bool q = !p->fold->q_is_k, k = p->k.exists, v = p->v.exists || p->v_t.depth > 0;
+    const bool q = !p->fold->q_is_k, k = plan_panels_of(p, PRODUCT_KEYS) != NULL;
+    const bool v = plan_product(p, PRODUCT_VALUES) != NULL;
     e->step[EXPECT_QUERIES].useful = batch * (!q ? 0 : cost.q + (k ? 0 : cost.k));
     e->step[EXPECT_KEYS].useful = batch * ((k ? cost.k : 0) + (q ? 0 : cost.q));
     e->step[EXPECT_VALUES].useful = batch * (v ? cost.v : 0);
@@ -641,17 +663,18 @@ static void count_useful(struct expect *e, const struct layer *l, const struct p
 void expect_make(struct expect *e, const struct layer *l, const struct plan_isa *p, int64_t batch)
 {
     struct model m = {.layer = l, .plan = p, .core = &cores[core_of(p->isa)]};
-    const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = 4 * (double)p->shared_size;
-    const double inputs = 4 * (l->projected ? n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * (l->d_k + l->d_v))
-                               : n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0));
+    const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = (double)p->bytes[OWNER_SCRATCH];
+    const double q_k_v = n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * (l->d_k + l->d_v));
+    const double x = n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0);
+    const double inputs = (double)layer_tensor_size(TENSOR_X) * (l->projected ? q_k_v : x);
     const double pairs = (double)l->h * n * keys;
-    const double tensors = pairs * (count_terms(l).bytes + (l->scores ? 4 : 0));
+    const double tensors = pairs * (count_terms(l).bytes + (l->scores ? (double)layer_tensor_size(TENSOR_ATTN) : 0));
+    const double y = (double)layer_tensor_size(TENSOR_Y) * n * (double)l->d_out;
     const int64_t together = min(batch, p->sequences), rest = batch % together;
     /* of the scratch, one group's part; sequences come one by one */
     const double used = scratch * (double)together / (double)p->sequences;
     m.near = share_lost(m.core->caches, used);
-    m.far = share_lost(m.core->caches, used + (double)batch * (inputs + tensors + 4 * n * (double)l->d_out) +
-                                           4 * (double)p->packed_size);
+    m.far = share_lost(m.core->caches, used + (double)batch * (inputs + tensors + y) + (double)p->bytes[OWNER_PACKED]);
 
     count_group(&m, together, (double)(batch / together));
     if (rest > 0)

@@ -19,7 +19,7 @@
 #include "score.h"
 #include "visible.h"
 
-#define FLOAT_BYTES 4.0
+#define FLOAT_BYTES ((double)element_size(TENSOR_F32))
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 #define COLUMNS 100

@@ -611,8 +611,8 @@ bool expression_adds(const struct expression *e)
     }
 }
 
-/* An infinite constant, or a division by p - j and the like:
- * of learned numbers and of s it is taken that they are not 0. */
+/* An infinite constant, a division by p - j and the like, or what grows past f32 with them: of learned numbers and of s
+ * it is taken that they are not 0, nor so large. */
 bool expression_hides(const struct expression *e, const struct expression_box *box)
 {
     struct expression_range ranges[8 * EXPRESSION_NODES] = {0};
@@ -622,7 +622,11 @@ bool expression_hides(const struct expression *e, const struct expression_box *b
     for (int i = 0; i < e->count; i++) {
         const struct expression_node *n = &e->nodes[i];
         const bool by_places = n->op == NODE_DIV && (e->nodes[n->b].reads & (READS_S | READS_TABLE)) == 0;
-        hides = hides || (is_constant(e, i) && n->type == EXPRESSION_FLOAT && isinf(n->number)) ||
+        const bool grows = n->op == NODE_ADD || n->op == NODE_SUB || n->op == NODE_MUL || n->op == NODE_EXP ||
+                           n->op == NODE_EXP2;
+        const bool overflows = grows && n->type == EXPRESSION_FLOAT && (n->reads & (READS_S | READS_TABLE)) == 0 &&
+                               !(known && is_bounded(ranges[i]));
+        hides = hides || overflows || (is_constant(e, i) && n->type == EXPRESSION_FLOAT && isinf(n->number)) ||
                 (by_places && !(known && (ranges[n->b].least > 0 || ranges[n->b].most < 0)));
     }
     return hides;

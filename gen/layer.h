@@ -173,6 +173,8 @@ const char *layer_tensor_name(enum layer_tensor tensor);
 /* The same but for tables: those are called as the spec calls them. */
 const char *layer_tensor_called(const struct layer *layer, enum layer_tensor tensor);
 size_t layer_tensor_size(enum layer_tensor tensor); /* bytes of an element */
+size_t element_size(enum tensor_element element);
+const char *element_name(enum tensor_element element); /* "f32" */
 
 /* The masks of these bits as a spec names them: "causal+padding", "none". */
 #define LAYER_MASK_TEXT 80

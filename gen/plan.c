@@ -87,7 +87,9 @@ static bool streams_head(const struct plan_isa *p, const struct layer *l)
     const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks;
     const int64_t rows = l->offset == OFFSET_NONE ? l->seq_len : l->source_len;
     const double keys = (double)min(l->source_len, min(before + 1, rows) + behind);
-    return keys * (double)(fold->d_score + (one ? 0 : fold->d_value)) * sizeof(float) > (double)p->isa->l2_bytes;
+    const int64_t key = fold->d_score * layout_element(p, LAYOUT_KEYS);
+    const int64_t value = fold->d_value * layout_element(p, LAYOUT_VALUES);
+    return keys * (double)(key + (one ? 0 : value)) > (double)p->isa->l2_bytes;
 }
 
 static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
@@ -96,11 +98,11 @@ static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
     return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
-/* Rows of a row group: as many as three quarters of L2 hold, at `depth` floats of operand a row. */
-static int64_t choose_group_rows(const struct plan_request *request, const struct plan_isa *p, int64_t depth,
+/* Rows of a row group: as many as three quarters of L2 hold, at so many bytes of operand a row. */
+static int64_t choose_group_rows(const struct plan_request *request, const struct plan_isa *p, int64_t bytes,
                                  int64_t rows)
 {
-    const int64_t model = (int64_t)(p->isa->l2_bytes * 3 / 4 / sizeof(float)) / depth;
+    const int64_t model = (int64_t)(p->isa->l2_bytes * 3 / 4) / bytes;
     const int64_t fit = min(request_or(request, PLAN_GROUP_ROWS, model), MAX_GROUP_ROWS);
     /* near-equal groups: the last one is never a handful of rows */
     const int64_t group = max(p->block, fit / p->block * p->block);
@@ -123,12 +125,11 @@ static int64_t complete_heads(const struct plan_panels *g, int64_t width)
     return min(g->panels, g->finish / common);
 }
 
-/* `tokens` of a full sequence */
+/* `tokens` of a full sequence, `rows` of all that are projected together */
 static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
-                        int64_t tokens, int64_t batch)
+                        int64_t tokens, int64_t rows)
 {
-    const int64_t rows = max(tokens, batch);
-    g->exists = true;
+    const int64_t element = (int64_t)element_size(g->element);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
     const int64_t max_depth = request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
@@ -149,7 +150,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->group_size = g->taps * g->depth * round_up(g->columns, p->lanes);
     const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
     g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), 8));
-    g->group_rows = choose_group_rows(request, p, blocks > 1 ? g->k_block : g->a_block / p->block, rows);
+    g->group_rows = choose_group_rows(request, p, (blocks > 1 ? g->k_block : g->a_block / p->block) * element, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = min(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
     if (g->finish > 0) {
@@ -168,7 +169,7 @@ static void plan_lanes(struct plan_lanes *g, const struct plan_request *request,
     g->height[1] = g->height[0] - 1;
     g->count[1] = g->height[0] * tiles - g->columns;
     g->count[0] = tiles - g->count[1];
-    g->group_rows = choose_group_rows(request, p, columns, queries);
+    g->group_rows = choose_group_rows(request, p, columns * (int64_t)element_size(g->element), queries);
     const double tile = (double)min(g->group_rows, queries) * (double)(g->depth * g->height[0]);
     g->pair = p->vecs > 1 && 2 * g->height[0] <= p->rows_single ? 2 : 1;
     g->part_tiles = min(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, g->pair));
@@ -180,74 +181,95 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
     return columns % 512 == 0 ? columns + p->lanes : columns;
 }
 
-/* A projection into rows: of what, and of how many tokens. */
-struct projection {
-    int64_t heads, d;      /* of the result */
-    bool by_head;          /* each head has a matrix of its own, else one has the columns of all */
-    bool side_by_side;     /* the heads of a token lie so whatever d is, with nothing between tokens: as Z does */
-    int64_t finish;        /* columns of a row that are normed and rotated at once, 0: it is not done */
-    int64_t depth, input;  /* of one reduction; columns of the input */
-    int64_t a_group;       /* columns of the input from head to head */
-    int64_t tokens, batch; /* of a full sequence; most that are projected together */
-};
-
-static int64_t finish_columns(const struct layer *layer, int64_t heads)
+/* Products as most plans have them. */
+static struct product *add(struct plan_isa *p, const struct layer *layer, enum product_name id, enum product_kind kind)
 {
-    return !layer_finishes(layer) ? 0 : layer->qk_norm == NORM_RMS_ALL ? heads * layer->d_k : layer->d_k;
+    static const struct product rows[] = {
+        [PRODUCT_TRANSPOSE] = {.name = "transpose", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_S_T},
+        [PRODUCT_QUERIES] = {.name = "queries", .label = "queries", .reads = {LAYOUT_X}, .writes = LAYOUT_QUERIES},
+        [PRODUCT_KEYS] = {.name = "keys", .label = "keys", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_KEYS},
+        [PRODUCT_VALUES] = {.name = "values", .label = "inputs", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_VALUES},
+        [PRODUCT_SCORES] = {.name = "scores", .reads = {LAYOUT_QUERIES, LAYOUT_KEYS}, .writes = LAYOUT_SCORES,
+                            .epilogue = EPILOGUE_SOFTMAX},
+        [PRODUCT_SUMS] = {.name = "weighted sums", .reads = {LAYOUT_SCORES, LAYOUT_VALUES}, .writes = LAYOUT_Z},
+        [PRODUCT_OUTPUT] = {.name = "output", .label = "output", .reads = {LAYOUT_Z}, .writes = LAYOUT_Y},
+    };
+    const bool weights = kind == PRODUCT_PANELS || kind == PRODUCT_LANES;
+    const bool heads = id == PRODUCT_QUERIES || id == PRODUCT_KEYS;
+    struct product *const g = &p->products[p->product_count++];
+    *g = rows[id];
+    g->id = id;
+    g->kind = kind;
+    g->epilogue |= (weights && layer->bias ? EPILOGUE_BIAS : 0) |
+                   (heads && layer->qk_norm != NORM_NONE ? EPILOGUE_NORM : 0) |
+                   (heads && layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0);
+    return g;
 }
 
-static struct projection of_queries(const struct plan_isa *p, const struct layer *layer)
+static struct layout rows_of(const char *name, enum layout_owner owner, int64_t heads, int64_t tokens, int64_t features,
+                             int64_t head, int64_t row)
 {
-    return (struct projection){
-        .heads = layer->h,
-        .d = p->fold->d_score,
-        .by_head = layer->split || p->fold->scores, /* a folded matrix is made from two of one head */
-        .side_by_side = p->z_in_q,
-        .finish = finish_columns(layer, layer->h),
-        .depth = layer->d_in_q,
-        .input = layer->d_model,
-        .a_group = layer->split ? layer->d_in_q : 0,
-        .tokens = layer->seq_len,
-        .batch = p->batch_rows,
-    };
+    return (struct layout){.name = name, .owner = owner,
+                           .shape = {heads, 1, tokens, features}, .stride = {head, 0, row, 1}};
 }
 
-static struct projection of_source(const struct plan_isa *p, const struct layer *layer, int64_t d)
+/* A tensor [token][head][d] or [head][token][d] of a call. With heads = first their step is known only then. */
+static struct layout given_of(const struct layer *layer, const char *name, int64_t heads, int64_t tokens, int64_t d)
 {
-    return (struct projection){
-        .heads = layer->h_kv,
-        .d = d,
-        .by_head = layer->split,
-        .depth = layer->d_in_kv,
-        .input = layer->d_source,
-        .a_group = layer->split ? layer->d_in_kv : 0,
-        .tokens = layer->source_len,
-        .batch = p->batch_sources,
-    };
+    const bool first = layer->heads_first;
+    return rows_of(name, OWNER_CALLER, heads, tokens, d, first ? STRIDE_OF_CALL : d, (first ? 1 : heads) * d);
+}
+
+/* [block of tokens][head][feature][token]; `head`: features from head to head */
+static struct layout blocks_of(const struct plan_isa *p, const char *name, int64_t heads, int64_t blocks,
+                               int64_t features, int64_t head, int64_t columns)
+{
+    return (struct layout){.name = name, .owner = OWNER_SCRATCH, .shape = {heads, blocks, p->block, features},
+                           .stride = {head * p->block, columns * p->block, 1, p->block}};
+}
+
+/* x, or the source; a head's columns of it */
+static struct layout input_of(const struct layer *layer, const char *name, bool source)
+{
+    const int64_t d = source ? layer->d_in_kv : layer->d_in_q, columns = source ? layer->d_source : layer->d_model;
+    return rows_of(name, OWNER_CALLER, layer->split ? layer->h : 1,
+                   source ? layer->source_len : layer->seq_len, d, layer->split ? d : 0, columns);
 }
 
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
  * Tokens lie [head][token][d] where a vector never holds parts of two heads (or where a head has a matrix of its own),
  * which attention reads faster, else [token][head][d], as they always do where Z takes their place. */
-static void plan_rows(struct plan_panels *g, const struct projection *of, const struct plan_request *request,
-                      const struct plan_isa *p, int64_t *row, int64_t *head)
+static void plan_rows(struct plan_isa *p, const struct layer *layer, enum product_name id, int64_t d,
+                      const struct plan_request *request)
 {
-    const bool arrays = !of->side_by_side && (of->by_head || of->d % p->lanes == 0);
-    g->depth = of->depth;
-    g->taps = 1;
-    g->groups = of->by_head ? of->heads : 1;
-    g->columns = of->by_head ? of->d : of->heads * of->d;
-    g->a_row = of->input;
-    g->a_k = 1;
-    g->a_group = of->a_group;
-    g->a_block = of->input * p->block;
-    g->finish = of->finish;
-    *row = of->side_by_side ? of->heads * of->d : row_stride(p, arrays ? of->d : of->heads * of->d);
-    *head = arrays ? max(of->tokens, of->batch) * *row : of->d;
-    g->c_row = *row;
-    g->c_group = arrays || of->by_head ? *head : 0;
-    g->c_split = arrays && !of->by_head && of->heads > 1 ? of->d : 0;
-    plan_panels(g, request, p, of->tokens, of->batch);
+    const bool queries = id == PRODUCT_QUERIES, side_by_side = queries && p->z_in_q;
+    const bool by_head = layer->split || (queries && p->fold->scores); /* a folded one is made from two of a head */
+    const bool arrays = !side_by_side && (by_head || d % p->lanes == 0);
+    const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : layer->source_len;
+    const int64_t tokens = max(most, queries ? p->batch_rows : p->batch_sources);
+    const int64_t row = side_by_side ? heads * d : row_stride(p, arrays ? d : heads * d);
+    const int64_t head = arrays ? tokens * row : d;
+    const struct product *const product = add(p, layer, id, PRODUCT_PANELS);
+    const struct layout *const a = &p->layouts[product->reads[0]];
+    p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, d, head, row);
+    struct plan_panels *const g = &p->products[p->product_count - 1].panels;
+    *g = (struct plan_panels){
+        .element = a->element,
+        .depth = a->shape[AXIS_FEATURE],
+        .taps = 1,
+        .groups = by_head ? heads : 1,
+        .columns = by_head ? d : heads * d,
+        .a_row = a->stride[AXIS_TOKEN],
+        .a_k = a->stride[AXIS_FEATURE],
+        .a_group = a->stride[AXIS_HEAD],
+        .a_block = a->stride[AXIS_TOKEN] * p->block,
+        .c_row = row,
+        .c_group = arrays || by_head ? head : 0,
+        .c_split = arrays && !by_head && heads > 1 ? d : 0,
+    };
+    if ((product->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
+        g->finish = (layer->qk_norm == NORM_RMS_ALL ? heads : 1) * d;
+    plan_panels(g, request, p, most, tokens);
 }
 
 /* Where attention leaves Z: as it has it, a block of queries along the lanes, or turned into rows. A panel of W_O
@@ -255,32 +277,44 @@ static void plan_rows(struct plan_panels *g, const struct projection *of, const 
 static void plan_z(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const int64_t block = layer->h * p->fold->d_z * p->block;
-    const bool stays = block * (int64_t)sizeof(float) <= (int64_t)p->isa->l1d_bytes / 2;
+    const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
     p->z_rows = layer->w_o != W_O_DENSE ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
-    p->z_row = layer->w_o == W_O_NONE && layer->heads_first ? layer->d_v : layer->h * p->fold->d_z;
+    const int64_t d = p->fold->d_z, columns = layer->h * d, n = max(layer->seq_len, p->batch_rows);
+    p->z_front = layer->w_o == W_O_CONV ? layer_conv_pad(layer) : 0;
+    p->z_back = layer->w_o == W_O_CONV ? layer->conv_width - 1 - p->z_front : 0;
+    p->layouts[LAYOUT_Z] = layer->w_o == W_O_NONE ? given_of(layer, "y", layer->h, layer->seq_len, d)
+                         : p->z_rows ? rows_of("z", OWNER_SCRATCH, layer->h, p->z_front + n + p->z_back, d, d, columns)
+                                     : blocks_of(p, "z", layer->h, p->query_blocks, d, d, columns);
 }
 
-static void plan_output(struct plan_panels *g, const struct layer *layer, const struct plan_request *request,
-                        const struct plan_isa *p)
+static void plan_output(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    const int64_t z_columns = layer->h * p->fold->d_z;
     const bool conv = layer->w_o == W_O_CONV;
-    g->depth = conv ? p->fold->d_z : z_columns;
-    g->taps = conv ? layer->conv_width : 1;
-    g->groups = conv ? layer->h : 1;
-    g->columns = conv ? layer->d_model / layer->h : layer->d_model;
-    g->a_row = p->z_rows ? z_columns : 1;
-    g->a_k = p->z_rows ? 1 : p->block;
-    g->a_group = conv ? p->fold->d_z : 0;
-    g->a_tap = conv ? z_columns : 0;
-    g->a_block = z_columns * p->block;
-    g->c_row = layer->d_model;
-    g->c_group = conv ? g->columns : 0;
-    plan_panels(g, request, p, layer->seq_len, p->batch_rows);
+    const struct layout *const z = &p->layouts[LAYOUT_Z];
+    const int64_t d = z->shape[AXIS_FEATURE], z_columns = layer->h * d;
+    struct product *const product = add(p, layer, PRODUCT_OUTPUT, PRODUCT_PANELS);
+    struct plan_panels *const g = &product->panels;
+    product->name = conv ? "convolution" : product->name;
+    p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
+    *g = (struct plan_panels){
+        .element = z->element,
+        .depth = conv ? d : z_columns,
+        .taps = conv ? layer->conv_width : 1,
+        .groups = conv ? layer->h : 1,
+        .columns = conv ? layer->d_model / layer->h : layer->d_model,
+        .a_row = z->stride[AXIS_TOKEN],
+        .a_k = z->stride[AXIS_FEATURE],
+        .a_group = conv ? z->stride[AXIS_HEAD] : 0,
+        .a_tap = conv ? z->stride[AXIS_TOKEN] : 0,
+        .a_block = z_columns * p->block,
+        .c_row = layer->d_model,
+        .c_group = conv ? layer->d_model / layer->h : 0,
+    };
+    plan_panels(g, request, p, layer->seq_len, max(layer->seq_len, p->batch_rows));
 }
 
 /* ---- prefetch ---- */
@@ -298,7 +332,7 @@ static int64_t prefetch_lines(int64_t floats, int64_t tiles, int64_t block_tiles
 static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                             int64_t rows)
 {
-    if (!g->exists || g->k_block / 2 < UNROLL_PREFETCH)
+    if (g->k_block / 2 < UNROLL_PREFETCH)
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
@@ -327,7 +361,7 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
  * attention reads next. */
 static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    const bool stays = p->packed_size * (int64_t)sizeof(float) <= (int64_t)p->isa->l2_bytes / 2;
+    const bool stays = p->bytes[OWNER_PACKED] <= (int64_t)p->isa->l2_bytes / 2;
     if (!p->isa->prefetches || request_or(request, PLAN_PREFETCH, !stays) == PLAN_OFF)
         return;
     const bool asked = request_asks(request, PLAN_PREFETCH);
@@ -335,16 +369,18 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     const double query = (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v)), key = (double)(layer->d_k + layer->d_v);
     const double attend = (double)layer->h * (double)layer->seq_len * query
                         + (double)layer->h_kv * (double)layer->source_len * key;
-    if ((asked || attend * sizeof(float) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 && p->at_once && p->k.exists &&
-        (p->v.exists || p->v_t.depth > 0))
+    if ((asked || attend * (double)layout_element(p, LAYOUT_KEYS) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 &&
+        p->at_once && plan_product(p, PRODUCT_KEYS) != NULL && plan_product(p, PRODUCT_VALUES) != NULL)
         p->prefetch_keys = ceil_div(p->rows, p->query_blocks);
-    if (p->prefetch_keys > 0 && p->q.exists) /* a tile of queries while one passes the keys */
+    if (p->prefetch_keys > 0 && plan_product(p, PRODUCT_QUERIES) != NULL) /* a tile while one passes the keys */
         p->prefetch_queries = ceil_div(p->block, ceil_div(layer->source_len, p->rows));
-    prefetch_lanes(&p->v_t, request, p, layer->source_len);
-    prefetch_panels(&p->q, request, p, layer->seq_len);
-    prefetch_panels(&p->k, request, p, layer->source_len);
-    prefetch_panels(&p->v, request, p, layer->source_len);
-    prefetch_panels(&p->o, request, p, layer->seq_len);
+    for (struct product *g = p->products; g < p->products + p->product_count; g++) {
+        const bool keys = g->id == PRODUCT_KEYS || g->id == PRODUCT_VALUES;
+        if (g->kind == PRODUCT_LANES)
+            prefetch_lanes(&g->lanes, request, p, layer->source_len);
+        else if (g->kind == PRODUCT_PANELS)
+            prefetch_panels(&g->panels, request, p, keys ? layer->source_len : layer->seq_len);
+    }
 }
 
 /* ---- the schedule: what was decided, as the lists that are walked ---- */
@@ -352,8 +388,6 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
 static void schedule_panels(struct plan_panels *g, const struct plan_isa *p)
 {
     const int64_t width = g->vecs * p->lanes, unroll = min(g->unroll, g->k_block);
-    if (!g->exists)
-        return;
     g->slabs = ceil_div(g->depth, g->k_block);
     g->last_slab = g->depth - (g->slabs - 1) * g->k_block;
     tiles_for_runs(&g->heights, p->block, g->rest, g->rows, ROWS_STEP);
@@ -373,8 +407,6 @@ static void schedule_panels(struct plan_panels *g, const struct plan_isa *p)
 
 static void schedule_lanes(struct plan_lanes *g)
 {
-    if (g->depth == 0)
-        return;
     g->tiles = g->count[0] + g->count[1];
     g->parts = ceil_div(g->groups * g->tiles, g->part_tiles);
     g->prefetch_tile = g->prefetch * (g->depth / min(g->unroll, g->depth)) * LINE_FLOATS;
@@ -384,10 +416,17 @@ static void schedule_lanes(struct plan_lanes *g)
 /* Whether keys and values are projected row group by row group with the queries, whose input they share. */
 static bool projections_join(const struct plan_isa *p, const struct layer *layer)
 {
-    const int64_t own = p->q.exists ? p->q.group_rows : p->k.group_rows;
-    const bool keys = p->k.exists && !p->fold->q_is_k;
-    return !layer->cross && (keys || p->v.exists || p->v_t.depth > 0) && (!keys || p->k.group_rows == own) &&
-           (!p->v.exists || p->v.group_rows == own) && (p->v_t.depth == 0 || p->v_t.group_rows == own);
+    int64_t own = 0;
+    int count = 0;
+    bool alike = !layer->cross;
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->id == PRODUCT_OUTPUT || (g->kind != PRODUCT_PANELS && g->kind != PRODUCT_LANES))
+            continue;
+        const int64_t rows = g->kind == PRODUCT_LANES ? g->lanes.group_rows : g->panels.group_rows;
+        own = count++ == 0 ? rows : own;
+        alike = alike && rows == own;
+    }
+    return alike && count > 1;
 }
 
 static void schedule(struct plan_isa *p, const struct layer *layer)
@@ -402,9 +441,12 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
     p->last_slab = p->fold->d_score - (p->score_slabs - 1) * p->depth_slab;
     p->sequences = max(1, min(p->batch_rows / layer->seq_len, p->batch_sources / layer->source_len));
     p->joint = projections_join(p, layer);
-    schedule_lanes(&p->v_t);
-    for (struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++)
-        schedule_panels(g, p);
+    for (struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind == PRODUCT_LANES)
+            schedule_lanes(&g->lanes);
+        else if (g->kind == PRODUCT_PANELS)
+            schedule_panels(&g->panels, p);
+    }
 }
 
 /* ---- all of it ---- */
@@ -412,15 +454,15 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 /* All that the tiles of two products depend on. */
 static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 {
-    return a->exists && b->exists && a->depth == b->depth && a->k_block == b->k_block && a->taps == b->taps &&
+    return a->element == b->element && a->depth == b->depth && a->k_block == b->k_block && a->taps == b->taps &&
            a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest && a->unroll == b->unroll &&
            a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) && a->tail_vecs == b->tail_vecs &&
            a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k && a->c_row == b->c_row &&
            (a->c_split > 0) == (b->c_split > 0) && a->prefetch == b->prefetch;
 }
 
-/* All but tensors that a function for parts of a product depends on, where tiles are shared. Heads that are finished
- * know their product, and so does an output of tokens that lie apart. */
+/* All but tensors that a function for parts of a product depends on, where tiles are shared; biases follow weights.
+ * Heads that are finished know their product, and so does an output of tokens that lie apart. */
 static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels &&
@@ -428,55 +470,50 @@ static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b
            a->a_block == b->a_block && a->c_split == b->c_split && a->c_group == b->c_group &&
            a->group_rows == b->group_rows && a->part_panels == b->part_panels && a->parts == b->parts &&
            a->prefetch_block == b->prefetch_block && a->prefetch_slab == b->prefetch_slab &&
-           a->prefetch_end == b->prefetch_end && a->finish == 0 && b->finish == 0 && a->w - b->w == a->b - b->b;
+           a->prefetch_end == b->prefetch_end && a->finish == 0 && b->finish == 0;
 }
 
-/* Named as the templates name them. */
 static void share_tiles(struct plan_isa *p, bool skips)
 {
-    static const char *const names[PLAN_PRODUCTS] = {"queries", "keys", "inputs", "output"};
-    struct plan_panels *const all = p->products;
-    for (size_t i = 0; i < PLAN_PRODUCTS; i++) {
-        struct plan_panels *const g = &all[i];
-        g->tiles = g->parts_of = names[i];
-        g->behind = 0;
-        for (size_t j = i; j-- > 0;)
-            if (alike(g, &all[j])) {
-                g->tiles = all[j].tiles;
-                if (parts_alike(g, &all[j]) && !(g == &p->o && skips)) {
-                    g->parts_of = all[j].parts_of;
-                    g->behind = g->w - all[j].w + all[j].behind;
-                }
+    for (struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind != PRODUCT_PANELS)
+            continue;
+        g->panels.tiles = g->panels.parts_of = g->label;
+        g->panels.behind = 0;
+        for (const struct product *before = g; before-- > p->products;) {
+            if (before->kind != PRODUCT_PANELS || !alike(&g->panels, &before->panels))
+                continue;
+            const int64_t behind = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
+            g->panels.tiles = before->panels.tiles;
+            if (parts_alike(&g->panels, &before->panels) && !(g->id == PRODUCT_OUTPUT && skips)) {
+                g->panels.parts_of = before->panels.parts_of;
+                g->panels.behind = behind + before->panels.behind;
             }
+        }
     }
 }
 
 static void plan_values(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const bool input = layer->identity || p->fold->values;
-    p->v_feature = 1;
-    if (p->value_blocks) {
-        const int64_t columns = input ? layer->d_source : layer->h_kv * layer->d_v;
-        const int64_t width = input ? layer->d_in_kv : layer->d_v;
-        p->v_row = 1;
-        p->v_feature = p->block;
-        p->v_head = input && !layer->split ? 0 : width * p->block;
-        p->v_block = columns * p->block;
-        if (input)
-            return;
-        p->v_t = (struct plan_lanes){
-            .depth = layer->d_in_kv,
+    const int64_t columns = layer->h_kv * layer->d_v;
+    if (!p->value_blocks && input) {
+        p->layouts[LAYOUT_VALUES] = input_of(layer, "values", true);
+    } else if (!p->value_blocks) {
+        plan_rows(p, layer, PRODUCT_VALUES, layer->d_v, request);
+    } else if (!input) {
+        struct product *const product = add(p, layer, PRODUCT_VALUES, PRODUCT_LANES);
+        const struct layout *const a = &p->layouts[product->reads[0] = LAYOUT_S_T];
+        p->layouts[LAYOUT_VALUES] =
+            blocks_of(p, "values", layer->h_kv, p->source_blocks, layer->d_v, layer->d_v, columns);
+        product->lanes = (struct plan_lanes){
+            .element = a->element,
+            .depth = a->shape[AXIS_FEATURE],
             .groups = layer->split ? layer->h : 1,
-            .columns = layer->split ? layer->d_v : layer->h_kv * layer->d_v,
-            .a_group = layer->split ? layer->d_in_kv * p->block : 0,
+            .columns = layer->split ? layer->d_v : columns,
+            .a_group = a->stride[AXIS_HEAD],
         };
-        plan_lanes(&p->v_t, request, p, layer->d_source, layer->source_len);
-    } else if (input) {
-        p->v_row = layer->d_source;
-        p->v_head = layer->split ? layer->d_in_kv : 0;
-    } else {
-        const struct projection of = of_source(p, layer, layer->d_v);
-        plan_rows(&p->v, &of, request, p, &p->v_row, &p->v_head);
+        plan_lanes(&product->lanes, request, p, layer->d_source, layer->source_len);
     }
 }
 
@@ -494,7 +531,7 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
     return wide ? tokens > VALUE_BLOCKS_FILL : !input && tokens > VALUE_BLOCKS_GAIN * features;
 }
 
-/* Floats of all weights as they are packed, without biases and padding */
+/* Number of all weights as they are packed, without biases and padding */
 static double weights_size(const struct plan_isa *p, const struct layer *layer)
 {
     const struct plan_fold *f = p->fold;
@@ -523,7 +560,7 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)) ||
         (layer->projected && layer->w_o == W_O_NONE))
         return;
-    const bool stays = weights_size(p, layer) * sizeof(float) <= (double)p->isa->l2_bytes;
+    const bool stays = weights_size(p, layer) * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer->source_len);
@@ -547,38 +584,51 @@ static void plan_relative(struct plan_isa *p, const struct layer *layer)
     p->relative.row = round_up(p->relative.high + p->relative.zero + p->block, p->lanes);
 }
 
+/* The source in blocks: for the projection of values, or the values themselves. */
+static void plan_transpose(struct plan_isa *p, const struct layer *layer)
+{
+    const bool input = layer->identity || p->fold->values;
+    const struct layout *const a = &p->layouts[LAYOUT_SOURCE];
+    struct product *const product = add(p, layer, PRODUCT_TRANSPOSE, PRODUCT_COPY);
+    product->writes = input ? LAYOUT_VALUES : LAYOUT_S_T;
+    p->layouts[product->writes] = blocks_of(p, input ? "values" : "s_t", a->shape[AXIS_HEAD], p->source_blocks,
+                                            a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], a->stride[AXIS_TOKEN]);
+}
+
 /* Queries, keys and values in the scratch, or the input itself. */
 static void plan_projections(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    if (!p->fold->q_is_k) {
-        const struct projection of = of_queries(p, layer);
-        plan_rows(&p->q, &of, request, p, &p->q_row, &p->q_head);
-    }
-    if (p->fold->scores) {
-        p->k_row = layer->d_source;
-        p->k_head = layer->split ? layer->d_in_kv : 0;
-    } else {
-        struct projection of = of_source(p, layer, layer->d_k);
-        of.finish = finish_columns(layer, layer->h_kv);
-        plan_rows(&p->k, &of, request, p, &p->k_row, &p->k_head);
-    }
+    p->layouts[LAYOUT_X] = input_of(layer, "x", false);
+    p->layouts[LAYOUT_SOURCE] = input_of(layer, layer->cross ? "source" : "x", true);
+    if (p->value_blocks)
+        plan_transpose(p, layer);
+    if (!p->fold->q_is_k)
+        plan_rows(p, layer, PRODUCT_QUERIES, p->fold->d_score, request);
+    if (p->fold->scores)
+        p->layouts[LAYOUT_KEYS] = input_of(layer, "keys", true);
+    else
+        plan_rows(p, layer, PRODUCT_KEYS, layer->d_k, request);
     plan_values(p, layer, request);
 }
 
-/* Queries, keys and values as a call brings them. With heads = first their step is known only then. */
-static void take_layout(struct plan_isa *p, const struct layer *layer)
+/* Queries, keys and values as a call brings them; the first two maybe normed or rotated into the scratch. `batch`: how
+ * many are together is known. */
+static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch)
 {
-    const bool first = layer->heads_first;
-    p->v_row = (first ? 1 : layer->h_kv) * layer->d_v;
-    p->v_head = first ? 0 : layer->d_v;
-    p->v_feature = 1;
-    if (layer_finishes(layer)) { /* normed or rotated into the scratch; plan_one knows how many */
-        p->q_row = p->k_row = row_stride(p, layer->d_k);
+    const int64_t n = layer->seq_len, m = layer->source_len, d = layer->d_k, row = row_stride(p, d);
+    const int64_t queries = max(n, p->batch_rows), keys = max(m, p->batch_sources);
+    const bool copies = layer_finishes(layer);
+    p->layouts[copies ? LAYOUT_X : LAYOUT_QUERIES] = given_of(layer, "q", layer->h, n, d);
+    p->layouts[copies ? LAYOUT_SOURCE : LAYOUT_KEYS] = given_of(layer, "k", layer->h_kv, m, d);
+    p->layouts[LAYOUT_VALUES] = given_of(layer, "v", layer->h_kv, m, layer->d_v);
+    if (!copies)
         return;
+    p->layouts[LAYOUT_QUERIES] = rows_of("queries", OWNER_SCRATCH, layer->h, queries, d, queries * row, row);
+    p->layouts[LAYOUT_KEYS] = rows_of("keys", OWNER_SCRATCH, layer->h_kv, keys, d, keys * row, row);
+    if (batch) {
+        add(p, layer, PRODUCT_QUERIES, PRODUCT_COPY);
+        add(p, layer, PRODUCT_KEYS, PRODUCT_COPY);
     }
-    p->q_row = (first ? 1 : layer->h) * layer->d_k;
-    p->k_row = (first ? 1 : layer->h_kv) * layer->d_k;
-    p->q_head = p->k_head = first ? 0 : layer->d_k;
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
@@ -587,7 +637,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->isa = isa;
     p->lanes = isa->lanes;
     if (layer->projected)
-        take_layout(p, layer);
+        plan_given(p, layer, false);
     p->value_blocks = !layer->projected &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
@@ -595,7 +645,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->block = p->vecs * p->lanes;
     /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
     const int64_t rows = rows_fit(request, isa, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
-    const int64_t key_row = layer->projected ? p->k_row : layer->d_source; /* keys are the caller's own rows */
+    /* where keys are the caller's own rows */
+    const int64_t key_row = layer->projected ? p->layouts[LAYOUT_KEYS].stride[AXIS_TOKEN] : layer->d_source;
     const bool callers = p->fold->scores || layer->projected;
     const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);
@@ -611,11 +662,11 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->query_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
     p->source_blocks = ceil_div(max(layer->source_len, p->batch_sources), p->block);
 
-    const int64_t fit = max(p->rows, (int64_t)(isa->l1d_bytes / 2 / sizeof(float)) / p->block);
+    const int64_t fit = max(p->rows, (int64_t)(isa->l1d_bytes / 2) / layout_element(p, LAYOUT_SCORES) / p->block);
     p->key_block = request_asks(request, PLAN_KEY_BLOCK) ? request->value[PLAN_KEY_BLOCK]
                  : p->value_blocks ? p->block
                  : round_up(ceil_div(layer->source_len, ceil_div(layer->source_len, fit)), p->rows);
-    const int64_t slab_fit = max(1, (int64_t)(isa->l1d_bytes * 2 / 3 / sizeof(float)) / p->block);
+    const int64_t slab_fit = max(1, (int64_t)(isa->l1d_bytes * 2 / 3) / layout_element(p, LAYOUT_Q_T) / p->block);
     const int64_t slab = request_or(request, PLAN_DEPTH_SLAB, request_is_small(request) ? p->fold->d_score : slab_fit);
     p->depth_slab = near_equal(p->fold->d_score, slab);
     p->unroll_scores = choose_unroll(request, p->depth_slab);
@@ -624,14 +675,14 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->part_blocks = min(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
     plan_z(p, layer, request);
-    if (!layer->projected)
+    if (layer->projected)
+        plan_given(p, layer, true);
+    else
         plan_projections(p, layer, request);
-    if (layer->projected && layer_finishes(layer)) {
-        p->q_head = max(layer->seq_len, p->batch_rows) * p->q_row;
-        p->k_head = max(layer->source_len, p->batch_sources) * p->k_row;
-    }
+    add(p, layer, PRODUCT_SCORES, PRODUCT_TILES)->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
+    add(p, layer, PRODUCT_SUMS, PRODUCT_TILES);
     if (layer->w_o != W_O_NONE)
-        plan_output(&p->o, layer, request, p);
+        plan_output(p, layer, request);
     plan_relative(p, layer);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
@@ -663,7 +714,7 @@ static void plan_isa(struct plan_isa *p, const struct isa *isa, const struct lay
     plan_one(p, isa, layer, &request);
 }
 
-/* An upper bound of every sum of sizes that plan_one forms, in floats, so that it can work in int64_t. */
+/* An upper bound of every sum of sizes that plan_one forms, in elements, so that it can work in int64_t. */
 static double size_bound(const struct layer *l)
 {
     const double wide = 64, q = (double)l->seq_len + BATCH_ROWS + wide;
@@ -728,7 +779,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     refuse_numbers(layer, diag);
     if (diag->errors > before)
         return NULL;
-    if (size_bound(layer) * sizeof(float) > (double)(PTRDIFF_MAX / 4))
+    if (size_bound(layer) * (double)element_size(OPERANDS) > (double)(PTRDIFF_MAX / 4))
         diag_error(diag, layer->name, "packed weights or scratch would not fit a C array; make the layer smaller");
     if (diag->errors > before)
         return NULL;
@@ -748,9 +799,9 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         struct plan_isa *p = &plan->isas[plan->count++];
         p->fold = &plan->fold;
         plan_isa(p, &isa_table[i], layer, &spec, file);
-        plan->packed_bytes = max(plan->packed_bytes, p->packed_size * (int64_t)sizeof(float));
-        plan->shared_bytes = max(plan->shared_bytes, p->shared_size * (int64_t)sizeof(float));
-        plan->worker_bytes = max(plan->worker_bytes, p->worker_size * (int64_t)sizeof(float));
+        plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
+        plan->shared_bytes = max(plan->shared_bytes, p->bytes[OWNER_SCRATCH]);
+        plan->worker_bytes = max(plan->worker_bytes, p->bytes[OWNER_WORKER]);
     }
     if (!complete(plan)) {
         diag_environment(diag, NULL, "out of memory");

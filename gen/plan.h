@@ -5,7 +5,8 @@
  *
  * Terms: a register tile is `rows` broadcast operands times `vecs` vectors; a query block is the run of
  * queries that lies along the lanes (block = vecs * lanes of them); a panel is a slab of packed weights,
- * [depth][width]; a row group is the run of tokens that stays in L2 while all panels pass over it.
+ * [depth][width]; a row group is the run of tokens that stays in L2 while all panels pass over it. The steps of a layer
+ * are products, in the order in which they are taken; what they read and write are layouts.
  *
  * Left out on purpose: text. The templates spell; nothing here prints C.
  */
@@ -27,11 +28,46 @@ struct plan_file;
 
 #define PLAN_ISAS 8
 #define PLAN_REASONS 32
+#define PLAN_PRODUCTS 8
+
+enum product_name {
+    PRODUCT_TRANSPOSE, PRODUCT_QUERIES, PRODUCT_KEYS, PRODUCT_VALUES, PRODUCT_SCORES, PRODUCT_SUMS, PRODUCT_OUTPUT
+};
+
+enum layout_owner { OWNER_CALLER, OWNER_PACKED, OWNER_SCRATCH, OWNER_WORKER, OWNERS };
+
+/* All that lies somewhere: tensors of a call as far as products read or write them, then what is the kernel's own. */
+enum layout_name {
+    LAYOUT_NONE, LAYOUT_X, LAYOUT_SOURCE, LAYOUT_Y, /* input = projected: q and k in place of x and source */
+    LAYOUT_S_T,                        /* the source in blocks, where values are projected from it */
+    LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
+    LAYOUT_RANGES,                     /* of keys, for each vector of queries */
+    LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
+    LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
+    LAYOUT_RELATIVE, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
+    LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
+    LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
+    LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
+    LAYOUT_BIASES = LAYOUT_WEIGHTS + PLAN_PRODUCTS,
+    LAYOUTS = LAYOUT_BIASES + PLAN_PRODUCTS
+};
+
+/* Of an activation; what has fewer axes has the last ones. */
+enum layout_axis { AXIS_HEAD, AXIS_BLOCK, AXIS_TOKEN, AXIS_FEATURE, AXES };
+#define STRIDE_OF_CALL (-1) /* known only then */
+
+struct layout {
+    const char *name;   /* NULL: the plan has no such thing */
+    enum layout_owner owner;
+    enum tensor_element element;
+    int64_t shape[AXES], stride[AXES]; /* strides in elements */
+    int64_t at;         /* bytes from the start of what its owner has; a multiple of 64 */
+};
 
 /* A product C = A W with tokens as rows (queries, keys, values, output, convolution): W in panels,
  * features along the lanes. */
 struct plan_panels {
-    bool exists;
+    enum tensor_element element; /* of A and W; sums are f32 */
     int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
     int64_t k_block;      /* steps of it taken before the next panel: all, unless the operand would leave L2 */
     int64_t taps;         /* reductions that add up: conv_width, else 1 */
@@ -66,14 +102,14 @@ struct plan_panels {
     int64_t finish;       /* panels after which heads are complete, to be normed and rotated; 0: nothing is */
     int64_t part_panels;  /* panels in one part */
     int64_t parts;        /* of a row group */
-    int64_t w, b;         /* offsets in the packed block, floats */
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
     const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
-    int64_t behind;       /* floats in the packed block from that product's weights and biases to these */
+    int64_t behind;       /* elements of the packed block from that product's weights and biases to these */
 };
 
 /* A product C^T = W^T A^T, of values in blocks: features as rows, tokens along the lanes. */
 struct plan_lanes {
+    enum tensor_element element;
     int64_t depth, groups, columns, unroll, unroll_rest;
     int64_t a_group; /* step of A from group to group */
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
@@ -82,7 +118,29 @@ struct plan_lanes {
     int64_t prefetch, prefetch_tile, prefetch_end; /* as in plan_panels, of the next tile's weights */
     int64_t pair;    /* tiles that a single vector of tokens takes at once: 2 where it has registers for them, else 1 */
     int64_t part_tiles, parts;
-    int64_t w, b;
+};
+
+enum product_kind {
+    PRODUCT_COPY,   /* no weights: transposed, or the caller's rows */
+    PRODUCT_PANELS, PRODUCT_LANES, /* with packed weights */
+    PRODUCT_TILES   /* of two activations: scores and weighted sums, struct plan_isa has their tiles */
+};
+enum product_epilogue {
+    EPILOGUE_BIAS = 1 << 0, EPILOGUE_NORM = 1 << 1, EPILOGUE_TURN = 1 << 2, EPILOGUE_SOFTMAX = 1 << 3
+};
+
+/* One step of the layer. Its operands have the types of their layouts. */
+struct product {
+    enum product_name id;
+    enum product_kind kind;
+    const char *name;     /* as --explain has it */
+    const char *label;    /* what its functions' names begin with in the emitted file */
+    enum layout_name reads[2], writes;
+    unsigned epilogue;    /* what is done to the result before it is read */
+    union {
+        struct plan_panels panels;
+        struct plan_lanes lanes;
+    };
 };
 
 /* Which products of weights are taken when packing, and how wide a head is then. Alike for all ISAs. */
@@ -96,7 +154,6 @@ struct plan_fold {
 };
 
 enum { PLAN_WIDE, PLAN_SINGLE, PLAN_WIDTHS }; /* tiles as wide as a query block, and of a single vector */
-#define PLAN_PRODUCTS 4 /* with weights in panels: queries, keys, values, output */
 
 struct plan_isa {
     const struct isa *isa;
@@ -120,13 +177,10 @@ struct plan_isa {
     int64_t batch_rows, batch_sources; /* queries and keys that are projected as one matrix, at most; 0: one by one */
     int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources if more */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
-    union {
-        struct {
-            struct plan_panels q, k, v, o;
-        };
-        struct plan_panels products[PLAN_PRODUCTS]; /* the same, for loops */
-    };
-    struct plan_lanes v_t; /* values with tokens along the lanes, where value_blocks */
+    struct product products[PLAN_PRODUCTS]; /* those that the layer has, in order */
+    int product_count;
+    struct layout layouts[LAYOUTS];
+    int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
     bool z_in_q;         /* Z [token][head][feature] takes the queries' place: a tile's are read before Z is written */
@@ -135,34 +189,15 @@ struct plan_isa {
     int64_t score_slabs, last_slab; /* how many of those there are; features of the last one */
     int64_t sequences;   /* of a batch that are projected as one matrix, at full length */
     bool joint;          /* projections share the loop over row groups */
-    int64_t q_row, q_head;  /* strides of queries between tokens and heads */
-    int64_t k_row, k_head;  /* of keys */
-    int64_t z_row; /* of Z between tokens, where it lies in rows */
-    int64_t v_row, v_head, v_feature, v_block; /* of values between tokens, heads, features and blocks of tokens */
-
-    int64_t turn_width;  /* floats of a position's cosines for a head, padded to whole vectors; its sines follow */
+    int64_t turn_width;  /* cosines by which a position turns a head, padded to whole vectors; its sines follow */
     int64_t turn_rows;   /* positions whose rows are packed: 0 ... turn_rows - 1 */
-    int64_t turns, g_q, c_q, g_k, c_k; /* offsets in the packed block, floats: those rows; gains and shifts of norms */
-
-    /* scratch, in floats from its start; everything on a 64-byte boundary */
-    int64_t s_t, q_all, keys, values, z, ranges, shared_size; /* ranges: of keys, for each vector of queries */
-    int64_t turned; /* rows for positions that are not packed, one for each token */
-    int64_t turned_keys; /* likewise, of given keys */
     int64_t z_front, z_back; /* zero rows around z, for the convolution */
-    /* one worker's own part, in floats from its start */
-    int64_t scores, visible, operands, tile, queries, worker_size;
-
-    int64_t tables[LAYER_TABLES]; /* of the spec, in the packed block */
-    int64_t runs[LAYER_TABLES];   /* the same once more, each row between `lanes` copies of its ends,
-                                   * and so backwards; 0: not needed */
     /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by
      * side, as they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no
      * further than from -low to high, it begins at back + zero. */
     struct {
-        int64_t at, row, zero, low, high; /* its place; floats of a head */
+        int64_t row, zero, low, high; /* row: numbers of a head */
     } relative;
-    int64_t sink; /* place of those of all heads, in base 2 */
-    int64_t packed_size; /* floats, header included */
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 
     char *reasons[PLAN_REASONS];
@@ -175,6 +210,31 @@ struct plan {
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
 };
+
+static inline const struct product *plan_product(const struct plan_isa *p, enum product_name id)
+{
+    for (int i = 0; i < p->product_count; i++)
+        if (p->products[i].id == id)
+            return &p->products[i];
+    return NULL;
+}
+/* The same if it has weights in panels. */
+static inline const struct plan_panels *plan_panels_of(const struct plan_isa *p, enum product_name id)
+{
+    const struct product *product = plan_product(p, id);
+    return product != NULL && product->kind == PRODUCT_PANELS ? &product->panels : NULL;
+}
+static inline int64_t layout_element(const struct plan_isa *p, enum layout_name id)
+{
+    return (int64_t)element_size(p->layouts[id].element);
+}
+/* From its start, in elements; 0 for one that the plan does not have. */
+static inline int64_t layout_at(const struct plan_isa *p, enum layout_name id)
+{
+    return p->layouts[id].at / layout_element(p, id);
+}
+/* Elements from the first to behind the last, what pads rows included. */
+int64_t layout_elements(const struct layout *layout);
 
 /* Decides everything. NULL, with errors in diag, on a bad plan.* key or sizes that cannot be C objects. */
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);

@@ -12,6 +12,7 @@
 #include "plan.h"
 
 #define LINE_FLOATS 16 /* a cache line */
+#define OPERANDS TENSOR_F32 /* elements of what is multiplied with packed weights, and theirs */
 
 /* plan_tiles.c */
 int64_t tile_rows(const struct isa *isa, int64_t vecs);

@@ -1,20 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* Where things lie: packed weights, scratch and a worker's own part of it, in floats from their start; and a bound of
- * the stack. Left out on purpose: the layout of each (plan.c).
+/* Where layouts lie: in the packed block, the scratch and a worker's own part of it; and a bound of the stack. Left out
+ * on purpose: the layouts of activations (plan.c).
  */
 #include "plan_parts.h"
 
 #include "expression.h"
 #include "score.h"
 
-#define ALIGN_FLOATS 16         /* 64 bytes: packed weights and every array of the scratch start there */
-#define HEADER_FLOATS 16        /* the packed block's header */
+#define ALIGN 64        /* bytes: packed weights and every array of the scratch start there */
+#define HEADER_BYTES 64 /* the packed block's header */
 
-static int64_t place(int64_t *next, int64_t floats)
+/* The axis of the largest step is the outermost one. */
+int64_t layout_elements(const struct layout *l)
 {
-    const int64_t at = *next;
-    *next += round_up(floats, ALIGN_FLOATS);
-    return at;
+    int64_t step = 0, elements = 0;
+    for (int axis = 0; axis < AXES; axis++)
+        if (l->stride[axis] > step || (l->stride[axis] == step && l->shape[axis] * step > elements)) {
+            step = l->stride[axis];
+            elements = l->shape[axis] * step;
+        }
+    return elements;
+}
+
+static int64_t bytes_of(const struct layout *l)
+{
+    return round_up(layout_elements(l) * (int64_t)element_size(l->element), ALIGN);
+}
+
+/* Behind what its owner has. */
+static void place(struct plan_isa *p, enum layout_name id)
+{
+    struct layout *l = &p->layouts[id];
+    if (l->name == NULL || l->owner == OWNER_CALLER)
+        return;
+    l->at = p->bytes[l->owner];
+    p->bytes[l->owner] += bytes_of(l);
+}
+
+static void place_new(struct plan_isa *p, enum layout_name id, const char *name, enum layout_owner owner, int64_t rows,
+                      int64_t columns)
+{
+    p->layouts[id] = (struct layout){.name = name, .owner = owner, .element = p->layouts[id].element,
+                                     .shape = {1, 1, rows, columns}, .stride = {0, 0, columns, 1}};
+    place(p, id);
 }
 
 static int64_t table_size(const struct layer_table *table)
@@ -25,23 +53,22 @@ static int64_t table_size(const struct layer_table *table)
     return size;
 }
 
-/* Gains and shifts of the norms, and a row of cosines and sines for each position that a token may
- * have by its place. */
-static void place_finish(struct plan_isa *p, const struct layer *layer, int64_t *next)
+/* Gains and shifts of the norms; a row of cosines and sines for each position that a token may have by its place. */
+static void place_finish(struct plan_isa *p, const struct layer *layer)
 {
-    const struct { enum layer_tensor tensor; int64_t *at; } of_norms[] = {
-        {TENSOR_G_Q, &p->g_q}, {TENSOR_C_Q, &p->c_q}, {TENSOR_G_K, &p->g_k}, {TENSOR_C_K, &p->c_k}};
+    static const struct { enum layer_tensor tensor; enum layout_name id; } of_norms[] = {
+        {TENSOR_G_Q, LAYOUT_G_Q}, {TENSOR_C_Q, LAYOUT_C_Q}, {TENSOR_G_K, LAYOUT_G_K}, {TENSOR_C_K, LAYOUT_C_K}};
     for (size_t i = 0; i < sizeof of_norms / sizeof *of_norms; i++) {
         int64_t shape[4];
         if (layer_weight_shape(layer, of_norms[i].tensor, shape) > 0)
-            *of_norms[i].at = place(next, shape[0]);
+            place_new(p, of_norms[i].id, layer_tensor_name(of_norms[i].tensor), OWNER_PACKED, 1, shape[0]);
     }
     if (layer->rope.kind == ROPE_NONE)
         return;
     const int64_t cosines = layer->rope.kind == ROPE_HALF ? layer->rope.dims / 2 : layer->rope.dims;
     p->turn_width = round_up(cosines, p->lanes);
     p->turn_rows = max(layer->seq_len, layer->source_len);
-    p->turns = place(next, p->turn_rows * 2 * p->turn_width);
+    place_new(p, LAYOUT_TURNS, "turns", OWNER_PACKED, p->turn_rows, 2 * p->turn_width);
 }
 
 /* Whether an expression reads a table at an index that goes with the queries:
@@ -56,91 +83,95 @@ static bool table_has_runs(const struct expression *e, int table)
     return any;
 }
 
-static int64_t runs_size(const struct layer_table *table, int64_t lanes)
+/* A product's weights, [group][panel or tile][step of the reduction][column], the last panel or tile maybe narrower;
+ * and its biases. */
+static void place_weights(struct plan_isa *p, const struct product *g)
 {
-    const int64_t row = table->extent[table->axes - 1];
-    return 2 * (table_size(table) / row) * (row + 2 * lanes);
+    const struct plan_lanes *t = &g->lanes;
+    const struct plan_panels *w = &g->panels;
+    const bool lanes = g->kind == PRODUCT_LANES;
+    const int64_t groups = lanes ? t->groups : w->groups, columns = lanes ? t->columns : w->columns;
+    const int64_t depth = lanes ? t->depth : w->taps * w->depth, width = lanes ? t->height[0] : w->vecs * p->lanes;
+    p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
+        .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->element,
+        .shape = {groups, lanes ? t->count[0] + t->count[1] : w->panels, depth, width},
+        .stride = {lanes ? columns * depth : w->group_size, depth * width, width, 1}};
+    place(p, LAYOUT_WEIGHTS + g->id);
+    if ((g->epilogue & EPILOGUE_BIAS) != 0)
+        place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, groups, columns);
 }
 
 void place_packed(struct plan_isa *p, const struct layer *layer)
 {
-    int64_t next = HEADER_FLOATS;
-    struct plan_lanes *const v_t = &p->v_t;
-    if (v_t->depth > 0) {
-        v_t->w = place(&next, v_t->groups * v_t->columns * v_t->depth);
-        v_t->b = place(&next, layer->bias ? v_t->groups * v_t->columns : 0);
-    }
-    for (struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++) {
-        if (!g->exists)
-            continue;
-        g->w = place(&next, g->groups * g->group_size);
-        g->b = place(&next, layer->bias ? g->groups * g->columns : 0);
-    }
-    p->relative.at = p->relative.row > 0 ? place(&next, layer->h * p->relative.row) : 0;
-    p->sink = layer->sink ? place(&next, layer->h) : 0;
-    place_finish(p, layer, &next);
+    p->bytes[OWNER_PACKED] = HEADER_BYTES;
+    for (enum product_kind kind = PRODUCT_LANES; kind >= PRODUCT_PANELS; kind--)
+        for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+            if (g->kind == kind)
+                place_weights(p, g);
+    if (p->relative.row > 0)
+        place_new(p, LAYOUT_RELATIVE, "relative", OWNER_PACKED, layer->h, p->relative.row);
+    if (layer->sink)
+        place_new(p, LAYOUT_SINK, "sink", OWNER_PACKED, 1, layer->h);
+    place_finish(p, layer);
     for (size_t i = 0; i < layer->table_count; i++) {
         const struct layer_table *table = &layer->tables[i];
-        p->tables[i] = place(&next, table_size(table));
-        p->runs[i] = 0;
+        const int64_t row = table->extent[table->axes - 1], rows = table_size(table) / row;
+        place_new(p, LAYOUT_TABLES + i, table->name, OWNER_PACKED, rows, row);
         if (table_has_runs(layer->score, (int)i) || table_has_runs(layer->visible, (int)i))
-            p->runs[i] = place(&next, runs_size(table, p->lanes));
+            place_new(p, LAYOUT_RUNS + i, table->name, OWNER_PACKED, 2 * rows, row + 2 * p->lanes);
     }
-    p->packed_size = next;
 }
 
-/* Floats that rows take, `heads` arrays or one: heads lie further apart than a row is long, or within it. */
-static int64_t rows_size(const struct plan_panels *g, int64_t heads, int64_t tokens, int64_t batch)
+/* The transposed source is dead once everything is projected, unless it is the values: z takes its place, or that of
+ * the queries. */
+static void place_activations(struct plan_isa *p)
 {
-    return (g->c_group >= g->c_row ? heads : 1) * max(tokens, batch) * g->c_row;
+    const bool alive = p->value_blocks && plan_product(p, PRODUCT_VALUES) == NULL;
+    if (alive)
+        place(p, LAYOUT_VALUES);
+    else
+        place(p, LAYOUT_S_T);
+    const int64_t inputs = p->bytes[OWNER_SCRATCH];
+    p->bytes[OWNER_SCRATCH] = alive ? inputs : 0;
+    if (!p->z_in_q)
+        place(p, LAYOUT_Z);
+    p->bytes[OWNER_SCRATCH] = max(inputs, p->bytes[OWNER_SCRATCH]);
+    place(p, LAYOUT_QUERIES);
+    if (p->z_in_q)
+        p->layouts[LAYOUT_Z].at = p->layouts[LAYOUT_QUERIES].at;
+    place(p, LAYOUT_KEYS);
+    if (!alive)
+        place(p, LAYOUT_VALUES);
 }
 
 void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
-    const int64_t z_columns = layer->h * p->fold->d_z;
-    const bool conv = layer->w_o == W_O_CONV;
-    p->z_front = conv ? layer_conv_pad(layer) : 0;
-    p->z_back = conv ? layer->conv_width - 1 - p->z_front : 0;
-
-    /* the transposed source is dead once everything is projected, unless it is the values: z takes its place */
-    const bool alive = p->value_blocks && p->v_t.depth == 0;
-    int64_t inputs = 0, outputs = 0;
-    p->s_t = p->value_blocks ? place(&inputs, p->source_blocks * p->block * layer->d_source) : 0;
-    if (alive)
-        outputs = inputs;
-    const int64_t tokens = p->z_rows ? p->z_front + max(layer->seq_len, p->batch_rows) + p->z_back
-                                     : p->query_blocks * p->block;
-    p->z = layer->w_o != W_O_NONE && !p->z_in_q ? place(&outputs, tokens * z_columns) : 0;
-    int64_t next = max(inputs, outputs);
-    p->q_all = !p->q.exists ? 0 : place(&next, rows_size(&p->q, layer->h, layer->seq_len, p->batch_rows));
-    if (p->z_in_q)
-        p->z = p->q_all;
-    p->keys = !p->k.exists ? 0 : place(&next, rows_size(&p->k, layer->h_kv, layer->source_len, p->batch_sources));
-    p->values = alive ? p->s_t
-              : p->value_blocks ? place(&next, p->source_blocks * p->block * layer->h_kv * layer->d_v)
-              : p->v.exists ? place(&next, rows_size(&p->v, layer->h_kv, layer->source_len, p->batch_sources)) : 0;
-    p->ranges = 0;
-    if ((layer->mask & MASK_SEGMENTS) != 0) /* short sequences of a group have a vector each */
-        p->ranges = place(&next, 2 * max(layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes),
-                                         p->batch_rows));
-    if (layer->projected && layer_finishes(layer)) {
-        p->q_all = place(&next, layer->h * p->q_head);
-        p->keys = place(&next, layer->h_kv * p->k_head);
+    const int64_t queries = max(layer->seq_len, p->batch_rows), keys = max(layer->source_len, p->batch_sources);
+    if (!layer->projected)
+        place_activations(p);
+    else if (!p->z_in_q)
+        place(p, LAYOUT_Z);
+    if ((layer->mask & MASK_SEGMENTS) != 0) { /* short sequences of a group have a vector each */
+        const int64_t runs = layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes);
+        p->layouts[LAYOUT_RANGES].element = TENSOR_I32;
+        place_new(p, LAYOUT_RANGES, "ranges", OWNER_SCRATCH, max(runs, p->batch_rows), 2);
     }
-    const bool anywhere = layer->rope.given || (layer->rope.kind != ROPE_NONE && layer->offset != OFFSET_NONE);
-    p->turned = anywhere ? place(&next, max(layer->seq_len, p->batch_rows) * 2 * p->turn_width) : 0;
-    p->turned_keys = layer->rope.given && layer->projected
-                         ? place(&next, max(layer->source_len, p->batch_sources) * 2 * p->turn_width) : 0;
-    p->shared_size = next;
+    if (layer->projected) {
+        place(p, LAYOUT_QUERIES);
+        place(p, LAYOUT_KEYS);
+    }
+    if (layer->rope.given || (layer->rope.kind != ROPE_NONE && layer->offset != OFFSET_NONE))
+        place_new(p, LAYOUT_TURNED, "turned", OWNER_SCRATCH, queries, 2 * p->turn_width);
+    if (layer->rope.given && layer->projected)
+        place_new(p, LAYOUT_TURNED_KEYS, "turned keys", OWNER_SCRATCH, keys, 2 * p->turn_width);
 
-    const bool hooked = score_hooked(layer);
-    int64_t own = 0;
-    p->scores = place(&own, p->key_block * p->block);
-    p->visible = hooked ? place(&own, p->key_block * p->block) : 0;
-    p->operands = score_operands(layer) > 0 ? place(&own, score_operands(layer) * p->key_block * p->block) : 0;
-    p->tile = place(&own, p->fold->d_z * p->block);
-    p->queries = place(&own, p->fold->d_score * p->block);
-    p->worker_size = own;
+    place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, p->key_block, p->block);
+    if (score_hooked(layer))
+        place_new(p, LAYOUT_VISIBLE, "visible", OWNER_WORKER, p->key_block, p->block);
+    if (score_operands(layer) > 0)
+        place_new(p, LAYOUT_OPERANDS, "operands", OWNER_WORKER, score_operands(layer) * p->key_block, p->block);
+    place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, p->fold->d_z, p->block);
+    place_new(p, LAYOUT_Q_T, "q_t", OWNER_WORKER, p->fold->d_score, p->block);
 }
 
 /* ---- the stack ---- */
@@ -162,26 +193,27 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 static int64_t longest_unroll(const struct plan_isa *p)
 {
     int64_t unroll = max(min(p->unroll_scores, p->depth_slab), p->unroll_values);
-    for (const struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++)
-        if (g->exists)
-            unroll = max(unroll, min(max(g->unroll, g->unroll_rest), g->k_block));
-    return max(unroll, min(p->v_t.unroll, p->v_t.depth));
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        unroll = max(unroll, g->kind == PRODUCT_PANELS
+                                 ? min(max(g->panels.unroll, g->panels.unroll_rest), g->panels.k_block)
+                             : g->kind == PRODUCT_LANES ? min(g->lanes.unroll, g->lanes.depth) : 0);
+    return unroll;
 }
 
 /* Most accumulators of a tile. */
 static int64_t largest_tile(const struct plan_isa *p)
 {
     int64_t tile = max(max(p->rows, p->value_rows) * p->vecs, max(p->rows_single, p->value_rows_single));
-    for (const struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++)
-        if (g->exists)
-            tile = max(tile, g->rows * g->vecs);
-    return max(tile, p->v_t.height[0] * p->vecs);
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        tile = max(tile, g->kind == PRODUCT_PANELS ? g->panels.rows * g->panels.vecs
+                         : g->kind == PRODUCT_LANES ? g->lanes.height[0] * p->vecs : 0);
+    return tile;
 }
 
 /* What is on the stack, level by level, is known but for spills: at most one tile's accumulators. */
 void bound_stack(struct plan_isa *p, const struct layer *layer)
 {
-    const int64_t f = (int64_t)sizeof(float);
+    const int64_t f = (int64_t)element_size(TENSOR_F32); /* whatever the operands: sums and state */
     const int64_t tile = largest_tile(p) * p->lanes * f;
     const bool hooked = score_hooked(layer);
     const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;

@@ -40,9 +40,8 @@ static const char *plural(int64_t count)
 }
 
 /* "768 bytes", "192 KiB" */
-static const char *bytes_text(char text[32], int64_t floats)
+static const char *bytes_text(char text[32], int64_t bytes)
 {
-    const int64_t bytes = floats * (int64_t)sizeof(float);
     if (bytes < 10240)
         snprintf(text, 32, D64 " bytes", bytes);
     else
@@ -62,8 +61,6 @@ static void explain_lanes(struct plan_isa *p, const char *name, const struct pla
 {
     const int64_t unroll = min(g->unroll, g->depth);
     char ask[80];
-    if (g->depth == 0)
-        return;
     reason(p, "%s: tile " D64 " x " D64 ", tokens along the lanes, weights packed [tile][" D64 "][" D64 "], row groups "
            "of " D64 "; " D64 " step%s unrolled; " D64 " tile%s a part%s", name, g->height[0], p->block, g->depth,
            g->height[0], g->group_rows, unroll, plural(unroll), g->part_tiles, plural(g->part_tiles),
@@ -89,7 +86,7 @@ static void explain_fold(struct plan_isa *p, const struct layer *layer)
 /* What norm and rotation ask of products and memory. */
 static void explain_finish(struct plan_isa *p, const struct layer *layer)
 {
-    const struct plan_panels *q = p->q.exists ? &p->q : &p->k;
+    const struct plan_panels *q = plan_panels_of(p, p->fold->q_is_k ? PRODUCT_KEYS : PRODUCT_QUERIES);
     char size[32];
     const char *what = layer->qk_norm == NORM_NONE ? "turned" : layer->rope.kind == ROPE_NONE ? "normed"
                      : "normed and turned";
@@ -105,11 +102,12 @@ static void explain_finish(struct plan_isa *p, const struct layer *layer)
         reason(p, "qk_norm = rms_all: a row is complete after the last panel alone, so a part has all " D64 " panels "
                "of the queries: " D64 " part%s for " D64 " tokens", q->groups * q->panels, parts, plural(parts),
                layer->seq_len);
-    } else if (q->finish > 1 && !layer->projected)
+    } else if (!layer->projected && q->finish > 1) {
         reason(p, "a part has a multiple of " D64 " panels, which hold whole heads", q->finish);
+    }
     if (layer->rope.kind != ROPE_NONE)
         reason(p, "cosines and sines of " D64 " positions are packed, %s%s", p->turn_rows,
-               bytes_text(size, p->turn_rows * 2 * p->turn_width),
+               bytes_text(size, p->turn_rows * 2 * p->turn_width * layout_element(p, LAYOUT_TURNS)),
                layer->rope.given ? "; those of other positions are computed once a call" : "");
 }
 
@@ -123,42 +121,47 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
     snprintf(text, REASON_TEXT,
              "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row "
              "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s", g->rows, g->vecs * p->lanes,
-             g->rows * g->vecs, g->vecs * p->lanes, g->depth, bytes_text(size, g->panel_size), cut, g->group_rows,
+             g->rows * g->vecs, g->vecs * p->lanes, g->depth,
+             bytes_text(size, g->panel_size * (int64_t)element_size(g->element)), cut, g->group_rows,
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
 }
 
 /* A line for each product; those alike share one. */
-static void explain_panels(struct plan_isa *p, const char *const names[PLAN_PRODUCTS])
+static void explain_products(struct plan_isa *p)
 {
     char text[PLAN_PRODUCTS][REASON_TEXT];
     bool said[PLAN_PRODUCTS] = {false};
-    for (int i = 0; i < PLAN_PRODUCTS; i++)
-        if (p->products[i].exists)
-            panels_text(text[i], p, &p->products[i]);
-    for (int i = 0; i < PLAN_PRODUCTS; i++) {
+    for (int i = 0; i < p->product_count; i++)
+        if (p->products[i].kind == PRODUCT_PANELS)
+            panels_text(text[i], p, &p->products[i].panels);
+    for (int i = 0; i < p->product_count; i++) {
         char alike[80] = "";
-        for (int j = i; p->products[i].exists && !said[i] && j < PLAN_PRODUCTS; j++)
-            if (p->products[j].exists && strcmp(text[i], text[j]) == 0) {
+        for (int j = i; p->products[i].kind == PRODUCT_PANELS && !said[i] && j < p->product_count; j++)
+            if (p->products[j].kind == PRODUCT_PANELS && strcmp(text[i], text[j]) == 0) {
                 said[j] = j > i;
-                strcat(strcat(alike, alike[0] != '\0' ? ", " : ""), names[j]);
+                strcat(strcat(alike, alike[0] != '\0' ? ", " : ""), p->products[j].name);
             }
         if (alike[0] != '\0')
             reason(p, "%s: %s", alike, text[i]);
     }
+    for (int i = 0; i < p->product_count; i++)
+        if (p->products[i].kind == PRODUCT_LANES)
+            explain_lanes(p, p->products[i].name, &p->products[i].lanes);
 }
 
-static void explain_layout(struct plan_isa *p, const struct layer *layer, const char *name, const struct plan_panels *g,
-                           int64_t width)
+static void explain_layout(struct plan_isa *p, const struct layer *layer, const struct product *product)
 {
-    if (!g->exists)
+    const struct plan_panels *const g = &product->panels;
+    const int64_t width = p->layouts[product->writes].shape[AXIS_FEATURE];
+    if (product->kind != PRODUCT_PANELS || product->id == PRODUCT_OUTPUT)
         return;
-    if (g == &p->q && p->z_in_q)
-        reason(p, "%s lie [token][head][" D64 "], as Z does, which takes their place", name, width);
+    if (product->id == PRODUCT_QUERIES && p->z_in_q)
+        reason(p, "%s lie [token][head][" D64 "], as Z does, which takes their place", product->name, width);
     else if (g->c_group == 0)
-        reason(p, "%s lie [token][head][" D64 "], so that no head is padded to whole vectors", name, width);
+        reason(p, "%s lie [token][head][" D64 "], so that no head is padded to whole vectors", product->name, width);
     else
-        reason(p, "%s lie [head][token][" D64 "]: %s", name, width,
+        reason(p, "%s lie [head][token][" D64 "]: %s", product->name, width,
                layer->split ? "each head is projected from columns of its own"
                : g->groups > 1 ? "each head has a folded matrix of its own" : "a head's width fills whole vectors");
 }
@@ -207,7 +210,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     reason(p, "weighted sums: tile " D64 " x " D64 ", single vectors " D64 " x " D64 ": d_v in near-equal parts",
            p->value_rows, p->block, p->value_rows_single, p->lanes);
     reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, %s", p->key_block, p->key_block, p->block,
-           bytes_text(size, p->key_block * p->block),
+           bytes_text(size, p->key_block * p->block * layout_element(p, LAYOUT_SCORES)),
            why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
                                             : "about half of L1, in near-equal blocks of source_len"));
     explain_expressions(p, layer);
@@ -216,15 +219,12 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (p->depth_slab < p->fold->d_score)
         reason(p, "scores are summed in slabs of " D64 " features, %s", p->depth_slab,
                why(&p->request, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
-    const char *const output = layer->w_o == W_O_CONV ? "convolution" : "output";
-    explain_panels(p, (const char *const[]){"queries", "keys", "values", output});
-    explain_lanes(p, "values", &p->v_t);
-    explain_layout(p, layer, "queries", &p->q, p->fold->d_score);
-    explain_layout(p, layer, "keys", &p->k, layer->d_k);
-    explain_layout(p, layer, "values", &p->v, layer->d_v);
+    explain_products(p);
+    for (int i = 0; i < p->product_count; i++)
+        explain_layout(p, layer, &p->products[i]);
     if (p->value_blocks)
         reason(p, "values lie [block of " D64 " tokens][feature][token]%s", p->block,
-               p->v_t.depth == 0 ? ": the transposed input itself" : "");
+               plan_product(p, PRODUCT_VALUES) == NULL ? ": the transposed input itself" : "");
     if (p->z_rows && layer->w_o == W_O_DENSE)
         reason(p, "Z lies [token][head][feature]: %s",
                request_asks(&p->request, PLAN_Z_LAYOUT) ? "as requested"
@@ -272,8 +272,6 @@ static void print_heights(FILE *out, const struct tile_heights *heights)
 
 static void print_panels(FILE *out, const char *name, const struct plan_panels *g, int64_t lanes)
 {
-    if (!g->exists)
-        return;
     fprintf(out, "      %-14s tokens: ", name);
     print_heights(out, &g->heights);
     fprintf(out, "; panels: " D64 " of " D64 " columns", g->whole, g->vecs * lanes);
@@ -299,23 +297,86 @@ static void print_widths(FILE *out, const char *name, const char *what, const st
     }
 }
 
+static void print_lanes(FILE *out, const char *name, const struct plan_lanes *g)
+{
+    fprintf(out, "      %-14s features: " D64 " (" D64 " of them)", name, g->height[0], g->count[0]);
+    if (g->count[1] > 0)
+        fprintf(out, ", " D64 " (" D64 " of them)", g->height[1], g->count[1]);
+    fputc('\n', out);
+}
+
 /* The lists that the templates walk. */
-static void print_schedule(FILE *out, const struct plan_isa *p, const struct layer *layer)
+static void print_schedule(FILE *out, const struct plan_isa *p)
 {
     fprintf(out, "    heights of tiles, each taken as often as it fits%s:\n",
             p->joint ? "; queries, keys and values group of tokens by group" : "");
-    print_panels(out, "queries", &p->q, p->lanes);
-    print_panels(out, "keys", &p->k, p->lanes);
-    print_panels(out, "values", &p->v, p->lanes);
-    if (p->v_t.depth > 0) {
-        fprintf(out, "      %-14s features: " D64 " (" D64 " of them)", "values", p->v_t.height[0], p->v_t.count[0]);
-        if (p->v_t.count[1] > 0)
-            fprintf(out, ", " D64 " (" D64 " of them)", p->v_t.height[1], p->v_t.count[1]);
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind == PRODUCT_PANELS)
+            print_panels(out, g->name, &g->panels, p->lanes);
+        else if (g->kind == PRODUCT_LANES)
+            print_lanes(out, g->name, &g->lanes);
+        else if (g->id == PRODUCT_SCORES)
+            print_widths(out, g->name, "keys", p->score_tiles, p);
+        else if (g->id == PRODUCT_SUMS)
+            print_widths(out, g->name, "features", p->value_tiles, p);
+    }
+}
+
+/* "x f32, values f32 -> z f32; bias, norm" */
+static void print_products(FILE *out, const struct plan_isa *p)
+{
+    static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax"};
+    fputs("    products: what each reads, of which type, and writes; what is done to it then:\n", out);
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        const enum layout_name operands[] = {g->reads[0], g->reads[1], LAYOUT_WEIGHTS + g->id, g->writes};
+        fprintf(out, "      %-14s ", g->name);
+        for (int i = 0; i < 4; i++) {
+            const struct layout *l = &p->layouts[operands[i]];
+            if (l->name != NULL)
+                fprintf(out, "%s%s %s", i == 3 ? " -> " : i > 0 ? ", " : "", i == 2 ? "weights" : l->name,
+                        element_name(l->element));
+        }
+        for (unsigned bit = 0, any = 0; bit < 4; bit++)
+            if ((g->epilogue >> bit & 1u) != 0)
+                fprintf(out, "%s%s", any++ == 0 ? "; " : ", ", epilogues[bit]);
         fputc('\n', out);
     }
-    print_widths(out, "scores", "keys", p->score_tiles, p);
-    print_widths(out, "weighted sums", "features", p->value_tiles, p);
-    print_panels(out, layer->w_o == W_O_CONV ? "convolution" : "output", &p->o, p->lanes);
+}
+
+/* "[32][64] by 64 1" */
+static void print_shape(FILE *out, const struct layout *l)
+{
+    const bool shown[AXES] = {l->shape[0] > 1, l->shape[1] > 1, l->shape[2] > 1, true};
+    for (int axis = 0; axis < AXES; axis++)
+        if (shown[axis])
+            fprintf(out, "[" D64 "]", l->shape[axis]);
+    fputs(" by", out);
+    for (int axis = 0; axis < AXES; axis++)
+        if (shown[axis] && l->stride[axis] == STRIDE_OF_CALL)
+            fputs(" call", out);
+        else if (shown[axis])
+            fprintf(out, " " D64, l->stride[axis]);
+    fputc('\n', out);
+}
+
+static void print_layouts(FILE *out, const struct plan_isa *p)
+{
+    static const char *const owners[OWNERS] = {"caller", "packed", "scratch", "worker"};
+    fputs("    layouts: owner, place and bytes there; type, shape, strides in elements, but for axes of one:\n", out);
+    for (int i = 0; i < LAYOUTS; i++) {
+        const struct layout *l = &p->layouts[i];
+        const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights"
+                         : i >= LAYOUT_RUNS ? " runs" : "";
+        char name[80], place[40] = "";
+        if (l->name == NULL || (i == LAYOUT_SOURCE && strcmp(l->name, "x") == 0)) /* once is enough */
+            continue;
+        snprintf(name, sizeof name, "%.60s%s", l->name, kind);
+        if (l->owner != OWNER_CALLER)
+            snprintf(place, sizeof place, " " D64 ", " D64 " bytes", l->at,
+                     layout_elements(l) * layout_element(p, (enum layout_name)i));
+        fprintf(out, "      %-20s %s%s; %s ", name, owners[l->owner], place, element_name(l->element));
+        print_shape(out, l);
+    }
 }
 
 void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
@@ -324,9 +385,11 @@ void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         fprintf(out, "\n  %s: packed " D64 " bytes, scratch " D64 " bytes + " D64 " a worker\n", p->isa->name,
-                p->packed_size * 4, p->shared_size * 4, p->worker_size * 4);
+                p->bytes[OWNER_PACKED], p->bytes[OWNER_SCRATCH], p->bytes[OWNER_WORKER]);
         for (int r = 0; r < p->reason_count; r++)
             fprintf(out, "    %s\n", p->reasons[r]);
-        print_schedule(out, p, layer);
+        print_schedule(out, p);
+        print_products(out, p);
+        print_layouts(out, p);
     }
 }

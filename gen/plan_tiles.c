@@ -108,7 +108,7 @@ int64_t one_height(int64_t total, int64_t at_most)
  * the operands coming from L2 unless a panel of that depth stays in L1. */
 static double even_cost(const struct isa *isa, int64_t total, int64_t rows, int64_t vecs, int64_t depth)
 {
-    const bool stays = depth * vecs * isa->lanes * (int64_t)sizeof(float) <= (int64_t)isa->l1d_bytes / 2;
+    const bool stays = depth * vecs * isa->lanes * (int64_t)element_size(OPERANDS) <= (int64_t)isa->l1d_bytes / 2;
     const int64_t tiles = ceil_div(total, rows), high = ceil_div(total, max(1, tiles)), lower = high * tiles - total;
     double cost = 0;
     for (int64_t height = high; height > 0 && height >= high - 1; height--) {

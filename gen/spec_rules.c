@@ -2,11 +2,15 @@
 /* What the keys of a spec may not say together. */
 #include "spec.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "rope.h"
 #include "score.h"
+
+#define LOG2_E 1.4426950408889634
+#define L2_LEAST 0x1p-60
 
 static bool has_mask(const struct spec *spec, enum layer_mask mask)
 {
@@ -346,6 +350,24 @@ static void rule_rope_fast(struct spec *spec)
                    "choose a larger rope_theta%s", radians, ROPE_MOST, factor < 1 ? " or rope_factor" : "");
 }
 
+/* Squares of what is as small as eps must keep their bits in f32, and the scale over eps must be finite. */
+static void rule_l2(struct spec *spec)
+{
+    const enum key of_scale = KEY_TERMS + SCORE_SCALE;
+    const bool scaled = is_given(spec, of_scale); /* else by 1 at most */
+    const double eps = spec->real[KEY_NORM_EPS], scale = scaled ? fabs(spec->real[of_scale]) : 1;
+    if (spec->value[KEY_QK_NORM] != NORM_L2)
+        return;
+    if (eps < L2_LEAST)
+        diag_error(spec->diag, place_of(spec, KEY_NORM_EPS),
+                   "norm_eps = %.9g, but under qk_norm = l2 a norm that small has squares below what f32 holds; write "
+                   "at least 8.7e-19", eps);
+    else if (LOG2_E * scale / eps > (double)FLT_MAX)
+        diag_error(spec->diag, place_of(spec, scaled ? of_scale : KEY_NORM_EPS),
+                   "scale times log2(e) / norm_eps is not finite in f32, but a query of zeros is multiplied by it "
+                   "under qk_norm = l2; write a smaller scale or a larger norm_eps");
+}
+
 /* ---- score terms ----------------------------------------------------------------------------------------- */
 
 static void rule_buckets(struct spec *spec)
@@ -411,6 +433,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_ROPE, KEY_ROPE_THETA, KEY_ROPE_FACTOR, KEY_ROPE_DIMS, KEY_D_K, KEY_D_MODEL, KEY_H, KEY_WIDTH,
            KEY_INPUT),
      rule_rope_fast},
+    {NEEDS(KEY_QK_NORM, KEY_NORM_EPS, KEY_TERMS + SCORE_SCALE), rule_l2},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS), rule_buckets},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},

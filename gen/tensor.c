@@ -156,7 +156,20 @@ const char *layer_tensor_called(const struct layer *layer, enum layer_tensor ten
 
 size_t layer_tensor_size(enum layer_tensor tensor)
 {
-    return rows[tensor].shown.type == TENSOR_BOOL ? 1 : 4;
+    return element_size(rows[tensor].shown.type);
+}
+
+static const struct { const char *name; size_t size; } elements[] = {
+    [TENSOR_F32] = {"f32", 4}, [TENSOR_I32] = {"i32", 4}, [TENSOR_BOOL] = {"bool", 1}};
+
+size_t element_size(enum tensor_element element)
+{
+    return elements[element].size;
+}
+
+const char *element_name(enum tensor_element element)
+{
+    return elements[element].name;
 }
 
 bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)

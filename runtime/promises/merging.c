@@ -70,6 +70,8 @@ static bool row_is_right(struct merging *m, size_t row, const float *y, const fl
     if (is_skipped(m, row))
         return true;
     const double a = (double)m->lse[row], b = (double)m->lse_b[row], max = fmax(a, b);
+    if (isnan(a) || isnan(b) || max == INFINITY) /* of scores that overflowed */
+        return !isfinite(lse[row]) || violated(m, "merge, %s: lse that is not finite is swallowed", what);
     const double s = least_of(m, row);
     const double of_a = a > -INFINITY ? exp(a - max) : 0, of_b = b > -INFINITY ? exp(b - max) : 0;
     const double sum = of_a + of_b - (s > -INFINITY ? exp(s - max) : 0);

@@ -138,8 +138,8 @@ static bool sums_to_one(struct trial *t)
         /* may hide by scores, or all scores but NaN */
         const bool free = t->layer->score != NULL && (expression_decides(t->layer->score) ||
                           (score_has(t->layer, SCORE_HIDING) && expression_adds(t->layer->score)));
-        if (free && good && sum == 0)
-            continue;
+        if ((free && good && sum == 0) || (t->layer->score != NULL && isnan(sum)))
+            continue; /* a row of NaN is judged by the bounds: an expression may overflow */
         const bool whole = t->layer->sink ? sum <= 1 + tolerance : fabs(sum - 1) <= tolerance;
         if (!(good && (sees ? whole : sum == 0)))
             return violated(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,

@@ -38,9 +38,9 @@
  * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
  * origin are added in root sum square. LAMBDA covers the largest of a few million elements; over random
- * layers the largest error is 0.1 to 0.5 of this gate. Where scores are equal (an expression may make them so) the
- * roundings of their sum are not random: each may be u. In e_y the errors of a row's weights are common to all columns:
- * of k weights the squares behind them are a sum of k - 1 squares of normals, which exceeds its mean s by no more than
+ * layers the largest error is 0.1 to 0.5 of this gate. Where neighbours have equal weights, to u times their sum, the
+ * roundings of that sum are not random: each may be u. In e_y a row's weights have errors that all columns share: of k
+ * weights the squares behind them are a sum of k - 1 squares of normals, which exceeds its mean s by no more than
  * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) but once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k
  * counts what is large, (sum e_a^2)^2 / sum e_a^4. The largest of C columns lies at sqrt(2 ln C) deviations of these,
  * where LAMBDA has room for the sqrt(2 ln MILLIONS) of elements that have nothing in common. Where a weight may be off
@@ -311,7 +311,7 @@ struct row {
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
     bool unsure;    /* f32 may see other keys: nothing is promised */
-    double alike;   /* keys with the score of the key before */
+    double alike;   /* keys with the weight of the key seen before, to a rounding of the sum */
     size_t t;
     bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
 };
@@ -364,7 +364,7 @@ static bool row_unsure(const struct propagation *p, const struct reference_head 
         unsure = unsure || one;
     }
     for (size_t j = 0; j < head->keys && score_has(p->layer, SCORE_HIDING); j++)
-        if (!row->visible[j])
+        if (!row->visible[j] && reference_visible(p->layer, p->in, head->b, head->i, row->t, j)) /* by its score */
             unsure = unsure || !isfinite(pair_error(p, head, row, r, j, SCORE_EXPRESSION, NOT_SHOWN).worst);
     return unsure;
 }
@@ -386,15 +386,22 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));
     for (size_t j = 0; j < keys; j++)
-        if (row->visible[j]) {
+        if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
-            row->alike += j > 0 && row->visible[j - 1] && head->scores[first + j] == head->scores[first + j - 1];
-        }
     sum += row->sink ? exp(head->sink - maximum) : 0;
+    double last = -1;
+    for (size_t j = 0; j < keys; j++)
+        if (row->visible[j]) {
+            const double weight = exp(head->scores[first + j] - maximum);
+            row->alike += last >= 0 && fabs(weight - last) <= U * sum ? fmin(1, weight / (U * sum)) : 0;
+            last = weight;
+        }
     row->vanishes = score_lifts(p->layer) && LOG2_E * (maximum - minimum) >= 126 ? RESCALED_AWAY : 0;
     row->open = !isfinite(maximum) || isnan(sum) || p->q_open[r];
     for (size_t j = 0; j < keys; j++) {
         const size_t at = first + j;
+        if (!row->visible[j] && row->unsure && head->shown != NULL)
+            p->bounds->attn_worst[shown_at + j] = p->bounds->attn_drawn[shown_at + j] = INFINITY;
         if (!row->visible[j])
             continue;
         const double t = LOG2_E * head->scores[at], below = LOG2_E * maximum - t + gap;
@@ -530,10 +537,10 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         if (row->saturated || open[c] != 0)
             drawn[c] = INFINITY;
     }
-    for (size_t c = 0; row->unsure && c < d_v; c++)
-        worst[c] = drawn[c] = INFINITY;
     if (indicator)
         worst[d_v - 1] = drawn[d_v - 1] = 0;
+    for (size_t c = 0; row->unsure && c < d_v; c++)
+        worst[c] = drawn[c] = INFINITY;
 }
 
 /* What attn may be off by: e_a and the rounding of the sum and the division; nothing where hidden. */
@@ -572,10 +579,10 @@ static void lse_errors(struct propagation *p, const struct reference *reference,
         if (takes_part(row, j))
             drawn += exp(row->log_a[j]) * row->d_drawn[j];
     const double last = U * fabs(head->lse[r]) + BOUND_LOG;
-    p->bounds->lse_worst[at] = row->open ? INFINITY : fmax(high, -low) + gamma_of(row->keys + 8) + last;
+    p->bounds->lse_worst[at] = row->open || row->unsure ? INFINITY : fmax(high, -low) + gamma_of(row->keys + 8) + last;
     p->bounds->lse_drawn[at] = drawn + LAMBDA * U * (root + 1) + last;
     p->bounds->lse_open[at] = row->open;
-    if (row->saturated || row->open)
+    if (row->saturated || row->open || row->unsure)
         p->bounds->lse_drawn[at] = INFINITY;
 }
 

@@ -36,7 +36,7 @@ void compare_attn(struct comparison *comparison, const struct layer *layer, cons
 /* Where a row has no summand, lse is -infinity and nothing else. */
 void compare_lse(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                  const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates);
-/* "3 of 6 elements of y have no bound, as f32 overflows on their way, and were not compared", or nothing. */
+/* "3 of 6 elements of y have no bound, as f32 may overflow on their way, and were not compared", or nothing. */
 void compare_print_unbounded(const struct comparison *comparison, enum layer_tensor tensor, FILE *out);
 /* What to print: the largest error where there is a statistical gate, as one row that the worst case alone bounds
  * says nothing of the others; without any such element, the largest of all. */

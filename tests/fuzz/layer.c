@@ -20,7 +20,7 @@
 #define MAX_EMITTED 200  /* widths whose text is made, */
 #define EMITTED_EVERY 128 /* of so many inputs, for one instruction set besides scalar */
 #define MAX_COLUMNS 100  /* of --explain */
-#define ALIGNED 16        /* floats: arrays of the packed block and the scratch begin there */
+#define ALIGNED 64        /* bytes: arrays of the packed block and the scratch begin there */
 
 /* ---- a spec ---------------------------------------------------------------------------------------------------- */
 
@@ -299,16 +299,20 @@ static void check_place(int64_t at, int64_t size, int64_t whole)
             (long long)size, (long long)whole);
 }
 
-static void check_product(const struct plan_isa *p, const struct plan_panels *c)
+static void check_panels(const struct plan_isa *p, const struct plan_panels *c)
 {
-    if (!c->exists)
-        return;
     REQUIRE(c->depth > 0 && c->k_block > 0 && c->taps > 0 && c->groups > 0 && c->columns > 0 && c->panels > 0);
     REQUIRE(c->vecs >= 1 && c->vecs <= 4 && c->rows >= 1 && c->rows <= 16 && c->unroll >= 0 && c->group_rows >= 1);
     REQUIRE(c->panels * c->vecs * p->lanes >= c->columns && (c->panels - 1) * c->vecs * p->lanes < c->columns);
     REQUIRE(c->tail_lanes >= 0 && c->tail_lanes < p->lanes && c->part_panels >= 1);
     REQUIRE(c->panel_size > 0 && c->group_size >= c->depth * c->taps * c->columns);
-    check_place(c->w, c->groups * c->group_size, p->packed_size);
+}
+
+static void check_layout(const struct plan_isa *p, enum layout_name id)
+{
+    const struct layout *l = &p->layouts[id];
+    if (l->name != NULL && l->owner != OWNER_CALLER)
+        check_place(l->at, layout_elements(l) * layout_element(p, id), p->bytes[l->owner]);
 }
 
 static void check_isa(const struct plan_isa *p, const struct layer *layer)
@@ -317,16 +321,13 @@ static void check_isa(const struct plan_isa *p, const struct layer *layer)
     REQUIRE(p->rows >= 1 && p->rows <= 16 && p->rows_single >= 1 && p->value_rows >= 1 && p->value_rows_single >= 1);
     REQUIRE(p->key_block >= 1 && p->depth_slab >= 1 && p->part_blocks >= 1 && p->part_blocks <= p->query_blocks);
     REQUIRE(p->query_blocks * p->block >= layer->seq_len && p->source_blocks * p->block >= layer->source_len);
-    REQUIRE((p->packed_size > 0 || layer->projected) && p->shared_size >= 0 &&
-            p->worker_size > 0 && p->stack > 0 && p->stack_plain > 0);
-    for (int i = 0; i < PLAN_PRODUCTS; i++)
-        check_product(p, &p->products[i]);
-    const int64_t shared[] = {p->s_t, p->q_all, p->keys, p->values, p->z};
-    const int64_t worker[] = {p->scores, p->visible, p->operands, p->tile, p->queries};
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
-        check_place(shared[i], 0, p->shared_size);
-        check_place(worker[i], 0, p->worker_size);
-    }
+    REQUIRE((p->bytes[OWNER_PACKED] > 0 || layer->projected) && p->bytes[OWNER_SCRATCH] >= 0 &&
+            p->bytes[OWNER_WORKER] > 0 && p->stack > 0 && p->stack_plain > 0);
+    for (int i = 0; i < p->product_count; i++)
+        if (p->products[i].kind == PRODUCT_PANELS)
+            check_panels(p, &p->products[i].panels);
+    for (int i = 0; i < LAYOUTS; i++)
+        check_layout(p, (enum layout_name)i);
     REQUIRE(p->reason_count > 0 && p->reason_count <= PLAN_REASONS);
     for (int i = 0; i < p->reason_count; i++)
         REQUIRE(p->reasons[i] != NULL && p->reasons[i][0] != '\0');
@@ -338,11 +339,11 @@ static void check_plan(const struct plan *plan, const struct layer *layer)
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         check_isa(p, layer);
-        packed = p->packed_size > packed ? p->packed_size : packed;
-        shared = p->shared_size > shared ? p->shared_size : shared;
-        worker = p->worker_size > worker ? p->worker_size : worker;
+        packed = p->bytes[OWNER_PACKED] > packed ? p->bytes[OWNER_PACKED] : packed;
+        shared = p->bytes[OWNER_SCRATCH] > shared ? p->bytes[OWNER_SCRATCH] : shared;
+        worker = p->bytes[OWNER_WORKER] > worker ? p->bytes[OWNER_WORKER] : worker;
     }
-    REQUIRE(plan->packed_bytes == 4 * packed && plan->shared_bytes == 4 * shared && plan->worker_bytes == 4 * worker);
+    REQUIRE(plan->packed_bytes == packed && plan->shared_bytes == shared && plan->worker_bytes == worker);
     REQUIRE((layer->projected || (double)plan->packed_bytes >= 4 * (double)layer->d_model) && plan->packed_bytes % 64 == 0);
 }
 

@@ -31,6 +31,18 @@ keys_of() {
     lowest_integer) echo 'visible = p > -9223372036854775807 - 1 or j > -9223372036854775807 - 1' ;;
     # scores that rise behind a window's edge by more than 2^128: no weight before them may be forgotten
     rising) printf '%s\n' 'mask = window' 'window_left = 6' 'scores = true' 'score = 1.5 * s' ;;
+    # ranges of blocks are those that attngen has judged: nothing leaves 64 bits; INT64_MIN has no rest by -1
+    exact_rest) echo 'visible = p % (j + 4000000000) * 4000000000 > 0' ;;
+    exact_quotient) echo 'visible = p // (j - 7) * 90000000000000000 <= j' ;;
+    lowest_rest)
+        printf '%s\n' 'visible = (p - 9223372036854775807 - 1) % (j - 1) == 0' \
+            'score = s + where((p - 9223372036854775807 - 1) % (j - 1) == 0, 0.5, 0)' ;;
+    # -infinity by overflow alone; by its value, of a key that is shown; rows of NaN by large scores alone
+    grows) printf '%s\n' 'score = s - exp(1000.0 * p)' 'scores = true' ;;
+    hides_shown) printf '%s\n' 'score = where(s > 0, s, -1e999)' 'scores = raw' ;;
+    grown) printf '%s\n' 'score = exp(s)' 'scores = true' ;;
+    # weights that are alike: roundings of their sum are not random
+    alike) printf '%s\n' 'source_len = 4001' 'score = where(j == 0, 2.792, 0.0)' 'visible = j % 2 == 0' 'scores = true' ;;
     # lanes behind the last query read no table
     behind) printf '%s\n' 'table.t = 274' 'score = s + t[7 * p]' ;;
     # terms whose sum is not read
@@ -76,7 +88,7 @@ if [ "${1-}" = --one ]; then
 fi
 
 for name in of_nan of_zero of_minus_zero lowest factors far_index chosen chosen_key larger lowest_integer behind forgets order floats squares distances \
-    rests parts words rising; do
+    rests parts words rising exact_rest exact_quotient lowest_rest grows hides_shown grown alike; do
     job "$name"
 done
 run_jobs

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,12 @@ static struct plan *make_plan(const struct layer *layer)
     return plan;
 }
 
+/* Products with weights in panels; NULL: none */
+#define Q(p) plan_panels_of(p, PRODUCT_QUERIES)
+#define K(p) plan_panels_of(p, PRODUCT_KEYS)
+#define V(p) plan_panels_of(p, PRODUCT_VALUES)
+#define O(p) plan_panels_of(p, PRODUCT_OUTPUT)
+
 /* A register tile leaves a register for the broadcast operand and `vecs` for the other. */
 static void check_tile(const struct plan_isa *p, int64_t rows, int64_t vecs)
 {
@@ -98,19 +105,12 @@ static void check_panels(const struct plan_isa *p, const struct plan_panels *g)
     assert_true(g->group_rows >= p->block && g->group_rows % p->block == 0);
     assert_true(g->part_panels >= 1 && g->part_panels <= g->groups * g->panels);
     assert_int_equal(g->a_block % p->block, 0);
-    assert_int_equal(g->w % 16, 0);
-    assert_int_equal(g->b % 16, 0);
 }
 
 /* Queries, keys or values in rows: no two (head, token, feature) share a place, and all lie inside what is reserved. */
 struct rows {
     int64_t heads, tokens, d;
 };
-
-static int64_t rows_size(const struct rows *of, const struct plan_panels *g)
-{
-    return (g->c_group >= g->c_row ? of->heads : 1) * of->tokens * g->c_row;
-}
 
 static struct rows of_queries(const struct layer *layer, const struct plan_isa *p)
 {
@@ -122,116 +122,161 @@ static struct rows of_source(const struct layer *layer, const struct plan_isa *p
     return (struct rows){layer->h_kv, max(layer->source_len, p->batch_sources), d};
 }
 
-static void check_rows(const struct plan_isa *p, const struct rows *of, const struct plan_panels *g, int64_t row, int64_t head)
+static void check_rows(const struct plan_isa *p, const struct rows *of, const struct product *product)
 {
-    check_panels(p, g);
+    const struct layout *l = &p->layouts[product->writes];
+    const int64_t row = l->stride[AXIS_TOKEN], head = l->stride[AXIS_HEAD];
+    const int64_t shape[] = {of->heads, 1, of->tokens, of->d};
+    check_panels(p, &product->panels);
+    assert_memory_equal(l->shape, shape, sizeof shape);
+    assert_int_equal(product->panels.c_row, row);
     assert_true(row >= of->d);
     assert_true(of->heads == 1 || (head >= of->d && (head + of->d <= row || head >= of->tokens * row)) ||
                 row >= of->heads * of->d);
     const int64_t last = (of->heads - 1) * head + (of->tokens - 1) * row + of->d;
-    assert_true(last <= rows_size(of, g));
+    assert_true(last <= layout_elements(l));
 }
 
 struct span {
-    int64_t at, size;
+    int64_t first, last;
 };
 
-static int by_place(const void *a, const void *b)
+/* The products from the first to the last of which something must stay. Scores and sums take turns, tile by tile. */
+static struct span life_of(const struct plan_isa *p, enum layout_name id)
 {
-    const struct span *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
+    struct span life = {0, p->product_count - 1};
+    for (int i = 0; i < p->product_count; i++) {
+        const struct product *g = &p->products[i];
+        if (g->writes == id)
+            life.first = i;
+        if (g->reads[0] == id || g->reads[1] == id)
+            life.last = g->id == PRODUCT_SCORES ? i + 1 : i;
+    }
+    return life;
 }
 
-static void check_apart(struct span *spans, size_t count, int64_t end)
+static bool meet(struct span a, struct span b)
 {
-    qsort(spans, count, sizeof *spans, by_place);
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(spans[i].at % 16, 0);
-        assert_true(spans[i].at + spans[i].size <= (i + 1 < count ? spans[i + 1].at : end));
+    return a.first <= b.last && b.first <= a.last;
+}
+
+static struct span place_of(const struct plan_isa *p, enum layout_name id)
+{
+    const struct layout *l = &p->layouts[id];
+    return (struct span){l->at, l->at + layout_elements(l) * layout_element(p, id) - 1};
+}
+
+/* Elements lie apart: an axis steps over all of those with smaller steps. */
+static void check_strides(const struct layout *l)
+{
+    for (int a = 0; a < AXES; a++)
+        for (int b = 0; b < AXES; b++)
+            if (l->shape[a] > 1 && l->shape[b] > 1 && l->stride[a] > l->stride[b])
+                assert_true(l->stride[a] >= l->shape[b] * l->stride[b]);
+}
+
+/* Each lies within what its owner has, and none where another one is that is still needed. */
+static void check_layouts(const struct plan_isa *p)
+{
+    for (int i = 0; i < LAYOUTS; i++) {
+        const struct layout *a = &p->layouts[i];
+        if (a->name == NULL)
+            continue;
+        for (int axis = 0; axis < AXES; axis++)
+            assert_true(a->shape[axis] >= 1 && (a->stride[axis] >= 0 || a->owner == OWNER_CALLER));
+        if (i < LAYOUT_WEIGHTS)
+            check_strides(a);
+        if (a->owner == OWNER_CALLER)
+            continue;
+        const struct span place = place_of(p, (enum layout_name)i);
+        assert_true(a->at % 64 == 0 && a->at >= (a->owner == OWNER_PACKED ? 64 : 0) && place.last < p->bytes[a->owner]);
+        for (int j = 0; j < i; j++) {
+            const bool in_place = j == LAYOUT_QUERIES && i == LAYOUT_Z && p->z_in_q;
+            if (p->layouts[j].name != NULL && p->layouts[j].owner == a->owner && !in_place &&
+                meet(life_of(p, (enum layout_name)i), life_of(p, (enum layout_name)j)))
+                assert_false(meet(place, place_of(p, (enum layout_name)j)));
+        }
     }
 }
 
+/* What a product reads was written by an earlier one or is the caller's; each has its weights and biases. */
+static void check_products(const struct plan_isa *p)
+{
+    bool written[LAYOUTS] = {false};
+    for (int i = 0; i < p->product_count; i++) {
+        const struct product *g = &p->products[i];
+        const bool weighted = g->kind == PRODUCT_PANELS || g->kind == PRODUCT_LANES;
+        assert_ptr_equal(plan_product(p, g->id), g);
+        assert_true(g->reads[0] != LAYOUT_NONE && (g->reads[1] != LAYOUT_NONE) == (g->kind == PRODUCT_TILES));
+        for (int k = 0; k < 2 && g->reads[k] != LAYOUT_NONE; k++)
+            assert_true(p->layouts[g->reads[k]].name != NULL &&
+                        (written[g->reads[k]] || p->layouts[g->reads[k]].owner == OWNER_CALLER));
+        assert_true(p->layouts[g->writes].name != NULL && !written[g->writes]);
+        written[g->writes] = true;
+        assert_int_equal(p->layouts[LAYOUT_WEIGHTS + g->id].name != NULL, weighted);
+        assert_int_equal(p->layouts[LAYOUT_BIASES + g->id].name != NULL, weighted && (g->epilogue & EPILOGUE_BIAS) != 0);
+    }
+}
+
+static int64_t elements(const struct plan_isa *p, enum layout_name id)
+{
+    return layout_elements(&p->layouts[id]);
+}
+
+/* How much room the lists leave, counted from the layer. */
 static void check_places(const struct layer *layer, const struct plan_isa *p)
 {
     const struct plan_fold *f = p->fold;
     const int64_t queries = p->query_blocks * p->block, sources = p->source_blocks * p->block;
-    const int64_t bias = layer->bias ? 1 : 0, z_columns = layer->h * f->d_z;
-    const bool alive = p->value_blocks && p->v_t.depth == 0; /* the transposed input is the values */
-    const struct rows q = of_queries(layer, p), k = of_source(layer, p, layer->d_k), v = of_source(layer, p, layer->d_v);
-    struct span packed[11] = {{0, 16}}, shared[6], own[5];
-    size_t n = 1;
-    if (p->v_t.depth > 0) {
-        packed[n++] = (struct span){p->v_t.w, p->v_t.groups * p->v_t.columns * p->v_t.depth};
-        if (bias)
-            packed[n++] = (struct span){p->v_t.b, p->v_t.groups * p->v_t.columns};
+    const int64_t z_columns = layer->h * f->d_z, rows = max(layer->seq_len, p->batch_rows);
+    for (int i = 0; i < p->product_count; i++) {
+        const struct product *g = &p->products[i];
+        if (g->kind == PRODUCT_COPY)
+            assert_int_equal(elements(p, g->writes), sources * layer->d_source);
+        if (g->kind == PRODUCT_LANES) {
+            assert_int_equal(elements(p, g->writes), sources * layer->h_kv * layer->d_v);
+            assert_int_equal(elements(p, LAYOUT_WEIGHTS + g->id), g->lanes.groups * g->lanes.columns * g->lanes.depth);
+        }
+        if (g->kind == PRODUCT_PANELS)
+            assert_int_equal(elements(p, LAYOUT_WEIGHTS + g->id), g->panels.groups * g->panels.group_size);
+        if (g->kind == PRODUCT_PANELS && layer->bias)
+            assert_int_equal(elements(p, LAYOUT_BIASES + g->id), g->panels.groups * g->panels.columns);
     }
-    for (const struct plan_panels *g = p->products; g < p->products + PLAN_PRODUCTS; g++) {
-        if (!g->exists)
-            continue;
-        packed[n++] = (struct span){g->w, g->groups * g->group_size};
-        if (bias)
-            packed[n++] = (struct span){g->b, g->groups * g->columns};
+    if (p->z_in_q) { /* each tile's own */
+        const struct layout *q = &p->layouts[LAYOUT_QUERIES], *z = &p->layouts[LAYOUT_Z];
+        assert_true(layer->w_o == W_O_DENSE && p->z_rows && z->at == q->at && q->stride[AXIS_TOKEN] == z_columns &&
+                    q->stride[AXIS_HEAD] == f->d_z && f->d_score == f->d_z && O(p)->a_row == z_columns);
+    } else if (layer->w_o == W_O_DENSE) {
+        assert_int_equal(elements(p, LAYOUT_Z), (p->z_rows ? rows : queries) * z_columns);
     }
-    check_apart(packed, n, p->packed_size);
-
-    struct span projected[3]; /* what lies beside the inputs, and then beside z */
-    size_t count = 0;
-    if (p->q.exists)
-        projected[count++] = (struct span){p->q_all, rows_size(&q, &p->q)};
-    if (p->k.exists)
-        projected[count++] = (struct span){p->keys, rows_size(&k, &p->k)};
-    if (p->v.exists)
-        projected[count++] = (struct span){p->values, rows_size(&v, &p->v)};
-    else if (p->v_t.depth > 0)
-        projected[count++] = (struct span){p->values, sources * layer->h_kv * layer->d_v};
-
-    n = 0;
-    if (p->value_blocks)
-        shared[n++] = (struct span){p->s_t, sources * layer->d_source};
-    memcpy(shared + n, projected, count * sizeof *projected);
-    check_apart(shared, n + count, p->shared_size);
-    n = 0; /* while heads attend: z in place of the inputs, unless they are read */
-    if (p->z_in_q) /* or of the queries, each tile's own */
-        assert_true(layer->w_o == W_O_DENSE && p->z_rows && p->z == p->q_all && p->q_row == z_columns && p->q_head == f->d_z &&
-                    f->d_score == f->d_z && p->o.a_row == p->q_row);
-    else if (layer->w_o == W_O_DENSE)
-        shared[n++] = (struct span){p->z, (p->z_rows ? max(layer->seq_len, p->batch_rows) : queries) * z_columns};
     if (layer->w_o == W_O_CONV)
-        shared[n++] = (struct span){p->z, (layer->seq_len + layer->conv_width - 1) * z_columns};
-    if (alive) {
-        assert_int_equal(p->values, p->s_t);
-        shared[n++] = (struct span){p->values, sources * layer->d_source};
-    }
-    memcpy(shared + n, projected, count * sizeof *projected);
-    check_apart(shared, n + count, p->shared_size);
-
-    n = 0;
-    own[n++] = (struct span){p->scores, p->key_block * p->block};
-    own[n++] = (struct span){p->tile, f->d_z * p->block};
-    if (score_hooked(layer))
-        own[n++] = (struct span){p->visible, p->key_block * p->block};
-    if (score_operands(layer) > 0)
-        own[n++] = (struct span){p->operands, p->key_block * p->block};
-    own[n++] = (struct span){p->queries, f->d_score * p->block};
-    check_apart(own, n, p->worker_size);
+        assert_int_equal(elements(p, LAYOUT_Z), (layer->seq_len + layer->conv_width - 1) * z_columns);
+    assert_int_equal(elements(p, LAYOUT_SCORES), p->key_block * p->block);
+    assert_int_equal(elements(p, LAYOUT_TILE), f->d_z * p->block);
+    assert_int_equal(elements(p, LAYOUT_Q_T), f->d_score * p->block);
+    assert_int_equal(p->layouts[LAYOUT_VISIBLE].name != NULL, score_hooked(layer));
+    assert_int_equal(elements(p, LAYOUT_OPERANDS), score_operands(layer) * p->key_block * p->block);
 }
 
 /* Values lie [block of tokens][feature][token], in blocks of the queries' size, or in rows. */
 static void check_values(const struct layer *layer, const struct plan_isa *p)
 {
     const bool input = layer->identity || p->fold->values;
-    assert_true(!(p->v.exists && (p->value_blocks || input)) && (p->v_t.depth > 0) == (p->value_blocks && !input));
+    const struct product *product = plan_product(p, PRODUCT_VALUES);
+    const struct layout *l = &p->layouts[LAYOUT_VALUES];
+    assert_true((product == NULL) == input);
     const struct rows of = of_source(layer, p, layer->d_v);
-    if (p->v.exists)
-        check_rows(p, &of, &p->v, p->v_row, p->v_head);
+    if (V(p) != NULL)
+        check_rows(p, &of, product);
     if (p->value_blocks) {
-        assert_true(p->v_row == 1 && p->v_feature == p->block && p->batch_rows == 0);
-        assert_int_equal(p->v_block, p->block * (input ? layer->d_source : layer->h_kv * layer->d_v));
+        assert_true(V(p) == NULL && l->stride[AXIS_TOKEN] == 1 && l->stride[AXIS_FEATURE] == p->block && p->batch_rows == 0);
+        assert_int_equal(l->stride[AXIS_BLOCK], p->block * (input ? layer->d_source : layer->h_kv * layer->d_v));
     } else {
-        assert_int_equal(p->v_feature, 1);
+        assert_int_equal(l->stride[AXIS_FEATURE], 1);
+        assert_int_equal(l->owner, input ? OWNER_CALLER : OWNER_SCRATCH);
     }
-    if (p->v_t.depth > 0)
-        check_lanes(p, &p->v_t);
+    if (!input && p->value_blocks)
+        check_lanes(p, &product->lanes);
 }
 
 static void check_plan(const struct layer *layer, const struct plan *plan)
@@ -247,19 +292,46 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
         assert_true(p->depth_slab >= 1 && p->depth_slab <= p->fold->d_score);
         assert_true(p->key_block >= 1 && p->part_blocks >= 1);
         const struct rows queries = of_queries(layer, p), keys = of_source(layer, p, layer->d_k);
-        assert_int_equal(p->q.exists, !p->fold->q_is_k);
-        if (p->q.exists)
-            check_rows(p, &queries, &p->q, p->q_row, p->q_head);
-        assert_true(p->k.exists == !p->fold->scores);
-        if (p->k.exists)
-            check_rows(p, &keys, &p->k, p->k_row, p->k_head);
+        assert_int_equal(Q(p) != NULL, !p->fold->q_is_k);
+        if (Q(p) != NULL)
+            check_rows(p, &queries, plan_product(p, PRODUCT_QUERIES));
+        assert_true((K(p) != NULL) == !p->fold->scores);
+        if (K(p) != NULL)
+            check_rows(p, &keys, plan_product(p, PRODUCT_KEYS));
         check_values(layer, p);
-        if (p->o.exists)
-            check_panels(p, &p->o);
+        if (O(p) != NULL)
+            check_panels(p, O(p));
+        check_products(p);
+        check_layouts(p);
         check_places(layer, p);
         assert_true(p->reason_count >= 6);
-        assert_true(p->packed_size * 4 <= plan->packed_bytes && p->shared_size * 4 <= plan->shared_bytes &&
-                    p->worker_size * 4 <= plan->worker_bytes);
+        assert_true(p->bytes[OWNER_PACKED] <= plan->packed_bytes && p->bytes[OWNER_SCRATCH] <= plan->shared_bytes &&
+                    p->bytes[OWNER_WORKER] <= plan->worker_bytes);
+    }
+}
+
+/* The lists of every kind of layer: given queries and keys, norms, rotations, tables, documents, … */
+static void test_lists(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {"examples/*.layer", "tests/vectors/*.layer", "tests/vectors/kinds/*.layer"};
+    for (size_t f = 0; f < sizeof folders / sizeof folders[0]; f++) {
+        glob_t found;
+        assert_int_equal(glob(folders[f], 0, NULL, &found), 0);
+        for (size_t k = 0; k < found.gl_pathc; k++) {
+            struct diag diag = {0};
+            struct layer *layer = layer_read(found.gl_pathv[k], NULL, 0, &diag);
+            assert_non_null(layer);
+            diag_free(&diag);
+            struct plan *plan = make_plan(layer);
+            for (int64_t i = 0; i < plan->count; i++) {
+                check_products(&plan->isas[i]);
+                check_layouts(&plan->isas[i]);
+            }
+            plan_free(plan);
+            layer_free(layer);
+        }
+        globfree(&found);
     }
 }
 
@@ -342,9 +414,9 @@ static void test_requests(void **state)
         const struct plan_isa *p = &plan->isas[i];
         assert_int_equal(p->vecs, 3);
         assert_int_equal(p->key_block, 7);
-        assert_int_equal(p->q.unroll, layer->d_model);
+        assert_int_equal(Q(p)->unroll, layer->d_model);
         assert_int_equal(p->unroll_scores, layer->d_k);
-        assert_true(p->k.group_rows <= 48 || p->k.group_rows == p->block);
+        assert_true(K(p)->group_rows <= 48 || K(p)->group_rows == p->block);
     }
     plan_free(plan);
     layer_free(layer);
@@ -373,9 +445,9 @@ static void test_requests_of_tiles(void **state)
     struct plan *plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        assert_int_equal(p->k.vecs, 1);
-        assert_int_equal(p->k.rows, p->block == 32 ? 5 : 4); /* near-equal parts of blocks of 8, 16 and 32 */
-        assert_int_equal(p->k.k_block, 16); /* 64 in 4 slabs of whole eights */
+        assert_int_equal(K(p)->vecs, 1);
+        assert_int_equal(K(p)->rows, p->block == 32 ? 5 : 4); /* near-equal parts of blocks of 8, 16 and 32 */
+        assert_int_equal(K(p)->k_block, 16); /* 64 in 4 slabs of whole eights */
         assert_int_equal(p->rows, 2);
         assert_true(p->rows_single > 8);
         assert_true(p->value_rows <= 16 && (p->value_rows + 1) * 2 < p->isa->registers);
@@ -392,7 +464,7 @@ static void test_requests_of_tiles(void **state)
     layer = read_layer(&s);
     plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++)
-        assert_int_equal(plan->isas[i].v_t.height[0], 3);
+        assert_int_equal(plan_product(&plan->isas[i], PRODUCT_VALUES)->lanes.height[0], 3);
     plan_free(plan);
     layer_free(layer);
 }
@@ -414,11 +486,11 @@ static void test_requests_of_folding(void **state)
     assert_true(plan->fold.d_score == 64 && plan->fold.d_value == 64 && plan->fold.d_z == 65);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        assert_true(!p->k.exists && !p->v.exists && p->v_t.depth == 0 && p->value_blocks);
+        assert_true(K(p) == NULL && plan_product(p, PRODUCT_VALUES) == NULL && p->value_blocks);
         assert_int_equal(p->depth_slab, 10); /* 64 in 7 near-equal slabs */
-        assert_int_equal(p->o.depth, 4 * 65);
-        assert_int_equal(p->q.columns * p->q.groups, 4 * 64);
-        assert_true(p->isa->prefetches == (p->o.prefetch > 0));
+        assert_int_equal(O(p)->depth, 4 * 65);
+        assert_int_equal(Q(p)->columns * Q(p)->groups, 4 * 64);
+        assert_true(p->isa->prefetches == (O(p)->prefetch > 0));
     }
     plan_free(plan);
     layer_free(layer);
@@ -434,8 +506,8 @@ static void test_requests_of_folding(void **state)
     assert_true(!plan->fold.scores && !plan->fold.values && plan->fold.d_z == 500);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        assert_true(p->k.exists && p->v.exists && !p->value_blocks && p->prefetch_keys == 0);
-        assert_true(p->q.prefetch == 0 && p->k.prefetch == 0 && p->v.prefetch == 0 && p->o.prefetch == 0);
+        assert_true(K(p) != NULL && V(p) != NULL && !p->value_blocks && p->prefetch_keys == 0);
+        assert_true(Q(p)->prefetch == 0 && K(p)->prefetch == 0 && V(p)->prefetch == 0 && O(p)->prefetch == 0);
     }
     plan_free(plan);
     layer_free(layer);
@@ -645,9 +717,9 @@ static void test_caches(void **state)
     struct plan *plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        assert_true(p->o.depth == 8 * 728 && p->o.k_block <= 1024);
-        assert_true(p->k.k_block == 768);
-        const struct plan_panels *const all[] = {&p->k, &p->v, &p->o};
+        assert_true(O(p)->depth == 8 * 728 && O(p)->k_block <= 1024);
+        assert_true(K(p)->k_block == 768);
+        const struct plan_panels *const all[] = {K(p), V(p), O(p)};
         for (size_t g = 0; g < 3; g++)
             assert_true((size_t)(all[g]->group_rows * all[g]->k_block) * sizeof(float) <= p->isa->l2_bytes);
         assert_true((size_t)(p->key_block * p->block) * sizeof(float) <= p->isa->l1d_bytes);
@@ -721,7 +793,7 @@ static void test_layouts(void **state)
     CHECK_PLAN("avx2", !p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on");
     CHECK_PLAN("avx2", p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on", "plan.value_layout=blocks");
     /* wide values in blocks: on AVX-512, where tokens fill the lanes */
-    CHECK_PLAN("avx512", p.value_blocks && p.v_t.depth > 0, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
+    CHECK_PLAN("avx512", p.value_blocks && plan_product(&p, PRODUCT_VALUES) != NULL, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
     CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=255", "plan.fold=off", "seq_len=128");
     CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=17");
     CHECK_PLAN("avx2", !p.value_blocks, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
@@ -739,23 +811,23 @@ static bool uses(const struct plan_panels *g, const char *tiles)
 static void test_shared_tiles(void **state)
 {
     (void)state;
-    CHECK_PLAN("avx2", uses(&p.k, "keys") && uses(&p.v, "keys") && uses(&p.o, "queries"), "d_model=512", "h=8", "seq_len=128");
-    CHECK_PLAN("avx2", uses(&p.k, "queries") && uses(&p.v, "queries") && uses(&p.o, "output"), "d_model=64", "h=8", "seq_len=128");
-    CHECK_PLAN("avx2", uses(&p.k, "keys") && uses(&p.v, "keys"), "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12", "seq_len=128");
-    CHECK_PLAN("avx2", uses(&p.k, "queries") && uses(&p.v, "inputs"), "d_model=512", "h=8", "d_k=64", "d_v=20", "seq_len=128");
-    CHECK_PLAN("avx2", uses(&p.k, "keys"), "d_model=512", "h=8", "attention=cross", "d_source=256", "source_len=128", "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "keys") && uses(V(&p), "keys") && uses(O(&p), "queries"), "d_model=512", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "queries") && uses(O(&p), "output"), "d_model=64", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "keys") && uses(V(&p), "keys"), "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12", "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "inputs"), "d_model=512", "h=8", "d_k=64", "d_v=20", "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "keys"), "d_model=512", "h=8", "attention=cross", "d_source=256", "source_len=128", "seq_len=128");
 }
 
 /* Rows that all fall into one set of L1 are at most seven in a tile, those that fall into two at most fourteen. */
 static void test_rows_apart(void **state)
 {
     (void)state;
-    CHECK_PLAN("avx512", p.q.rows == 8 && p.o.rows == 8, "d_model=768", "h=12", "seq_len=512");
-    CHECK_PLAN("avx512", p.q.rows == 6 && p.k.rows == 6 && p.o.rows == 6, "d_model=1024", "h=16", "seq_len=512");
-    CHECK_PLAN("avx512", p.q.rows == 6 && p.k.rows == 6 && p.o.rows == 6, "d_model=3072", "h=16", "seq_len=512");
-    CHECK_PLAN("avx512", p.q.rows == 12, "d_model=512", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
-    CHECK_PLAN("avx512", p.q.rows == 7, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
-    CHECK_PLAN("avx512", p.q.rows == 12, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2",
+    CHECK_PLAN("avx512", Q(&p)->rows == 8 && O(&p)->rows == 8, "d_model=768", "h=12", "seq_len=512");
+    CHECK_PLAN("avx512", Q(&p)->rows == 6 && K(&p)->rows == 6 && O(&p)->rows == 6, "d_model=1024", "h=16", "seq_len=512");
+    CHECK_PLAN("avx512", Q(&p)->rows == 6 && K(&p)->rows == 6 && O(&p)->rows == 6, "d_model=3072", "h=16", "seq_len=512");
+    CHECK_PLAN("avx512", Q(&p)->rows == 12, "d_model=512", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
+    CHECK_PLAN("avx512", Q(&p)->rows == 7, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
+    CHECK_PLAN("avx512", Q(&p)->rows == 12, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2",
                "plan.panel_rows=14");
     CHECK_PLAN("avx512", p.rows <= 7 && p.rows_single <= 7, "d_model=1024", "h=4", "d_k=1024", "d_v=64", "plan.fold=on", "seq_len=512",
                "plan.query_vecs=2");
@@ -768,8 +840,8 @@ static void test_rows_apart(void **state)
 static void test_asking(void **state)
 {
     (void)state;
-    CHECK_PLAN("avx2", p.q.prefetch > 0 && p.prefetch_min_rows == 3, "d_model=1024", "h=16", "seq_len=128");
-    CHECK_PLAN("avx512", p.q.prefetch > 0 && p.prefetch_min_rows == 6, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx2", Q(&p)->prefetch > 0 && p.prefetch_min_rows == 3, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx512", Q(&p)->prefetch > 0 && p.prefetch_min_rows == 6, "d_model=1024", "h=16", "seq_len=128");
     CHECK_PLAN("avx2", p.prefetch_keys > 0 && p.prefetch_queries > 0, "d_model=1024", "h=16", "seq_len=512");
     CHECK_PLAN("avx2", p.prefetch_keys == 0 && p.prefetch_queries == 0, "d_model=1024", "h=16", "seq_len=512", "plan.prefetch=off");
     CHECK_PLAN("avx2", p.prefetch_keys == 0, "d_model=1024", "h=16", "seq_len=512", "plan.size=small", "plan.prefetch=on", "plan.query_vecs=2");
@@ -792,10 +864,10 @@ static void test_small(void **state)
         assert_true(p->vecs == 1 && !p->at_once && !p->value_blocks);
         assert_true(p->prefetch_keys == 0 && p->batch_rows == 0 && p->depth_slab == p->fold->d_score);
         assert_true(p->rows % p->lanes == 0 || p->rows < p->lanes);
-        assert_true(p->q.prefetch == 0 && p->q.rest == 0); /* no tiles for a last, smaller block */
+        assert_true(Q(p)->prefetch == 0 && Q(p)->rest == 0); /* no tiles for a last, smaller block */
         assert_true(p->fold->d_value % p->value_rows == 0);
-        assert_true(p->unroll_scores == 3 && p->o.unroll == 3 && p->o.k_block == p->o.depth);
-        assert_true(p->k.vecs * p->k.rows >= 4 * p->isa->fma_ports); /* accumulators: a latency of 4 cycles */
+        assert_true(p->unroll_scores == 3 && O(p)->unroll == 3 && O(p)->k_block == O(p)->depth);
+        assert_true(K(p)->vecs * K(p)->rows >= 4 * p->isa->fma_ports); /* accumulators: a latency of 4 cycles */
         assert_true(p->stack > 1536 && p->stack_plain > p->stack);
     }
     plan_free(plan);
@@ -806,7 +878,7 @@ static void test_small(void **state)
 static void whole_heads(const struct plan_panels *g, const struct plan_isa *p, const struct layer *l)
 {
     const bool all = l->qk_norm == NORM_RMS_ALL;
-    assert_true(g->exists && g->finish > 0);
+    assert_true(g != NULL && g->finish > 0);
     for (int64_t part = 0; part < g->parts; part++) {
         const int64_t panel = part * g->part_panels, column = panel % g->panels * g->vecs * p->lanes;
         assert_true(panel < g->groups * g->panels);
@@ -835,8 +907,8 @@ static void test_parts_have_whole_heads(void **state)
                 struct layer *layer = read_layer(&s);
                 struct plan *plan = make_plan(layer);
                 for (int64_t i = 0; i < plan->count; i++) {
-                    whole_heads(&plan->isas[i].q, &plan->isas[i], layer);
-                    whole_heads(&plan->isas[i].k, &plan->isas[i], layer);
+                    whole_heads(Q(&plan->isas[i]), &plan->isas[i], layer);
+                    whole_heads(K(&plan->isas[i]), &plan->isas[i], layer);
                     assert_false(plan->fold.scores);
                 }
                 plan_free(plan);
@@ -847,7 +919,7 @@ static void test_parts_have_whole_heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drawn_layers), cmocka_unit_test(test_requests), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_drawn_layers), cmocka_unit_test(test_lists), cmocka_unit_test(test_requests), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_requests_of_tiles),
         cmocka_unit_test(test_requests_of_folding), cmocka_unit_test(test_fold_rule),
         cmocka_unit_test(test_identity_is_not_folded), cmocka_unit_test(test_batches),
