@@ -4,8 +4,8 @@
  *     pack_program IN.safetensors       x, or q, k and v, and the layer's tensors under attngen's names
  *
  * Compiled with -DNAME=…, -DPREFIX=… (NAME in capitals), -DHEADER='"NAME.h"', -DBLOCK='"NAME_packed.h"',
- * -DSYMBOL=NAME_packed and, of a layer with tables, -DTABLES='"first","second"'. Prints the instruction set of the block that is taken; where this machine has none of those that
- * the blocks are for, it checks that every call says so.
+ * -DSYMBOL=NAME_packed and, of a layer with tables, -DTABLES='"first","second"'. Prints the instruction set of the block
+ * that is taken; where this machine has none of those that the blocks are for, it checks that every call says so.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -278,9 +278,14 @@ learns d_order.layer "mask=causal" tau "q k v" tau
 order=$vectors/d_order.layer
 recasts "$vectors/d_order.safetensors" call.safetensors q k v mask_add y attn
 recasts "$vectors/d_order.safetensors" own.safetensors tau rel_bias
+recasts "$vectors/d_order.safetensors" wrong.safetensors q k v mask_add y attn rel_bias tau=tau~
 recasts "$vectors/d_tables.safetensors" call2.safetensors x y $four bias2=keep keep
 check "run with a table of --weights" "$attnrun" run "$order" --in call.safetensors --weights own.safetensors --reference
 check "and by a kernel" env CFLAGS=-O0 "$attnrun" run "$order" --isa scalar --in call.safetensors --weights own.safetensors
+check "a heatmap with it" env CFLAGS=-O0 "$attnrun" heatmap "$order" --in call.safetensors --weights own.safetensors -o map.svg
+check "a wrong table in the sample misses" eval \
+    '"$attnrun" run "$order" --in wrong.safetensors --reference >out; test $? -eq 1'
+check "and with --weights it does not" "$attnrun" run "$order" --in wrong.safetensors --weights own.safetensors --reference
 refused 2 'tensor "bias2" is [2][7]; [2][8] is needed (table.bias2 of the spec)' "$vectors/d_tables.layer" --isa scalar \
     --weights "$work/call2.safetensors"
 recasts "$vectors/d_tables.safetensors" own.safetensors $four bias2

@@ -238,7 +238,8 @@ static void hostile(void **state)
 {
     static const struct { const char *part, *end; bool good; } cases[] = {
         {"(", "s", false}, {"-", "s", false}, {"not ", "p < j", false}, {"s+", "s", false}, {"1+", "1", false},
-        {"s+-", "s", false}, {"exp(", "s", false}, {"flat[", "p", false}, {"1", "", false}, {"1", ".0", true}, {" ", "s", true},
+        {"s+-", "s", false}, {"exp(", "s", false}, {"flat[", "p", false}, {"square[i,", "p", false},
+        {"1", "", false}, {"1", ".0", true}, {" ", "s", true},
         {"s", "", false}, {"where(p<j,", "s", false}, {"min(s,", "s", false}, {"0.", "", false}, {"p*", "1", false},
         {"i-", "i", false}, {"s/2/", "2", false}};
     (void)state;
