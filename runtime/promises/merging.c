@@ -57,8 +57,7 @@ static void draw_other(struct merging *m)
     }
 }
 
-/* Rows of padding that are skipped: their y and lse are zero, which is no result,
- * and so is what merging makes of them. */
+/* Rows of padding that are skipped: their y and lse are zero, which is no result, and merging makes none of them. */
 static bool is_skipped(const struct merging *m, size_t row)
 {
     return m->layer->pad_skipped && row % m->n >= inputs_keys(m->in, row / m->n / m->h);

@@ -198,7 +198,8 @@ static bool refuses_product(struct packing *p, enum layer_tensor a, enum layer_t
     float *first = p->in->tensor[a], *second = p->in->tensor[b];
     char what[60];
     if (first == NULL || second == NULL)
-        return true;
+        return violated(p, "%s is multiplied when packing, but the layer has none",
+                        layer_tensor_name(first == NULL ? a : b));
     const float kept_a = *first, kept_b = *second;
     snprintf(what, sizeof what, "%s and %s whose product is too large", layer_tensor_name(a), layer_tensor_name(b));
     *first = value_a;
