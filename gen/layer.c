@@ -47,6 +47,10 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->d_source = spec->value[KEY_D_SOURCE];
     layer->seq_len = spec->value[KEY_SEQ_LEN];
     layer->source_len = spec->value[KEY_SOURCE_LEN];
+    layer->cache = (enum layer_cache)spec->value[KEY_CACHE];
+    layer->cache_len = spec->value[KEY_CACHE_LEN];
+    layer->page_len = spec->value[KEY_PAGE_LEN];
+    layer->page_count = layer->page_len > 0 ? (layer->cache_len + layer->page_len - 1) / layer->page_len : 0;
     layer->split = is_split(spec);
     layer->cross = is_cross(spec);
     layer->tied = is_tied(spec);
@@ -62,7 +66,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->projected = is_projected(spec);
     layer->self = !layer->cross && !layer->projected;
     layer->heads_first = spec->value[KEY_HEADS] == 1;
-    layer->offset = (enum layer_offset)spec->value[KEY_OFFSET];
+    layer->offset = is_cached(spec) ? OFFSET_PAST : (enum layer_offset)spec->value[KEY_OFFSET];
     layer->pad_skipped = spec->value[KEY_PAD_ROWS] == 1;
     layer->sink = spec->value[KEY_SINK] == 1;
     layer->lse = spec->value[KEY_LSE] == 1;
@@ -170,7 +174,7 @@ static bool tensor_bytes(enum layer_tensor tensor, const int64_t *shape, int cou
 /* Every tensor of one sequence, and all of them together, must be countable in bytes. */
 static void check_totals(const struct layer *layer, const struct spec *spec)
 {
-    const struct layer_call one = {1, layer->seq_len, layer->source_len};
+    const struct layer_call one = {1, layer->seq_len, layer->source_len, layer->page_count};
     int64_t shape[4], bytes = 0, total = 0;
     bool fits = true, all_fit = true;
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {

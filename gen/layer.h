@@ -40,6 +40,7 @@ enum score_name {
 
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
 enum layer_input { INPUT_SHARED, INPUT_SPLIT, INPUT_PROJECTED };
+enum layer_cache { CACHE_NONE, CACHE_ROWS, CACHE_RING, CACHE_PAGED };
 enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
 enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL };
 enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
@@ -74,6 +75,9 @@ struct layer {
     bool projected;   /* input = projected: a call brings q, k and v, and n and m are independent */
     bool heads_first; /* heads = first: their axis is before that of tokens */
     enum layer_offset offset; /* what is added to a query's row to make its position */
+    enum layer_cache cache; /* keys and values of earlier tokens, the caller's */
+    int64_t cache_len; /* most positions of a sequence, or rows of a ring; then source_len too. 0: no cache */
+    int64_t page_len, page_count; /* positions of a page, and pages of a sequence; 0 unless paged */
     bool cross;    /* attention = cross */
     bool self;     /* keys are the queries' own tokens: m = n. Neither cross nor projected */
     bool tied;     /* w_k = tied */
@@ -124,10 +128,11 @@ struct layer {
     int64_t rel_width; /* numbers of a head in the table of relative = table */
 };
 
-/* Whether a call has as many keys as queries: those of self-attention, or as many as `positions` serves both. */
+/* Whether a call brings as many keys as queries: those of self-attention, those for a cache, or as many as `positions`
+ * serves both. */
 static inline bool layer_is_square(const struct layer *layer)
 {
-    return layer->self || (layer->projected && layer->rope.given);
+    return layer->self || layer->cache != CACHE_NONE || (layer->projected && layer->rope.given);
 }
 /* Whether something stands between the projections of queries and keys and their scores: a norm, a rotation. */
 static inline bool layer_finishes(const struct layer *layer)
@@ -138,12 +143,14 @@ static inline bool layer_finishes(const struct layer *layer)
 /* The tensors of the contract, in the order of docs/spec.md's table. */
 enum layer_tensor {
     TENSOR_X, TENSOR_SOURCE, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_LENGTHS, TENSOR_PAST, TENSOR_POSITIONS,
+    TENSOR_PAGE_TABLE,
     TENSOR_PREFIX, TENSOR_SEGMENT, TENSOR_SEGMENT_Q, TENSOR_SEGMENT_K, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
     TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
     TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K, TENSOR_REL_BIAS, TENSOR_SINK,
     TENSOR_TABLE, /* and on: the tables of a spec, in its order */
     TENSOR_TABLE_LAST = TENSOR_TABLE + LAYER_TABLES - 1,
-    TENSOR_Y, TENSOR_ATTN, TENSOR_LSE, TENSOR_COUNT
+    TENSOR_Y, TENSOR_ATTN, TENSOR_LSE,
+    TENSOR_K_CACHE, TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_COUNT
 };
 
 enum tensor_kind {
@@ -152,7 +159,8 @@ enum tensor_kind {
     TENSOR_WEIGHT, TENSOR_BIAS,
     TENSOR_LEARNED, /* packed like those, in no other layout than its own */
     TENSOR_NAMED,   /* likewise, a table that the spec names; the interface has all of them in one field */
-    TENSOR_OUTPUT
+    TENSOR_OUTPUT,
+    TENSOR_CACHE  /* a call reads rows of it and writes those of its new tokens */
 };
 static inline bool tensor_is_packed(enum tensor_kind kind)
 {
@@ -186,6 +194,7 @@ bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor);
 /* The sizes that a call brings. */
 struct layer_call {
     int64_t batch, n, m;
+    int64_t pages; /* of a paged cache */
 };
 /* Shape of a tensor as it lies on disk, weight_layout applied (out_in swaps the last two axes of matrices), "|1" not.
  * Writes at most 4 extents, returns their number; 0 for a tensor that the layer does not have. */

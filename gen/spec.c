@@ -38,6 +38,7 @@ static const char *const words_width[] = {"narrow", "wide", NULL};
 static const char *const words_input[] = {"shared", "split", "projected", NULL}; /* as enum layer_input */
 static const char *const words_heads[] = {"last", "first", NULL};
 static const char *const words_offset[] = {"none", "past", "end", NULL}; /* as enum layer_offset */
+static const char *const words_cache[] = {"none", "rows", "ring", "paged", NULL}; /* as enum layer_cache */
 static const char *const words_pad_rows[] = {"computed", "skipped", NULL};
 static const char *const words_qk_norm[] = {"none", "rms", "layer", "l2", "rms_all", NULL}; /* as enum layer_norm */
 static const char *const words_rope[] = {"none", "half", "interleaved", NULL}; /* as enum layer_rope */
@@ -66,6 +67,9 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_D_SOURCE] = {"d_source", KIND_SIZE, NULL},
     [KEY_SEQ_LEN] = {"seq_len", KIND_SIZE, NULL},
     [KEY_SOURCE_LEN] = {"source_len", KIND_SIZE, NULL},
+    [KEY_CACHE] = {"cache", KIND_WORD, words_cache},
+    [KEY_CACHE_LEN] = {"cache_len", KIND_SIZE, NULL},
+    [KEY_PAGE_LEN] = {"page_len", KIND_SIZE, NULL},
     [KEY_OFFSET] = {"offset", KIND_WORD, words_offset},
     [KEY_MASK] = {"mask", KIND_MASK, NULL},
     [KEY_WINDOW_LEFT] = {"window_left", KIND_REACH, NULL},
@@ -731,7 +735,9 @@ void spec_values(struct spec *spec)
     const bool unknown = spec->bad[KEY_INPUT] || (is_projected(spec) && spec->bad[KEY_W_O]);
     const struct { enum key key; const char *example; bool required; } required[] = {
         {KEY_D_MODEL, "d_model = 768", has_width && !unknown}, {KEY_H, "h = 12", true},
-        {KEY_D_K, "d_k = 64", is_projected(spec)}, {KEY_SEQ_LEN, "seq_len = 512", true}};
+        {KEY_D_K, "d_k = 64", is_projected(spec)}, {KEY_SEQ_LEN, "seq_len = 512", true},
+        {KEY_CACHE_LEN, "cache_len = 2048", is_cached(spec)},
+        {KEY_PAGE_LEN, "page_len = 16", spec->value[KEY_CACHE] == CACHE_PAGED}};
     for (size_t i = 0; i < COUNT_OF(required); i++)
         if (required[i].required && !is_given(spec, required[i].key)) {
             diag_error(spec->diag, spec->path, "%s is missing; write for example %s", spec_key_name(required[i].key),
@@ -742,7 +748,7 @@ void spec_values(struct spec *spec)
         spec->bad[KEY_D_MODEL] = true; /* perhaps there is none, so nothing is said about it */
     size_default(spec, KEY_H_KV, KEY_H);
     size_default(spec, KEY_D_SOURCE, KEY_D_MODEL);
-    size_default(spec, KEY_SOURCE_LEN, KEY_SEQ_LEN);
+    size_default(spec, KEY_SOURCE_LEN, is_cached(spec) ? KEY_CACHE_LEN : KEY_SEQ_LEN);
 }
 
 void spec_read(struct spec *spec, const char *const *set, size_t set_count)

@@ -20,7 +20,8 @@
 
 enum key {
     KEY_NAME, KEY_D_MODEL, KEY_H, KEY_H_KV, KEY_WIDTH, KEY_D_K, KEY_D_V, KEY_INPUT, KEY_HEADS, KEY_ATTENTION,
-    KEY_D_SOURCE, KEY_SEQ_LEN, KEY_SOURCE_LEN, KEY_OFFSET, KEY_MASK, KEY_WINDOW_LEFT, KEY_WINDOW_RIGHT, KEY_PAD_ROWS,
+    KEY_D_SOURCE, KEY_SEQ_LEN, KEY_SOURCE_LEN, KEY_CACHE, KEY_CACHE_LEN,
+    KEY_PAGE_LEN, KEY_OFFSET, KEY_MASK, KEY_WINDOW_LEFT, KEY_WINDOW_RIGHT, KEY_PAD_ROWS,
     KEY_W_K, KEY_W_V, KEY_W_O, KEY_CONV_WIDTH, KEY_BIAS, KEY_QK_NORM, KEY_NORM_EPS,
     KEY_ROPE, KEY_ROPE_DIMS, KEY_ROPE_THETA, KEY_ROPE_POSITIONS, KEY_ROPE_SCALING, KEY_ROPE_FACTOR,
     KEY_ROPE_ORIGINAL_LEN, KEY_ROPE_LOW, KEY_ROPE_HIGH, KEY_ROPE_BETA_FAST, KEY_ROPE_BETA_SLOW, KEY_ROPE_TRUNCATE,
@@ -82,6 +83,7 @@ static inline const char *place_of(const struct spec *spec, enum key key)
 
 static inline bool is_split(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_SPLIT; }
 static inline bool is_projected(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_PROJECTED; }
+static inline bool is_cached(const struct spec *spec) { return spec->value[KEY_CACHE] != CACHE_NONE; }
 static inline bool is_conv(const struct spec *spec) { return spec->value[KEY_W_O] == W_O_CONV; }
 /* Of a layer with projections; without them these keys are refused. */
 static inline bool is_cross(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_ATTENTION] == 1; }

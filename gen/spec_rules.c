@@ -55,6 +55,9 @@ static void near_divisors(int64_t whole, int64_t part, char *text, size_t size)
 /* ---- keys that say nothing ------------------------------------------------------------------------------- */
 
 static bool has_source(const struct spec *spec) { return is_cross(spec) || is_projected(spec); }
+static bool has_own_source_len(const struct spec *spec) { return has_source(spec) || is_cached(spec); }
+static bool has_offset(const struct spec *spec) { return has_source(spec) || is_cached(spec); }
+static bool is_paged(const struct spec *spec) { return spec->value[KEY_CACHE] == CACHE_PAGED; }
 static bool has_projections(const struct spec *spec) { return !is_projected(spec); }
 static bool has_width(const struct spec *spec) { return !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE; }
 static bool has_window(const struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
@@ -88,8 +91,12 @@ static const struct idle {
     {KEY_HEADS, is_projected, {KEY_INPUT, KEY_INPUT},
      "only q, k and v of a call have an axis of heads; leave it out, or write input = projected", false},
     {KEY_D_SOURCE, has_source, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
-    {KEY_SOURCE_LEN, has_source, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
-    {KEY_OFFSET, has_source, {KEY_ATTENTION, KEY_INPUT},
+    {KEY_SOURCE_LEN, has_own_source_len, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
+    {KEY_CACHE_LEN, is_cached, {KEY_CACHE, KEY_CACHE},
+     "there is no cache; leave it out, or write cache = rows", false},
+    {KEY_PAGE_LEN, is_paged, {KEY_CACHE, KEY_CACHE},
+     "only cache = paged has pages; leave it out, or write cache = paged", false},
+    {KEY_OFFSET, has_offset, {KEY_ATTENTION, KEY_INPUT},
      "in self-attention a query's position is its row; leave it out, or write attention = cross", true},
     {KEY_WINDOW_LEFT, has_window, {KEY_MASK, KEY_MASK}, NO_WINDOW, false},
     {KEY_WINDOW_RIGHT, has_window, {KEY_MASK, KEY_MASK}, NO_WINDOW, false},
@@ -232,6 +239,65 @@ static void rule_pad_rows(struct spec *spec)
         diag_error(spec->diag, place_of(spec, KEY_PAD_ROWS),
                    "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the "
                    "mask, or write pad_rows = computed");
+}
+
+/* ---- cache ----------------------------------------------------------------------------------------------- */
+
+static void rule_cache(struct spec *spec)
+{
+    if (!is_cached(spec))
+        return;
+    if (is_cross(spec))
+        diag_error(spec->diag, place_of(spec, KEY_CACHE),
+                   "a cache holds keys of the queries' own sequence, but attention = cross has another one; leave out "
+                   "cache, or write attention = self");
+    if (is_conv(spec))
+        diag_error(spec->diag, place_of(spec, KEY_W_O),
+                   "w_o = conv reads what attention made of earlier tokens, which a cache does not hold; write "
+                   "w_o = dense or none");
+    if (has_mask(spec, MASK_SEGMENTS))
+        diag_error(spec->diag, place_of(spec, KEY_MASK),
+                   "the mask has segments, and a cache does not hold those of earlier tokens; leave out segments");
+    if (is_given(spec, KEY_SOURCE_LEN))
+        diag_error(spec->diag, place_of(spec, KEY_SOURCE_LEN),
+                   "source_len is given, but keys are those of the cache; leave it out: cache_len is their limit");
+    if (is_given(spec, KEY_OFFSET) && spec->value[KEY_OFFSET] != OFFSET_PAST)
+        diag_error(spec->diag, place_of(spec, KEY_OFFSET),
+                   "the first query of a call with a cache stands behind what the cache holds; leave out offset, or "
+                   "write offset = past");
+}
+
+static void rule_cache_len(struct spec *spec)
+{
+    const int64_t rows = spec->value[KEY_CACHE_LEN], n = spec->value[KEY_SEQ_LEN];
+    if (is_cached(spec) && rows < n)
+        diag_error(spec->diag, place_of(spec, KEY_CACHE_LEN),
+                   "cache_len = %lld does not hold the seq_len = %lld tokens of one call; write at least %lld",
+                   (long long)rows, (long long)n, (long long)n);
+}
+
+/* Rows that a call still reads must not be those that it writes. */
+static void rule_ring(struct spec *spec)
+{
+    const int64_t rows = spec->value[KEY_CACHE_LEN], n = spec->value[KEY_SEQ_LEN], left = spec->value[KEY_WINDOW_LEFT];
+    if (spec->value[KEY_CACHE] != CACHE_RING)
+        return;
+    if (!has_mask(spec, MASK_WINDOW) || left == LAYER_UNBOUNDED)
+        diag_error(spec->diag, place_of(spec, KEY_CACHE),
+                   "cache = ring forgets old keys, so the mask needs a window with a left bound; add window to the "
+                   "mask and give window_left, or write cache = rows");
+    else if (n + left > rows)
+        diag_error(spec->diag, place_of(spec, KEY_CACHE_LEN),
+                   "cache_len = %lld is less than seq_len + window_left = %lld, so a call would overwrite keys that it "
+                   "reads; write at least that", (long long)rows, (long long)(n + left));
+    if (has_mask(spec, MASK_BOOL) || has_mask(spec, MASK_ADDITIVE))
+        diag_error(spec->diag, place_of(spec, KEY_MASK),
+                   "mask tensors have a column for each position, of which a ring has no end; leave out bool and "
+                   "additive, or write cache = rows");
+    if (spec->value[KEY_SCORES] != SCORES_NONE)
+        diag_error(spec->diag, place_of(spec, KEY_SCORES),
+                   "attn has a column for each position, of which a ring has no end; leave out scores, or write "
+                   "cache = rows");
 }
 
 /* ---- rotation -------------------------------------------------------------------------------------------- */
@@ -424,6 +490,9 @@ static const struct rule rules[] = {
     {NEEDS(KEY_D_SOURCE, KEY_H, KEY_INPUT, KEY_ATTENTION), rule_h_divides_d_source},
     {NEEDS(KEY_MASK), rule_prefix},
     {NEEDS(KEY_PAD_ROWS, KEY_MASK, KEY_ATTENTION, KEY_INPUT), rule_pad_rows},
+    {NEEDS(KEY_CACHE, KEY_ATTENTION, KEY_INPUT, KEY_W_O, KEY_MASK, KEY_SOURCE_LEN, KEY_OFFSET), rule_cache},
+    {NEEDS(KEY_CACHE, KEY_CACHE_LEN, KEY_SEQ_LEN), rule_cache_len},
+    {NEEDS(KEY_CACHE, KEY_CACHE_LEN, KEY_SEQ_LEN, KEY_MASK, KEY_WINDOW_LEFT, KEY_SCORES), rule_ring},
     {NEEDS(KEY_ROPE, KEY_ATTENTION, KEY_INPUT), rule_rope_cross},
     {NEEDS(KEY_ROPE, KEY_ROPE_DIMS, KEY_D_K, KEY_D_MODEL, KEY_H, KEY_WIDTH, KEY_INPUT), rule_rope_dims},
     {NEEDS(KEY_ROPE, KEY_ROPE_SCALING), rule_rope_scaling},

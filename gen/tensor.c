@@ -25,6 +25,10 @@ static bool is_last_y(const struct layer *layer)
     return layer->projected && !layer->heads_first && layer->w_o == W_O_NONE;
 }
 static bool has_past(const struct layer *layer) { return layer->offset == OFFSET_PAST; }
+static bool is_cached(const struct layer *layer) { return layer->cache != CACHE_NONE; }
+static bool is_cached_first(const struct layer *layer) { return is_cached(layer) && layer->heads_first; }
+static bool has_rows(const struct layer *layer) { return is_cached(layer) && layer->cache != CACHE_PAGED; }
+static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
 static bool has_positions(const struct layer *layer) { return layer->rope.given; }
 static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
 static bool is_self(const struct layer *layer) { return layer->self; }
@@ -66,7 +70,7 @@ static const struct row {
     struct {
         bool (*is)(const struct layer *layer); /* then its extents are */
         const char *extents;
-    } variant[2];
+    } variant[3]; /* the last that is, counts */
 } rows[TENSOR_COUNT] = {
     [TENSOR_X] = {.shown = {"x", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_model]",
                   .has = has_x},
@@ -75,9 +79,11 @@ static const struct row {
     [TENSOR_Q] = {.shown = {"q", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][h][d_k]",
                   .has = is_projected, .variant = {{is_first, "[batch][h][n][d_k]"}}},
     [TENSOR_K] = {.shown = {"k", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_k]",
-                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"}}},
+                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"}, {is_cached, "[batch][n][h_kv][d_k]"},
+                                                 {is_cached_first, "[batch][h_kv][n][d_k]"}}},
     [TENSOR_V] = {.shown = {"v", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_v]",
-                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"}}},
+                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"}, {is_cached, "[batch][n][h_kv][d_v]"},
+                                                 {is_cached_first, "[batch][h_kv][n][d_v]"}}},
     [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL,
                                   " int32, 0 ... m: keys that exist|; memory past them is not touched"},
                         .extents = "[batch]"},
@@ -86,6 +92,9 @@ static const struct row {
     [TENSOR_POSITIONS] = {.shown = {"positions", TENSOR_OF_CALL, TENSOR_I32, NULL,
                                     " int32: positions by which queries and keys are rotated"},
                           .extents = "[batch][n]", .has = has_positions},
+    [TENSOR_PAGE_TABLE] = {.shown = {"page_table", TENSOR_OF_CALL, TENSOR_I32, NULL,
+                                     " int32: where pages of a sequence are; behind the last used one it is not read"},
+                           .extents = "[batch][page_count]", .has = has_pages},
     [TENSOR_PREFIX] = {.shown = {"prefix", TENSOR_OF_CALL, TENSOR_I32, NULL,
                                  " int32, 0 or more: so many first keys are seen by all"},
                        .extents = "[batch]"},
@@ -97,10 +106,12 @@ static const struct row {
                           .extents = "[batch][m]", .has = has_two_segments},
     [TENSOR_MASK_BOOL] = {.shown = {"mask_bool", TENSOR_OF_PAIRS, TENSOR_BOOL, "nonzero: visible",
                                     " bytes, nonzero: visible"},
-                          .extents = "[batch|1][h|1][n][m]"},
+                          .extents = "[batch|1][h|1][n][m]",
+                          .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}},
     [TENSOR_MASK_ADD] = {.shown = {"mask_add", TENSOR_OF_PAIRS, TENSOR_F32, "added after the scale; -inf hides",
                                    ", added to the scaled scores; -inf hides, a finite -1e9 does not"},
-                         .extents = "[batch|1][h|1][n][m]"},
+                         .extents = "[batch|1][h|1][n][m]",
+                          .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}},
     [TENSOR_W_Q] = {.shown = {"w_q", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_q][h*d_k]",
                     .has = has_x, .variant = {{is_split, "[h][d_in_q][d_k]"}}},
     [TENSOR_B_Q] = {.shown = {"b_q", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h*d_k]", .has = has_bias},
@@ -132,10 +143,18 @@ static const struct row {
     [TENSOR_Y] = {.shown = {"y", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_out]",
                   .has = always, .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"}}},
     [TENSOR_ATTN] = {.shown = {"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n][m]",
-                     .has = has_scores},
+                     .has = has_scores, .variant = {{is_cached, "[batch][h][n][cache_len]"}}},
     [TENSOR_LSE] = {.shown = {"lse", TENSOR_OUTPUT, TENSOR_F32, NULL,
                                 ", the logarithm of the sum of exponentials; -infinity where it has none"},
                     .extents = "[batch][h][n]", .has = has_lse},
+    [TENSOR_K_CACHE] = {.shown = {"k_cache", TENSOR_CACHE, TENSOR_F32, NULL, ", keys behind norm and rotation"},
+                        .extents = "[batch][h_kv][cache_len][d_k]", .has = has_rows},
+    [TENSOR_V_CACHE] = {.shown = {"v_cache", TENSOR_CACHE, TENSOR_F32, NULL, NULL},
+                        .extents = "[batch][h_kv][cache_len][d_v]", .has = has_rows},
+    [TENSOR_K_PAGES] = {.shown = {"k_pages", TENSOR_CACHE, TENSOR_F32, NULL, ", keys behind norm and rotation"},
+                        .extents = "[pages][h_kv][page_len][d_k]", .has = has_pages},
+    [TENSOR_V_PAGES] = {.shown = {"v_pages", TENSOR_CACHE, TENSOR_F32, NULL, NULL},
+                        .extents = "[pages][h_kv][page_len][d_v]", .has = has_pages},
 };
 
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor)
@@ -223,10 +242,12 @@ static const struct { const char *letter; size_t offset; } sizes[] = {
     {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
     {"d_out", offsetof(struct layer, d_out)}, {"conv_width", offsetof(struct layer, conv_width)},
     {"rel_buckets", offsetof(struct layer, rel_buckets)}, {"rel_width", offsetof(struct layer, rel_width)},
+    {"cache_len", offsetof(struct layer, cache_len)}, {"page_len", offsetof(struct layer, page_len)},
+    {"page_count", offsetof(struct layer, page_count)},
 };
 static const struct { const char *letter; size_t offset; } call_sizes[] = {
     {"batch", offsetof(struct layer_call, batch)}, {"n", offsetof(struct layer_call, n)},
-    {"m", offsetof(struct layer_call, m)},
+    {"m", offsetof(struct layer_call, m)}, {"pages", offsetof(struct layer_call, pages)},
 };
 
 static bool is_letter(const char *letter, const char *text, size_t length)

@@ -103,6 +103,8 @@ struct expression_box visible_box(const struct layer *layer)
                                  .j = {.high = layer->source_len - 1}};
     if (layer->offset == OFFSET_PAST)
         box.p.high += INT32_MAX;
+    if (layer->cache == CACHE_RING)
+        box.j.high = box.p.high;
     if (layer->offset == OFFSET_END) {
         box.p.low = -layer->seq_len;
         box.p.high = layer->source_len - 1 + BLOCK_LANES - 1;
