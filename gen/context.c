@@ -400,7 +400,7 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
     static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs",
                                         [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias",
                                         [TENSOR_LEARNED] = "learned", [TENSOR_NAMED] = "table",
-                                        [TENSOR_OUTPUT] = "output"};
+                                        [TENSOR_OUTPUT] = "output", [TENSOR_CACHE] = "cache"};
     static const char *const types[] = {
         [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char"};
     emit_begin_table(emit, "tensors");
@@ -470,7 +470,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
         {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0},
         {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
-        {"PAST", layer->offset == OFFSET_PAST}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"PAST", layer->offset == OFFSET_PAST}, {"CACHED", layer->cache != CACHE_NONE},
+        {"RING", layer->cache == CACHE_RING}, {"PAGED", layer->cache == CACHE_PAGED}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
         {"HEADS_FIRST", layer->heads_first},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},

@@ -14,7 +14,7 @@
 #include "reference/fold.h"
 #include "inputs/inputs.h"
 
-#define KERNEL_INTERFACE_VERSION 2
+#define KERNEL_INTERFACE_VERSION 3
 #define KERNEL_ALIGNMENT 64
 
 /* NAME_error of the emitted header. */
@@ -34,7 +34,7 @@ struct kernel_args {
     const float *x;
     const float *source;
     const float *q, *k, *v;
-    const int32_t *lengths, *past, *positions, *prefix, *segment, *segment_q, *segment_k;
+    const int32_t *lengths, *past, *positions, *page_table, *prefix, *segment, *segment_q, *segment_k;
     const unsigned char *mask_bool;
     size_t mask_bool_batch, mask_bool_h;
     const float *mask_add;
@@ -42,7 +42,8 @@ struct kernel_args {
     float *y;
     float *attn;
     float *lse;
-    size_t batch, n, m;
+    float *k_cache, *v_cache, *k_pages, *v_pages;
+    size_t batch, n, m, pages;
 };
 
 /* A packed block is two of these and then floats: the emitted struct packed_header. */
