@@ -134,6 +134,10 @@ static inline bool layer_is_square(const struct layer *layer)
 {
     return layer->self || layer->cache != CACHE_NONE || (layer->projected && layer->rope.given);
 }
+static inline bool layer_has_cache(const struct layer *layer)
+{
+    return layer->cache != CACHE_NONE;
+}
 /* Whether something stands between the projections of queries and keys and their scores: a norm, a rotation. */
 static inline bool layer_finishes(const struct layer *layer)
 {

@@ -99,6 +99,7 @@ struct kernel_weights kernel_weights_of(const struct inputs *inputs);
 /* The caller's; those that the layer lacks are not handed on. */
 struct kernel_outputs {
     float *y, *attn, *lse;
+    float *cache[2]; /* a cache's keys and values; NULL: those of the inputs, which a call changes */
 };
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
                                   struct kernel_outputs outputs);

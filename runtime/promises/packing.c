@@ -39,7 +39,7 @@ static bool no_memory(struct packing *p)
 
 static struct kernel_args args_of(const struct packing *p)
 {
-    return kernel_args_of(p->layer, p->in, (struct kernel_outputs){p->y.data, p->attn.data, p->lse.data});
+    return kernel_args_of(p->layer, p->in, (struct kernel_outputs){.y = p->y.data, .attn = p->attn.data, .lse = p->lse.data});
 }
 
 /* Whatever stands in `block` is not taken for a packed block: calls return `expected`. */

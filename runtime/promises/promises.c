@@ -84,7 +84,7 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
 
 static struct kernel_args args_of(const struct trial *t, const struct inputs *in)
 {
-    return kernel_args_of(t->layer, in, (struct kernel_outputs){t->y.data, t->attn.data, t->lse.data});
+    return kernel_args_of(t->layer, in, (struct kernel_outputs){.y = t->y.data, .attn = t->attn.data, .lse = t->lse.data});
 }
 
 static bool zones_intact(struct trial *t, const char *what)

@@ -91,7 +91,7 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
     }
     guarded_fill(&b->scratch);
     const struct kernel_args args =
-        kernel_args_of(s->layer, in, (struct kernel_outputs){b->y.data, b->attn.data, b->lse.data});
+        kernel_args_of(s->layer, in, (struct kernel_outputs){.y = b->y.data, .attn = b->attn.data, .lse = b->lse.data});
     int error = call->forward(b->packed.data, &args, b->scratch.data);
     if (error != KERNEL_OK)
         snprintf(f->why, sizeof f->why, "forward returns \"%s\"", call->strerror(error));

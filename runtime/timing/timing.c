@@ -68,7 +68,7 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     timed->attn = large_pages(inputs_count(layer, &timed->inputs, TENSOR_ATTN) * sizeof(float));
     timed->lse = large_pages(inputs_count(layer, &timed->inputs, TENSOR_LSE) * sizeof(float));
     timed->args = kernel_args_of(layer, &timed->inputs,
-                                 (struct kernel_outputs){timed->y, timed->attn, timed->lse});
+                                 (struct kernel_outputs){.y = timed->y, .attn = timed->attn, .lse = timed->lse});
     if (timed->packed == NULL || timed->scratch == NULL || timed->y == NULL || timed->attn == NULL ||
         timed->lse == NULL) {
         diag_environment(diag, NULL, "out of memory");
