@@ -201,7 +201,8 @@ static bool report_step(struct bench *b, size_t step, double multiply_adds)
 
 static struct layer_cost plain_cost(const struct bench *b)
 {
-    return layer_multiply_adds(b->timed.layer, (int64_t)b->timed.inputs.n, (int64_t)b->timed.inputs.m);
+    return layer_multiply_adds(b->timed.layer, (int64_t)b->timed.inputs.n,
+                               inputs_reach(b->timed.layer, &b->timed.inputs));
 }
 
 static bool report(struct bench *b)

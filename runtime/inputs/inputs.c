@@ -118,6 +118,14 @@ size_t inputs_most_rows(const struct layer *layer, const struct inputs *in)
     return most;
 }
 
+int64_t inputs_reach(const struct layer *layer, const struct inputs *in)
+{
+    size_t reach = 0;
+    for (size_t b = 0; layer_has_cache(layer) && b < in->batch; b++)
+        reach = past_of(in, b) > reach ? past_of(in, b) : reach;
+    return (int64_t)(reach + in->m);
+}
+
 enum layer_tensor inputs_cache_of(const struct layer *layer, bool values)
 {
     if (layer->cache == CACHE_PAGED)
@@ -361,14 +369,16 @@ static int64_t draw_cached(struct random *random, const struct layer *layer, con
 {
     const int64_t rows = layer->cache_len, fresh = (int64_t)inputs_keys(in, b);
     const bool ring = layer->cache == CACHE_RING;
-    const int64_t most = ring ? INT32_MAX - (int64_t)in->n : rows - fresh;
+    const int64_t whole = ring ? INT32_MAX - (int64_t)in->n : rows - (draw->whole_pages ? (int64_t)in->n : fresh);
+    const int64_t most = draw->past_most > 0 && draw->past_most < whole ? draw->past_most : whole;
     int64_t past = (int64_t)(random_uniform(random) * (double)(ring ? 3 * rows : most + 1));
     if (draw->past_given)
         past = draw->past;
     else if (draw->full_lengths)
-        past = rows - fresh;
+        past = most < rows - fresh ? most : rows - fresh;
     else if (chance(random, 0.5))
-        past = chance(random, 0.4) ? 0 : chance(random, 0.5) ? (int64_t)(random_uniform(random) * 5) : rows - fresh;
+        past = chance(random, 0.4) ? 0 : chance(random, 0.5) ? (int64_t)(random_uniform(random) * 5)
+                                       : most < rows ? most : rows - fresh;
     else if (ring && chance(random, 0.1))
         past = most;
     return past < most ? past : most;
@@ -392,10 +402,10 @@ static void draw_past(struct random *random, const struct layer *layer, struct i
     }
 }
 
-/* Pages that sequence b uses. */
-static size_t pages_of(const struct layer *layer, const struct inputs *in, size_t b)
+/* Pages that sequence b uses, or would if all its tokens were stored. */
+static size_t pages_of(const struct layer *layer, const struct inputs *in, size_t b, bool whole)
 {
-    const size_t positions = past_of(in, b) + inputs_keys(in, b), page_len = (size_t)layer->page_len;
+    const size_t positions = past_of(in, b) + (whole ? in->m : inputs_keys(in, b)), page_len = (size_t)layer->page_len;
     return (positions + page_len - 1) / page_len;
 }
 
@@ -413,17 +423,19 @@ static void draw_page_table(struct random *random, const struct layer *layer, st
         for (size_t page = 0; page < count; page++) {
             static const int32_t unread[] = {-1, INT32_MAX, INT32_MIN, 0};
             int32_t *number = &table[b * count + page];
-            *number = page < shared ? table[page] : page < pages_of(layer, in, b) ? (int32_t)used++
+            *number = page < shared ? table[page] : page < pages_of(layer, in, b, draw->whole_pages)
+                    ? (int32_t)used++
                     : unread[random_bits(random) % (sizeof unread / sizeof *unread)];
         }
     }
     in->pages = used + 1 + random_bits(random) % 3;
-    const size_t turn = random_bits(random) % in->pages; /* a permutation: times one without a common factor, plus turn */
+    /* a permutation: times a factor that has none in common with their number, plus turn */
+    const size_t turn = random_bits(random) % in->pages;
     size_t factor = 1 + random_bits(random) % in->pages;
     while (common_divisor(factor, in->pages) != 1)
         factor++;
     for (size_t b = 0; b < in->batch; b++)
-        for (size_t page = 0; page < pages_of(layer, in, b); page++) {
+        for (size_t page = 0; page < pages_of(layer, in, b, draw->whole_pages); page++) {
             int32_t *number = &table[b * count + page];
             *number = (int32_t)(((size_t)*number * (factor % in->pages) + turn) % in->pages);
         }
@@ -774,8 +786,8 @@ static bool check_past(const struct inputs *in, const struct layer *layer, const
         const size_t fresh = layer->cache == CACHE_RING ? in->n : inputs_keys(in, b);
         const size_t most = (size_t)inputs_positions(layer) - fresh;
         if (past_of(in, b) > most) {
-            diag_error(diag, place, "past[%zu] = %zu, and %zu tokens are new; the cache has room if it is at most %zu", b,
-                       past_of(in, b), fresh, most);
+            diag_error(diag, place, "past[%zu] = %zu, and %zu tokens are new; the cache has room if it is at most %zu",
+                       b, past_of(in, b), fresh, most);
             return false;
         }
     }
@@ -786,7 +798,7 @@ static bool check_pages(const struct inputs *in, const struct layer *layer, cons
 {
     const int32_t *table = in->tensor[TENSOR_PAGE_TABLE];
     for (size_t b = 0; table != NULL && b < in->batch; b++)
-        for (size_t page = 0; page < pages_of(layer, in, b); page++) {
+        for (size_t page = 0; page < pages_of(layer, in, b, false); page++) {
             const int32_t number = table[b * (size_t)layer->page_count + page];
             if (number < 0 || (size_t)number >= in->pages) {
                 diag_error(diag, place, "page_table[%zu][%zu] = %d; there are %zu pages", b, page, (int)number,

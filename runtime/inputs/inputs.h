@@ -33,6 +33,8 @@ struct inputs_draw {
     bool full_lengths; /* lengths[b] = m, masks hide nothing: for timing */
     bool past_given;   /* of a cache: past of each sequence is this, as far as the call then fits */
     int64_t past;
+    int64_t past_most; /* else it is at most that, if this is not 0 */
+    bool whole_pages;  /* page tables are good for any lengths */
     bool whole_masks;  /* each sequence and head has a mask of its own; else as drawn */
     unsigned mask_form; /* 0: drawn; else 4, plus 1: the batch's extent is 1, plus 2: that of heads is */
 };
@@ -87,8 +89,8 @@ static inline size_t inputs_keys(const struct inputs *inputs, size_t b)
     const int32_t *lengths = inputs->tensor[TENSOR_LENGTHS];
     return lengths != NULL ? (size_t)lengths[b] : inputs->m;
 }
-/* All keys that queries of sequence b may look at are rows 0 ... inputs_rows() - 1 of it: those that a cache holds, then
- * those of the call. Row 0 is the key of position inputs_first(), which is not 0 where a ring has forgotten older ones. */
+/* All keys that queries of sequence b may look at are rows 0 ... inputs_rows() - 1: those that a cache holds, then those
+ * of the call. Row 0 is the key of position inputs_first(), which is not 0 where a ring has forgotten older ones. */
 int64_t inputs_first(const struct layer *layer, const struct inputs *inputs, size_t b);
 size_t inputs_cached(const struct layer *layer, const struct inputs *inputs, size_t b);
 static inline size_t inputs_rows(const struct layer *layer, const struct inputs *inputs, size_t b)
@@ -101,6 +103,8 @@ static inline size_t inputs_columns(const struct layer *layer, const struct inpu
 {
     return layer_has_cache(layer) ? (size_t)layer->cache_len : inputs->m;
 }
+/* Keys that the queries of a call may look at, of the longest sequence: for estimates of its work. */
+int64_t inputs_reach(const struct layer *layer, const struct inputs *inputs);
 /* The two tensors of a layer's cache; their width; floats before the row of a position; how many positions a call may
  * reach. */
 enum layer_tensor inputs_cache_of(const struct layer *layer, bool values);

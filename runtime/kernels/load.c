@@ -176,7 +176,8 @@ struct folds kernel_folds(const struct kernel *kernel)
 static const struct { size_t at, batch, h; } fields[TENSOR_COUNT] = {
     [TENSOR_X] = ARGS(x), [TENSOR_SOURCE] = ARGS(source), [TENSOR_Q] = ARGS(q), [TENSOR_K] = ARGS(k),
     [TENSOR_V] = ARGS(v), [TENSOR_LENGTHS] = ARGS(lengths), [TENSOR_PAST] = ARGS(past),
-    [TENSOR_POSITIONS] = ARGS(positions), [TENSOR_PAGE_TABLE] = ARGS(page_table), [TENSOR_PREFIX] = ARGS(prefix), [TENSOR_SEGMENT] = ARGS(segment),
+    [TENSOR_POSITIONS] = ARGS(positions), [TENSOR_PAGE_TABLE] = ARGS(page_table),
+    [TENSOR_PREFIX] = ARGS(prefix), [TENSOR_SEGMENT] = ARGS(segment),
     [TENSOR_SEGMENT_Q] = ARGS(segment_q), [TENSOR_SEGMENT_K] = ARGS(segment_k),
     [TENSOR_MASK_BOOL] = PAIRS(mask_bool), [TENSOR_MASK_ADD] = PAIRS(mask_add), [TENSOR_Y] = ARGS(y),
     [TENSOR_ATTN] = ARGS(attn), [TENSOR_LSE] = ARGS(lse), [TENSOR_K_CACHE] = ARGS(k_cache),

@@ -37,6 +37,14 @@ static double work_of(const struct layer *layer, size_t batch, size_t n, size_t 
     return (double)batch * layer_multiply_adds(layer, (int64_t)n, (int64_t)m).total;
 }
 
+/* What a cache holds before a call: of large ones little, with now and then all that fits. */
+#define SMALL_PAST 130
+static int64_t most_past(const struct layer *layer, size_t count)
+{
+    const double whole = work_of(layer, 1, 1, (size_t)layer->source_len);
+    return layer->cache_len <= SMALL_PAST || (count % 8 == 5 && whole <= MAX_WORK / 100) ? 0 : SMALL_PAST;
+}
+
 #define ORDINARY (-1)
 
 /* One call more, ORDINARY or with scores as enum extremes says. */
@@ -52,7 +60,8 @@ static bool add_call(struct making *k, size_t batch, size_t n, size_t m, int ext
     struct series_call *call = &more[s->count++];
     *call = (struct series_call){.inputs.borrows_weights = true};
     const struct inputs_draw draw = {.seed = k->draw->seed + 1000 * s->count, .init = k->draw->init, .batch = batch,
-                                     .n = n, .m = m, .mask_form = extreme == ORDINARY ? k->mask_form : 0};
+                                     .n = n, .m = m, .mask_form = extreme == ORDINARY ? k->mask_form : 0,
+                                     .past_most = most_past(k->layer, s->count)};
     k->work -= work_of(k->layer, batch, n, m);
     const bool good = extreme == ORDINARY
                           ? inputs_draw_call(&call->inputs, k->layer, &draw, k->drawn, k->diag)

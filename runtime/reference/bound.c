@@ -379,7 +379,8 @@ static bool row_unsure(const struct propagation *p, const struct reference_head 
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
 {
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
-    const size_t shown_at = ((head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r) * inputs_columns(p->layer, p->in);
+    const size_t shown_row = (head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r;
+    const size_t shown_at = shown_row * inputs_columns(p->layer, p->in);
     double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {

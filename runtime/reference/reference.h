@@ -24,7 +24,8 @@ struct rows {
 struct reference {
     struct rows y_rows, z_rows;
     double *y;    /* [batch][y_rows.count][d_out] */
-    double *attn; /* [batch][h][z_rows.count][inputs_columns()], weights or the scores that the layer shows; NULL: it writes none */
+    double *attn; /* [batch][h][z_rows.count][inputs_columns()], weights or the scores that the layer shows; NULL: it
+                   * writes none */
     double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
     double *cache[2]; /* [batch][h_kv][n][d_k] and [d_v]: the new keys and values; NULL without a cache */
 };
