@@ -68,6 +68,13 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
     FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
     {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
+    {"cached_block", offsetof(struct plan_isa, cached.key_block)},
+    {"segment", offsetof(struct plan_isa, cached.segment)}, {"segments", offsetof(struct plan_isa, cached.segments)},
+    {"row_queries", offsetof(struct plan_isa, cached.queries)}, {"row_count", offsetof(struct plan_isa, cached.rows)},
+    {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},
+    {"few_queries", offsetof(struct plan_isa, cached.few_queries)},
+    {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
+    {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
     {"relative_row", offsetof(struct plan_isa, relative.row)},
     {"relative_zero", offsetof(struct plan_isa, relative.zero)},
     {"relative_low", offsetof(struct plan_isa, relative.low)},
@@ -96,7 +103,9 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
     {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
-    {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K}, {"turns", LAYOUT_TURNS},
+    {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
+    {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
+    {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K}, {"turns", LAYOUT_TURNS},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
@@ -184,6 +193,10 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_heights(emit, "score_tiles_single", &p->score_tiles[PLAN_SINGLE]);
     push_heights(emit, "value_tiles", &p->value_tiles[PLAN_WIDE]);
     push_heights(emit, "value_tiles_single", &p->value_tiles[PLAN_SINGLE]);
+    push_heights(emit, "row_tiles", &p->cached.tiles);
+    push_heights(emit, "dot_tiles", &p->cached.dot_tiles);
+    push_heights(emit, "panels", &p->cached.panels);
+    push_heights(emit, "low_panels", &p->cached.low_panels);
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
@@ -221,6 +234,8 @@ static const struct field layer_fields[] = {
     {"H_KV", offsetof(struct layer, h_kv)}, {"D_K", offsetof(struct layer, d_k)},
     {"D_V", offsetof(struct layer, d_v)}, {"D_SOURCE", offsetof(struct layer, d_source)},
     {"SEQ_LEN", offsetof(struct layer, seq_len)}, {"SOURCE_LEN", offsetof(struct layer, source_len)},
+    {"CACHE_LEN", offsetof(struct layer, cache_len)}, {"PAGE_LEN", offsetof(struct layer, page_len)},
+    {"PAGE_COUNT", offsetof(struct layer, page_count)},
     {"CONV_WIDTH", offsetof(struct layer, conv_width)}, {"D_IN_Q", offsetof(struct layer, d_in_q)},
     {"D_IN_KV", offsetof(struct layer, d_in_kv)}, {"D_OUT", offsetof(struct layer, d_out)},
 };
@@ -310,6 +325,14 @@ static const char *class_of(unsigned reads)
     return (reads & READS_S) != 0 || (of_query && of_key) ? "pair" : of_query ? "query" : of_key ? "key" : "head";
 }
 
+/* With a cache keys lie along the lanes, and what is said of p and j is true the other way round. */
+static void exchange(struct expression_node *n)
+{
+    const unsigned others = n->reads & ~(unsigned)(READS_P | READS_J);
+    n->op = n->op == NODE_P ? NODE_J : n->op == NODE_J ? NODE_P : n->op;
+    n->reads = others | ((n->reads & READS_P) != 0 ? READS_J : 0) | ((n->reads & READS_J) != 0 ? READS_P : 0);
+}
+
 #define EXACT (INT64_C(1) << 23) /* integers below it, and sums of two, are exact in f32 */
 
 /* The nodes of an expression, in order. Integers of queries and pairs are floats in lanes where those are exact; `wide`
@@ -330,8 +353,10 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
         (void)expression_ranges(e, &box, ranges, &overflows); /* they fit: the spec was checked */
     emit_begin_table(emit, name);
     for (size_t i = 0; ranges != NULL && wide != NULL && i < count; i++) {
-        const struct expression_node *n = &e->nodes[i];
+        struct expression_node node = e->nodes[i], *n = &node;
         const int of[] = {n->a, n->b, n->c}, operands = expression_operands(n->op);
+        if (layer->cache != CACHE_NONE)
+            exchange(n);
         wide[i] = n->type == EXPRESSION_INTEGER && (ranges[i].low < -EXACT || ranges[i].high > EXACT);
         for (int k = 0; k < operands && n->type != EXPRESSION_FLOAT; k++) {
             wide[i] = wide[i] || (wide[of[k]] && e->nodes[of[k]].type == EXPRESSION_INTEGER);
@@ -441,6 +466,8 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "ROPE_DIMS", turns ? layer->rope.dims : 0);
     emit_set_number(emit, "ROPE_FACTOR", layer->rope.attention_factor);
     emit_set_boolean(emit, "ROPE_GIVEN", layer->rope.given);
+    /* the packed block may lack a row's cosines and sines: a phase of their own makes them */
+    emit_set_boolean(emit, "ROPE_MADE", turns && !layer->projected && (layer->rope.given || layer->cache != CACHE_NONE));
     char text[FINISH_TEXT];
     norm_text(layer, 'q', text);
     emit_set_string(emit, "NORM_TEXT", text);
@@ -471,13 +498,14 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0},
         {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
         {"PAST", layer->offset == OFFSET_PAST}, {"CACHED", layer->cache != CACHE_NONE},
-        {"RING", layer->cache == CACHE_RING}, {"PAGED", layer->cache == CACHE_PAGED}, {"SELF", layer->self}, {"PROJECTED", layer->projected},
+        {"RING", layer->cache == CACHE_RING}, {"PAGED", layer->cache == CACHE_PAGED},
+        {"SELF", layer->self}, {"PROJECTED", layer->projected},
         {"HEADS_FIRST", layer->heads_first},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
-        {"VISIBLE_BLOCKS", visible_by_blocks(layer)}, {"MASKS_PLACED", score_masks_placed(layer)},
+        {"VISIBLE_BLOCKS", layer->cache == CACHE_NONE && visible_by_blocks(layer)}, {"MASKS_PLACED", score_masks_placed(layer)},
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)

@@ -28,6 +28,12 @@
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
+#define CACHED_BLOCK_VECS 8      /* vectors of keys in a block: 8 accumulators of one row hide the latency */
+#define MIN_CACHED_BLOCK 32
+#define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
+#define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
+#define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
+#define FEW_ROWS 4               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
 /* ---- what is asked ---- */
@@ -60,6 +66,9 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
     if (l->projected) /* no weights before the scores, and none before the values */
         return f;
+    f.q_is_k = l->tied && !l->cross && !layer_has_tensor(l, TENSOR_G_Q);
+    if (l->cache != CACHE_NONE) /* which holds keys and values, not inputs */
+        return f;
     const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
     f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
     f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, f.saved_values > 0);
@@ -74,6 +83,13 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
 }
 
 /* ---- sizes ---- */
+
+/* Tokens of a sequence that a call makes keys and values of, at most. */
+static int64_t new_keys(const struct layer *l)
+{
+    return l->cache != CACHE_NONE ? l->seq_len : l->source_len;
+}
+
 
 /* Do the keys and values of a head that a query sees exceed L2? */
 static bool streams_head(const struct plan_isa *p, const struct layer *l)
@@ -189,6 +205,7 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_QUERIES] = {.name = "queries", .label = "queries", .reads = {LAYOUT_X}, .writes = LAYOUT_QUERIES},
         [PRODUCT_KEYS] = {.name = "keys", .label = "keys", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_KEYS},
         [PRODUCT_VALUES] = {.name = "values", .label = "inputs", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_VALUES},
+        [PRODUCT_APPEND] = {.name = "append", .reads = {LAYOUT_KEYS, LAYOUT_VALUES}, .writes = LAYOUT_K_CACHE},
         [PRODUCT_SCORES] = {.name = "scores", .reads = {LAYOUT_QUERIES, LAYOUT_KEYS}, .writes = LAYOUT_SCORES,
                             .epilogue = EPILOGUE_SOFTMAX},
         [PRODUCT_SUMS] = {.name = "weighted sums", .reads = {LAYOUT_SCORES, LAYOUT_VALUES}, .writes = LAYOUT_Z},
@@ -233,7 +250,7 @@ static struct layout input_of(const struct layer *layer, const char *name, bool 
 {
     const int64_t d = source ? layer->d_in_kv : layer->d_in_q, columns = source ? layer->d_source : layer->d_model;
     return rows_of(name, OWNER_CALLER, layer->split ? layer->h : 1,
-                   source ? layer->source_len : layer->seq_len, d, layer->split ? d : 0, columns);
+                   source ? new_keys(layer) : layer->seq_len, d, layer->split ? d : 0, columns);
 }
 
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
@@ -245,7 +262,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
     const bool queries = id == PRODUCT_QUERIES, side_by_side = queries && p->z_in_q;
     const bool by_head = layer->split || (queries && p->fold->scores); /* a folded one is made from two of a head */
     const bool arrays = !side_by_side && (by_head || d % p->lanes == 0);
-    const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : layer->source_len;
+    const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : new_keys(layer);
     const int64_t tokens = max(most, queries ? p->batch_rows : p->batch_sources);
     const int64_t row = side_by_side ? heads * d : row_stride(p, arrays ? d : heads * d);
     const int64_t head = arrays ? tokens * row : d;
@@ -279,7 +296,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE ||
+    p->z_rows = layer->w_o != W_O_DENSE || layer->cache != CACHE_NONE ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
@@ -370,7 +387,8 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     const double attend = (double)layer->h * (double)layer->seq_len * query
                         + (double)layer->h_kv * (double)layer->source_len * key;
     if ((asked || attend * (double)layout_element(p, LAYOUT_KEYS) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 &&
-        p->at_once && plan_product(p, PRODUCT_KEYS) != NULL && plan_product(p, PRODUCT_VALUES) != NULL)
+        p->at_once && layer->cache == CACHE_NONE && plan_product(p, PRODUCT_KEYS) != NULL &&
+        plan_product(p, PRODUCT_VALUES) != NULL)
         p->prefetch_keys = ceil_div(p->rows, p->query_blocks);
     if (p->prefetch_keys > 0 && plan_product(p, PRODUCT_QUERIES) != NULL) /* a tile while one passes the keys */
         p->prefetch_queries = ceil_div(p->block, ceil_div(layer->source_len, p->rows));
@@ -379,7 +397,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         if (g->kind == PRODUCT_LANES)
             prefetch_lanes(&g->lanes, request, p, layer->source_len);
         else if (g->kind == PRODUCT_PANELS)
-            prefetch_panels(&g->panels, request, p, keys ? layer->source_len : layer->seq_len);
+            prefetch_panels(&g->panels, request, p, keys ? new_keys(layer) : layer->seq_len);
     }
 }
 
@@ -439,7 +457,7 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
     }
     p->score_slabs = ceil_div(p->fold->d_score, p->depth_slab);
     p->last_slab = p->fold->d_score - (p->score_slabs - 1) * p->depth_slab;
-    p->sequences = max(1, min(p->batch_rows / layer->seq_len, p->batch_sources / layer->source_len));
+    p->sequences = max(1, min(p->batch_rows / layer->seq_len, p->batch_sources / new_keys(layer)));
     p->joint = projections_join(p, layer);
     for (struct product *g = p->products; g < p->products + p->product_count; g++) {
         if (g->kind == PRODUCT_LANES)
@@ -521,7 +539,7 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
  * fill the vectors; and where features fill them badly, their projection wastes less. */
 static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
 {
-    if (layer->projected) /* read where the caller has them */
+    if (layer->projected || layer->cache != CACHE_NONE) /* read where the caller has them */
         return false;
     const int64_t columns = layer->split ? layer->d_v : layer->h_kv * layer->d_v;
     const double tokens = (double)layer->source_len / (double)round_up(layer->source_len, p->lanes);
@@ -563,11 +581,11 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     const bool stays = weights_size(p, layer) * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
-    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer->source_len);
+    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, new_keys(layer));
     const bool only_z = layer->projected && !layer_finishes(layer); /* is a matrix's operand */
     const int64_t sequences = only_z ? queries : min(queries, keys);
     p->batch_rows = sequences * layer->seq_len;
-    p->batch_sources = sequences * layer->source_len;
+    p->batch_sources = sequences * new_keys(layer);
 }
 
 /* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
@@ -578,6 +596,13 @@ static void plan_relative(struct plan_isa *p, const struct layer *layer)
     if (!score_has(layer, SCORE_RELATIVE))
         return;
     relative_reach(layer, &left, &right);
+    if (layer->cache != CACHE_NONE) { /* by j - p, as keys lie along the lanes: from -left - lanes to right at the first */
+        p->relative.low = left + p->lanes;
+        p->relative.high = right;
+        p->relative.zero = p->relative.low;
+        p->relative.row = round_up(left + right + 2 * p->lanes, p->lanes);
+        return;
+    }
     p->relative.low = right + p->block - 1;
     p->relative.high = left + rows - 1;
     p->relative.zero = p->relative.low + rows - 1;
@@ -615,7 +640,7 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
  * many are together is known. */
 static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch)
 {
-    const int64_t n = layer->seq_len, m = layer->source_len, d = layer->d_k, row = row_stride(p, d);
+    const int64_t n = layer->seq_len, m = new_keys(layer), d = layer->d_k, row = row_stride(p, d);
     const int64_t queries = max(n, p->batch_rows), keys = max(m, p->batch_sources);
     const bool copies = layer_finishes(layer);
     p->layouts[copies ? LAYOUT_X : LAYOUT_QUERIES] = given_of(layer, "q", layer->h, n, d);
@@ -629,6 +654,44 @@ static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch
         add(p, layer, PRODUCT_QUERIES, PRODUCT_COPY);
         add(p, layer, PRODUCT_KEYS, PRODUCT_COPY);
     }
+}
+
+/* The cache as it lies, and blocks of rows that read it. */
+static void plan_cached(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const int64_t group = layer->h / layer->h_kv, lanes = p->lanes;
+    const bool paged = layer->cache == CACHE_PAGED;
+    const int64_t tokens = paged ? layer->page_len : layer->cache_len;
+    const struct { enum layout_name id; const char *name; int64_t d; } caches[] = {
+        {LAYOUT_K_CACHE, paged ? "k_pages" : "k_cache", layer->d_k},
+        {LAYOUT_V_CACHE, paged ? "v_pages" : "v_cache", layer->d_v}};
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
+        p->layouts[caches[i].id] =
+            rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
+
+    const int64_t model = max(CACHED_BLOCK_VECS * lanes, MIN_CACHED_BLOCK);
+    p->cached.key_block = round_up(request_or(request, PLAN_KEY_BLOCK, model), lanes);
+    const int64_t position = (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE);
+    p->cached.segment = max(1, SEGMENT_BYTES / position / p->cached.key_block) * p->cached.key_block;
+    p->cached.segments = ceil_div(layer->cache_len, p->cached.segment) + (layer->cache == CACHE_RING ? 1 : 0);
+    p->cached.queries = min(layer->seq_len, max(1, CACHED_ROWS / group));
+    p->cached.rows = p->cached.queries * group;
+    p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
+    const bool exact = request_or(request, PLAN_EXACT_CHUNKS, PLAN_OFF) == PLAN_ON;
+    p->cached.few_queries = exact ? 0 : min(layer->seq_len, FEW_ROWS / group);
+    p->cached.few_rows = p->cached.few_queries * group;
+    p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
+    p->cached.low_vecs = request_is_small(request) ? 1 : 4;
+    p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
+    p->cached.o_row = row_stride(p, round_up(layer->d_v, lanes));
+    const int64_t whole = layer->d_v / lanes, high = tile_rows(p->isa, p->cached.vecs);
+    tiles_for_runs(&p->cached.tiles, p->cached.rows, 0, min(high, p->cached.rows), ROWS_STEP);
+    if (whole > 0) {
+        tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
+        tiles_for_one(&p->cached.low_panels, whole, p->cached.low_vecs);
+    }
+    if (p->cached.few_rows > 0) /* by four keys */
+        tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, 0, min(p->cached.few_rows, tile_rows(p->isa, 4)), 2);
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
@@ -660,7 +723,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     if (!request_is_small(request) || request_asks(request, PLAN_BATCH_ROWS))
         choose_batch(p, layer, request);
     p->query_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
-    p->source_blocks = ceil_div(max(layer->source_len, p->batch_sources), p->block);
+    p->source_blocks = ceil_div(max(new_keys(layer), p->batch_sources), p->block);
 
     const int64_t fit = max(p->rows, (int64_t)(isa->l1d_bytes / 2) / layout_element(p, LAYOUT_SCORES) / p->block);
     p->key_block = request_asks(request, PLAN_KEY_BLOCK) ? request->value[PLAN_KEY_BLOCK]
@@ -679,6 +742,10 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_given(p, layer, true);
     else
         plan_projections(p, layer, request);
+    if (layer->cache != CACHE_NONE) {
+        plan_cached(p, layer, request);
+        add(p, layer, PRODUCT_APPEND, PRODUCT_COPY);
+    }
     add(p, layer, PRODUCT_SCORES, PRODUCT_TILES)->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
     add(p, layer, PRODUCT_SUMS, PRODUCT_TILES);
     if (layer->w_o != W_O_NONE)

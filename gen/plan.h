@@ -31,7 +31,8 @@ struct plan_file;
 #define PLAN_PRODUCTS 8
 
 enum product_name {
-    PRODUCT_TRANSPOSE, PRODUCT_QUERIES, PRODUCT_KEYS, PRODUCT_VALUES, PRODUCT_SCORES, PRODUCT_SUMS, PRODUCT_OUTPUT
+    PRODUCT_TRANSPOSE, PRODUCT_QUERIES, PRODUCT_KEYS, PRODUCT_VALUES, PRODUCT_APPEND, PRODUCT_SCORES, PRODUCT_SUMS,
+    PRODUCT_OUTPUT
 };
 
 enum layout_owner { OWNER_CALLER, OWNER_PACKED, OWNER_SCRATCH, OWNER_WORKER, OWNERS };
@@ -41,6 +42,9 @@ enum layout_name {
     LAYOUT_NONE, LAYOUT_X, LAYOUT_SOURCE, LAYOUT_Y, /* input = projected: q and k in place of x and source */
     LAYOUT_S_T,                        /* the source in blocks, where values are projected from it */
     LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
+    LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
+    LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
+    LAYOUT_PARTIALS,                   /* sums of segments, where each is a part */
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
@@ -198,6 +202,22 @@ struct plan_isa {
     struct {
         int64_t row, zero, low, high; /* row: numbers of a head */
     } relative;
+    /* Of a layer with a cache: attention by rows, one for each query and head, with keys along the lanes. What becomes of
+     * a row depends on positions alone, not on the call that brings it. */
+    struct {
+        int64_t key_block; /* softmax takes positions k key_block ... (k + 1) key_block - 1 at once */
+        int64_t segment;   /* a multiple of it: positions after which sums begin anew; they are joined in order */
+        int64_t segments;  /* a sequence's, at most */
+        int64_t queries;   /* tokens whose rows make a block */
+        int64_t rows;      /* of a block: as many for each token as heads share keys */
+        int64_t split;     /* most tokens of a group of sequences for which each segment is a part */
+        int64_t few_rows;  /* up to so many, scores are dot products along the features; 0: never */
+        int64_t few_queries; /* the same in queries of a call */
+        int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */
+        int64_t q_row, o_row; /* of a row's query and of its sums, padded to whole vectors */
+        struct tile_heights tiles, dot_tiles;
+        struct tile_heights panels, low_panels; /* whole vectors of a value, as widths */
+    } cached;
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 
     char *reasons[PLAN_REASONS];

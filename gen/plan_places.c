@@ -9,6 +9,8 @@
 
 #define ALIGN 64        /* bytes: packed weights and every array of the scratch start there */
 #define HEADER_BYTES 64 /* the packed block's header */
+#define CACHED_STATES 5 /* numbers for each row: m and l of a segment and of all so far, a factor */
+#define MAX_TURN_ROWS 32768 /* of a cache: later positions are turned by cosines that each call makes */
 
 /* The axis of the largest step is the outermost one. */
 int64_t layout_elements(const struct layout *l)
@@ -67,18 +69,18 @@ static void place_finish(struct plan_isa *p, const struct layer *layer)
         return;
     const int64_t cosines = layer->rope.kind == ROPE_HALF ? layer->rope.dims / 2 : layer->rope.dims;
     p->turn_width = round_up(cosines, p->lanes);
-    p->turn_rows = max(layer->seq_len, layer->source_len);
+    p->turn_rows = min(max(layer->seq_len, layer->source_len), layer->cache != CACHE_NONE ? MAX_TURN_ROWS : INT32_MAX);
     place_new(p, LAYOUT_TURNS, "turns", OWNER_PACKED, p->turn_rows, 2 * p->turn_width);
 }
 
-/* Whether an expression reads a table at an index that goes with the queries:
+/* Whether an expression reads a table at an index that goes with what lies along the lanes:
  * lanes may then hold a run of its elements. */
-static bool table_has_runs(const struct expression *e, int table)
+static bool table_has_runs(const struct expression *e, int table, unsigned lanes)
 {
     bool any = false;
     for (int i = 0; e != NULL && i < e->count; i++) {
         const struct expression_node *n = &e->nodes[i];
-        any = any || (n->op == NODE_TABLE && n->table == table && (e->nodes[n->a].reads & READS_P) != 0);
+        any = any || (n->op == NODE_TABLE && n->table == table && (e->nodes[n->a].reads & lanes) != 0);
     }
     return any;
 }
@@ -117,7 +119,8 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         const struct layer_table *table = &layer->tables[i];
         const int64_t row = table->extent[table->axes - 1], rows = table_size(table) / row;
         place_new(p, LAYOUT_TABLES + i, table->name, OWNER_PACKED, rows, row);
-        if (table_has_runs(layer->score, (int)i) || table_has_runs(layer->visible, (int)i))
+        const unsigned lanes = layer->cache != CACHE_NONE ? READS_J : READS_P; /* what lies along them */
+        if (table_has_runs(layer->score, (int)i, lanes) || table_has_runs(layer->visible, (int)i, lanes))
             place_new(p, LAYOUT_RUNS + i, table->name, OWNER_PACKED, 2 * rows, row + 2 * p->lanes);
     }
 }
@@ -144,9 +147,30 @@ static void place_activations(struct plan_isa *p)
         place(p, LAYOUT_VALUES);
 }
 
+/* Of a block of rows: queries, transposed keys, scores, sums of a segment and of all so far, and for each row what
+ * templates/cached.in names; and what parts leave of segments. */
+static void place_cached(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t rows = p->cached.rows, up = round_up(rows, p->lanes), lanes = p->lanes;
+    place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, rows, p->cached.q_row);
+    place_new(p, LAYOUT_K_T, "k_t", OWNER_WORKER, layer->d_k, p->cached.key_block);
+    place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, rows, p->cached.key_block);
+    place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, rows, p->cached.o_row);
+    place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, rows, p->cached.o_row);
+    place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + 2 * lanes, up);
+    if (layer->d_v % lanes != 0)
+        place_new(p, LAYOUT_V_TAIL, "v_tail", OWNER_WORKER, p->cached.key_block, lanes);
+    if (p->cached.few_rows > 0)
+        place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes, lanes);
+    if (p->cached.split > 0)
+        place_new(p, LAYOUT_PARTIALS, "partials", OWNER_SCRATCH, p->cached.split * p->cached.segments * layer->h,
+                  p->cached.o_row + 2);
+}
+
 void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
-    const int64_t queries = max(layer->seq_len, p->batch_rows), keys = max(layer->source_len, p->batch_sources);
+    const int64_t queries = max(layer->seq_len, p->batch_rows);
+    const int64_t keys = max(layer->cache != CACHE_NONE ? layer->seq_len : layer->source_len, p->batch_sources);
     if (!layer->projected)
         place_activations(p);
     else if (!p->z_in_q)
@@ -162,9 +186,13 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     }
     if (layer->rope.given || (layer->rope.kind != ROPE_NONE && layer->offset != OFFSET_NONE))
         place_new(p, LAYOUT_TURNED, "turned", OWNER_SCRATCH, queries, 2 * p->turn_width);
-    if (layer->rope.given && layer->projected)
+    if (layer->projected && layer->rope.kind != ROPE_NONE && (layer->rope.given || layer->cache != CACHE_NONE))
         place_new(p, LAYOUT_TURNED_KEYS, "turned keys", OWNER_SCRATCH, keys, 2 * p->turn_width);
 
+    if (layer->cache != CACHE_NONE) {
+        place_cached(p, layer);
+        return;
+    }
     place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, p->key_block, p->block);
     if (score_hooked(layer))
         place_new(p, LAYOUT_VISIBLE, "visible", OWNER_WORKER, p->key_block, p->block);

@@ -88,6 +88,16 @@ int64_t choose_query_vecs(const struct isa *isa, int64_t queries, bool streams)
     return best;
 }
 
+/* Vectors in a tile whose rows are queries, with keys or features along the lanes. */
+int64_t choose_row_vecs(const struct isa *isa)
+{
+    int64_t best = 1;
+    for (int64_t vecs = 2; vecs <= 4; vecs++)
+        if (tile_cost(isa, tile_rows(isa, vecs), vecs, 0) <= tile_cost(isa, tile_rows(isa, best), best, 0))
+            best = vecs;
+    return best;
+}
+
 /* The largest of near-equal parts of `total`, none above `at_most`. */
 int64_t near_equal(int64_t total, int64_t at_most)
 {

@@ -33,6 +33,7 @@ static const struct {
     [PLAN_BATCH_ROWS] = {"plan.batch_rows", 1, 256, "auto or 1 ... 256 tokens"},
     [PLAN_SOFTMAX] = {"plan.softmax", 1, 0, "auto, one_pass or two_pass"},
     [PLAN_SIZE] = {"plan.size", 1, 0, "auto, fast or small"},
+    [PLAN_EXACT_CHUNKS] = {"plan.exact_chunks", 1, 0, "auto, true or false"},
 };
 
 static const struct {
@@ -51,6 +52,8 @@ static const struct {
     {PLAN_Z_LAYOUT, "blocks", PLAN_BLOCKS},
     {PLAN_SOFTMAX, "one_pass", PLAN_ONE_PASS},
     {PLAN_SOFTMAX, "two_pass", PLAN_TWO_PASS},
+    {PLAN_EXACT_CHUNKS, "false", PLAN_OFF},
+    {PLAN_EXACT_CHUNKS, "true", PLAN_ON},
     {PLAN_SIZE, "fast", PLAN_FAST},
     {PLAN_SIZE, "small", PLAN_SMALL},
 };
