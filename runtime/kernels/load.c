@@ -210,7 +210,7 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
             memcpy((char *)&args + fields[t].h, &in->mask_h[t], sizeof in->mask_h[t]);
         }
     }
-    for (int values = 0; values < 2 && outputs.cache[0] != NULL; values++)
+    for (int values = 0; values < 2 && layer_has_cache(layer) && outputs.cache[0] != NULL; values++)
         memcpy((char *)&args + fields[inputs_cache_of(layer, values)].at, &outputs.cache[values], sizeof(float *));
     args.y = outputs.y;
     args.attn = layer->scores ? outputs.attn : NULL;
