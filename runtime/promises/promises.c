@@ -1796,8 +1796,11 @@ static bool without_keys(struct trial *t)
  * knows. */
 static bool texts_are_right(struct trial *t)
 {
-    static const char *const phases[] = {"transpose", "project", "attend", "output"};
-    const size_t count = t->layer->w_o == W_O_NONE ? 3 : 4;
+    static const char *const plain[] = {"transpose", "project", "attend", "output"};
+    static const char *const cached[] = {"transpose", "project", "append", "attend", "join", "output"};
+    const bool caches = layer_has_cache(t->layer);
+    const char *const *phases = caches ? cached : plain;
+    const size_t count = (size_t)(caches ? 6 : 4) - (t->layer->w_o == W_O_NONE);
     for (size_t phase = 0; phase < 2 * count; phase++)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
             return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
