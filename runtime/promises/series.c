@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "../../gen/arith.h"
+#include "chunks.h"
 #include "extremes.h"
 
 #define MAX_WORK 1e9     /* past that few positions must do */
@@ -184,6 +185,34 @@ static bool add_extremes(struct making *k)
            (lone < MAX_LONE || add_extreme(k, EXTREMES_LONE, lone));
 }
 
+/* ---- whole sequences -------------------------------------------------------------------------------------------- */
+
+#define MIN_STREAM 24
+#define MAX_STREAM 700 /* past the segments that most plans cut contexts into */
+
+/* Tokens of sequences that a cache takes in, as many as the work allows; a ring takes more than it keeps. */
+static size_t stream_length(const struct making *k, size_t batch)
+{
+    const struct layer *layer = k->layer;
+    const size_t room = (size_t)layer->cache_len * (layer->cache == CACHE_RING ? 2 : 1) + (layer->cache == CACHE_RING);
+    size_t length = min_size(room, MAX_STREAM);
+    while (length > MIN_STREAM && work_of(layer, batch, length, length) > k->work)
+        length -= length / 8 + 1;
+    return length;
+}
+
+static bool add_streams(struct making *k)
+{
+    struct series *s = k->series;
+    const size_t batch = 3, length = chunks_apply(k->layer) ? stream_length(k, batch) : 0;
+    const size_t most = min_size(extremes_batch(k->layer, EXTREMES_MIXED), 6);
+    const struct inputs_draw draw = {.seed = k->draw->seed + 77, .init = k->draw->init, .batch = most,
+                                     .n = min_size(length, MAX_EXTREME), .m = length};
+    return length == 0 ||
+           (chunks_draw(&s->stream, k->layer, k->draw->seed + 99, batch, length, k->drawn, k->diag) &&
+            extremes_draw(&s->extreme_stream, k->layer, &draw, EXTREMES_MIXED, &s->extreme_weights, k->diag));
+}
+
 bool series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
                  const struct inputs_draw *draw, struct folds folds, struct diag *diag)
 {
@@ -200,7 +229,7 @@ bool series_make(struct series *series, const struct layer *layer, const struct 
         return false;
     series->sized = series->count;
     k.work = work;
-    return extremes_weights(&series->extreme_weights, layer, drawn, diag) && add_extremes(&k);
+    return extremes_weights(&series->extreme_weights, layer, drawn, diag) && add_extremes(&k) && add_streams(&k);
 }
 
 void series_free(struct series *series)
@@ -210,6 +239,8 @@ void series_free(struct series *series)
         reference_free(&series->call[i].reference);
         bounds_free(&series->call[i].bounds);
     }
+    inputs_free(&series->stream);
+    inputs_free(&series->extreme_stream);
     inputs_free(&series->extreme_weights);
     free(series->call);
     *series = (struct series){0};

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../../gen/arith.h"
+#include "chunks.h"
 #include "guarded.h"
 #include "promises.h"
 
@@ -241,7 +242,8 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
         snprintf(f->why, sizeof f->why, "extreme scores: pack returns \"%s\"", s->kernel->call->strerror(error));
         return false;
     }
-    return compare_series(s, b, series->sized, series->count, GATE_WORST, "extreme scores", f, diag) &&
+    return chunks_hold(s->kernel, s->layer, &series->extreme_stream, b->packed.data, s->seed, true, f->why, diag) &&
+           compare_series(s, b, series->sized, series->count, GATE_WORST, "extreme scores", f, diag) &&
            (series->count == series->sized ||
             promises_hold(s->kernel, s->layer, &series->call[series->sized].inputs, b->packed.data, s->seed,
                           PROMISES_OF_VALUES, f->why, diag));
@@ -261,6 +263,7 @@ static int float_mode(void)
 static bool verify_packed(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
     return compare_main(s, b, f, diag) && compare_sizes(s, b, f, diag) &&
+           chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, false, f->why, diag) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
            compare_extremes(s, b, isa, f, diag);
 }
