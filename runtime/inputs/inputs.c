@@ -145,6 +145,20 @@ size_t inputs_cache_row(const struct layer *layer, const struct inputs *in, bool
     return ((page * h_kv + head) * page_len + at % page_len) * width;
 }
 
+size_t *inputs_new_rows(const struct layer *layer, const struct inputs *in, bool values)
+{
+    const size_t width = (size_t)(values ? layer->d_v : layer->d_k), h_kv = (size_t)layer->h_kv;
+    const size_t rows = inputs_count(layer, in, inputs_cache_of(layer, values)) / width;
+    size_t *number = calloc(rows + 1, sizeof *number);
+    for (size_t b = 0; number != NULL && b < in->batch; b++)
+        for (size_t i = 0; i < h_kv; i++)
+            for (size_t t = 0; t < inputs_keys(in, b); t++) {
+                const int64_t position = inputs_position(layer, in, b, t);
+                number[inputs_cache_row(layer, in, values, b, i, position) / width] = (b * h_kv + i) * in->n + t + 1;
+            }
+    return number;
+}
+
 int64_t inputs_positions(const struct layer *layer)
 {
     return layer->cache == CACHE_RING ? INT32_MAX : layer->cache_len;

@@ -111,6 +111,9 @@ enum layer_tensor inputs_cache_of(const struct layer *layer, bool values);
 size_t inputs_cache_row(const struct layer *layer, const struct inputs *inputs, bool values, size_t b, size_t head,
                         int64_t position);
 int64_t inputs_positions(const struct layer *layer);
+/* For each row of a cache's keys or values which new one it is after a call, of [batch][h_kv][n], plus 1; 0: none, the
+ * call must leave it as it is. malloc'd; NULL without memory. */
+size_t *inputs_new_rows(const struct layer *layer, const struct inputs *inputs, bool values);
 /* Position of query t of sequence b. */
 int64_t inputs_position(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t);
 

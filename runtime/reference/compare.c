@@ -150,30 +150,16 @@ void compare_lse(struct comparison *c, const struct layer *layer, const struct i
         }
 }
 
-/* Of the rows of a cache, which of the reference's new ones each is, plus 1; 0: the call must not write it. */
-static size_t *new_rows(const struct layer *layer, const struct inputs *in, bool values, size_t rows)
-{
-    const size_t width = (size_t)(values ? layer->d_v : layer->d_k), h_kv = (size_t)layer->h_kv;
-    size_t *number = calloc(rows + 1, sizeof *number);
-    for (size_t b = 0; number != NULL && b < in->batch; b++)
-        for (size_t i = 0; i < h_kv; i++)
-            for (size_t t = 0; t < inputs_keys(in, b); t++) {
-                const int64_t position = inputs_position(layer, in, b, t);
-                number[inputs_cache_row(layer, in, values, b, i, position) / width] = (b * h_kv + i) * in->n + t + 1;
-            }
-    return number;
-}
-
 bool compare_cache(struct comparison *c, const struct layer *layer, const struct inputs *in,
                    const struct reference *reference, const struct bounds *bounds, bool values, const float *after,
                    unsigned gates)
 {
     const enum layer_tensor tensor = inputs_cache_of(layer, values);
     const size_t count = inputs_count(layer, in, tensor), d = (size_t)(values ? layer->d_v : layer->d_k);
-    const size_t rows = count / d, heads = (size_t)layer->h_kv;
+    const size_t heads = (size_t)layer->h_kv;
     const size_t of_head = (size_t)(layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len);
     const float *before = inputs_floats(in, tensor);
-    size_t *number = new_rows(layer, in, values, rows);
+    size_t *number = inputs_new_rows(layer, in, values);
     for (size_t at = 0; number != NULL && at < count; at++) {
         const size_t row = at / d, from = number[row];
         const size_t index[4] = {row / of_head / heads, row / of_head % heads, row % of_head, at % d};
