@@ -32,6 +32,7 @@
 #define MIN_CACHED_BLOCK 32
 #define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
 #define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
+#define AHEAD_BYTES 6144         /* measured, Zen 5: 4 to 8 KiB ahead are best, from L3 and from memory */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 4               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
@@ -680,12 +681,14 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const bool exact = request_or(request, PLAN_EXACT_CHUNKS, PLAN_OFF) == PLAN_ON;
     p->cached.few_queries = exact ? 0 : min(layer->seq_len, FEW_ROWS / group);
     p->cached.few_rows = p->cached.few_queries * group;
+    if (p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON)
+        p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
     p->cached.o_row = row_stride(p, round_up(layer->d_v, lanes));
     const int64_t whole = layer->d_v / lanes, high = tile_rows(p->isa, p->cached.vecs);
-    tiles_for_runs(&p->cached.tiles, p->cached.rows, 0, min(high, p->cached.rows), ROWS_STEP);
+    tiles_for_runs(&p->cached.tiles, p->cached.rows, group, min(high, p->cached.rows), ROWS_STEP);
     if (whole > 0) {
         tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
         tiles_for_one(&p->cached.low_panels, whole, p->cached.low_vecs);

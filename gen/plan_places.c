@@ -161,7 +161,7 @@ static void place_cached(struct plan_isa *p, const struct layer *layer)
     if (layer->d_v % lanes != 0)
         place_new(p, LAYOUT_V_TAIL, "v_tail", OWNER_WORKER, p->cached.key_block, lanes);
     if (p->cached.few_rows > 0)
-        place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes, lanes);
+        place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes / 4, lanes);
     if (p->cached.split > 0)
         place_new(p, LAYOUT_PARTIALS, "partials", OWNER_SCRATCH, p->cached.split * p->cached.segments * layer->h,
                   p->cached.o_row + 2);
