@@ -324,8 +324,8 @@ static void bench_reference(struct bench *b, struct diag *diag)
 static void print_heading(const struct layer *layer)
 {
     if (layer_has_cache(layer))
-        printf("with a cache: MB of weights and cached rows that a step reads, each once, from where they fit (a call finds "
-               "what\nthe one before it left in L1, L2, L3)\n");
+        printf("with a cache: MB of weights and cached rows that a step reads, each once, from where they fit (a call "
+               "finds\nwhat the one before it left in L1, L2, L3)\n");
     printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
            "* behind a line: a disturbed machine; the minimum is nearer to the truth\n"
            "%-18s %-7s %-10s %11s %11s %10s %9s %9s %7s\n",
@@ -454,7 +454,8 @@ static bool number_of(const char *list, size_t at, int64_t *number)
 
 /* The calls asked for, each number of queries with each past; a list that is not given has its defaults. `most`: of
  * them. */
-static size_t list_calls(const struct options *options, const struct layer *layer, struct bench_call *calls, size_t most)
+static size_t list_calls(const struct options *options, const struct layer *layer, struct bench_call *calls,
+                         size_t most)
 {
     const bool cached = layer_has_cache(layer);
     const int64_t len = layer->cache_len;

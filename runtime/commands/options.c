@@ -109,8 +109,8 @@ static const struct option_row rows[] = {
      .help = "time the double-precision reference too"},
     {.name = "vary", .argument = "KEY=VALUES", .kind = OPTION_PAIRS, .field = FIELD(vary),
      .commands = COMMAND_SWEEP, .needed = COMMAND_SWEEP,
-     .help = "a key of the spec, isa, n, m or batch, and its values: 1,2,4 or 256:1024:64 (first:last:step); repeat it "
-             "for the next key"},
+     .help = "a key of the spec, isa, n, m, batch or past, and its values: 1,2,4 or 256:1024:64 (first:last:step); repeat "
+             "it for the next key"},
     {.name = "csv", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(csv), .commands = TABLES,
      .help = "the table with every column, as CSV; -: to the standard output"},
     {.name = "json", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(json_lines), .commands = TABLES,
@@ -129,7 +129,7 @@ static const struct option_row rows[] = {
      .commands = DRAWING, .help = "sequences; default: 1; check and selftest: 2, or 1 for a large layer"},
     {.name = "n", .argument = "N", .kind = OPTION_SIZE, .field = FIELD(n), .min = 0, .max = INT32_MAX,
      .commands = DRAWING & ~COMMAND_BENCH,
-     .help = "queries; default: seq_len; selftest: at most 37, fewer for a large layer"},
+     .help = "queries; default: seq_len, or of a sweep with a cache 1; selftest: at most 37, fewer for a large layer"},
     {.name = "n", .argument = "N[,N...]", .kind = OPTION_COUNTS, .field = FIELD(queries), .commands = COMMAND_BENCH,
      .help = "queries, each number in turn; default: seq_len, and with a cache 1 as well"},
     {.name = "past", .argument = "P[,P...]", .kind = OPTION_COUNTS, .field = FIELD(pasts), .commands = COMMAND_BENCH,

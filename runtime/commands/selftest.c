@@ -378,8 +378,8 @@ static void print_caches(struct selftest *s)
 {
     if (!layer_has_cache(s->layer))
         return;
-    fputs("/* What a cache holds before a call, which puts new rows into it. */\nstatic const struct draw caches[] = {\n",
-          s->out);
+    fputs("/* What a cache holds before a call, which puts new rows into it. */\n"
+          "static const struct draw caches[] = {\n", s->out);
     for (int t = 0; t < TENSOR_COUNT; t++)
         for (int again = 0; again < 2 && is_cache(t) && s->draws[t].data != NULL; again++) {
             const struct draw *draw = &s->draws[t];
@@ -394,7 +394,8 @@ static void print_caches(struct selftest *s)
 static void print_refill(struct selftest *s)
 {
     if (layer_has_cache(s->layer))
-        fputs("    for (size_t i = 0; i < sizeof caches / sizeof caches[0]; i++)\n        draw_fill(&caches[i]);\n", s->out);
+        fputs("    for (size_t i = 0; i < sizeof caches / sizeof caches[0]; i++)\n"
+              "        draw_fill(&caches[i]);\n", s->out);
 }
 
 static void print_weights(struct selftest *s)

@@ -265,7 +265,7 @@ static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool 
     return good;
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 /* The most tokens of a call, and the fewest; 0: there is no such way. */
 static size_t largest_call(const struct feeding *f, enum way way, size_t *least)
