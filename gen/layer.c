@@ -291,7 +291,7 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
 {
     const double heads = (double)layer->h, heads_kv = (double)layer->h_kv;
     const double d_k = (double)layer->d_k, d_v = (double)layer->d_v, d_model = (double)layer->d_model;
-    const double queries = (double)n, keys_read = (double)m;
+    const double queries = (double)n, keys_read = (double)(layer_has_cache(layer) ? n : m);
     const double pairs = (double)visible_pairs(layer, n, m);
     const bool k_is_q = layer->tied && !layer->cross;
     const bool projects = !layer->projected;

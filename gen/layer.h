@@ -134,6 +134,10 @@ static inline bool layer_is_square(const struct layer *layer)
 {
     return layer->self || layer->cache != CACHE_NONE || (layer->projected && layer->rope.given);
 }
+static inline bool layer_has_cache(const struct layer *layer)
+{
+    return layer->cache != CACHE_NONE;
+}
 /* Whether something stands between the projections of queries and keys and their scores: a norm, a rotation. */
 static inline bool layer_finishes(const struct layer *layer)
 {
@@ -225,6 +229,7 @@ void layer_free(struct layer *layer);
 /* Multiply-adds of the plain layer for one sequence of n queries and m keys. Only the query-key pairs that
  * causal, window and no_self together leave visible are counted, exactly and in closed form or O(n); what
  * padding, bool and additive hide is known only at run time and not subtracted. No folding, no padding to tiles.
+ * With a cache m is what queries may look at at the end, cached keys and new ones; n of them are projected.
  * w_k = tied in self-attention has k = 0, since K is Q; of a convolution only taps inside 0 … n-1 count. */
 struct layer_cost {
     double q, k, v;      /* projections */

@@ -38,15 +38,24 @@ static const struct {
     {"layer", layer_work}, /* the whole, first */
     {"transpose", no_work},
     {"project", project_work},
+    {"append", no_work},
     {"attend", attend_work},
+    {"join", no_work},
     {"output", output_work},
 };
 
 #define STEPS (sizeof steps / sizeof *steps)
 
+/* One call of a list; with a cache it has a past. */
+struct bench_call {
+    size_t n;
+    int64_t past;
+};
+
 /* One kernel being measured. */
 struct bench {
     const struct options *options;
+    struct bench_call wanted;
     struct timed timed;
     size_t rounds;
     double *us[STEPS], *peak, *room; /* [rounds] */
@@ -154,6 +163,40 @@ static bool measure(struct bench *b)
 
 /* ---- reporting ------------------------------------------------------------------------------------------------- */
 
+/* Of a layer with a cache: bytes of weights and of cached rows that a step reads, each once. */
+static double step_bytes(const struct bench *b, size_t step)
+{
+    const struct layer *layer = b->timed.layer;
+    const struct layer_parameters p = layer_parameters(layer);
+    const double of_output = (double)(p.w_o + p.b_o), of_others = (double)p.total - of_output;
+    const double row = (double)(layer->h_kv * (layer->d_k + layer->d_v));
+    double rows = 0;
+    for (size_t i = 0; i < b->timed.inputs.batch; i++) {
+        const double cached = (double)inputs_cached(layer, &b->timed.inputs, i);
+        rows += layer->window_left >= 0 ? fmin(cached, (double)layer->window_left) : cached;
+    }
+    const char *name = steps[step].name;
+    const double of_cache = strcmp(name, "attend") == 0 || step == 0 ? rows * row : 0;
+    const double weights = step == 0 ? of_others + of_output : strcmp(name, "project") == 0 ? of_others
+                         : strcmp(name, "output") == 0 ? of_output : 0;
+    return sizeof(float) * (weights + of_cache);
+}
+
+/* What stands behind the figures of a call on a cache; nothing without one. */
+static void print_cached(const struct bench *b, size_t step, double us, bool json)
+{
+    const double bytes = step_bytes(b, step), gigabytes = us > 0 ? bytes / (1e3 * us) : 0;
+    if (!layer_has_cache(b->timed.layer))
+        return;
+    if (json)
+        printf("\"n\":%zu,\"past\":%lld,\"bytes\":%.6g,\"gbytes\":%.4g,", b->wanted.n, (long long)b->wanted.past, bytes,
+               gigabytes);
+    else
+        printf("  n %zu past %lld", b->wanted.n, (long long)b->wanted.past);
+    if (!json && bytes > 0)
+        printf(" %.4g MB %.1f GB/s", bytes / 1e6, gigabytes);
+}
+
 /* False without memory. */
 static bool report_step(struct bench *b, size_t step, double multiply_adds)
 {
@@ -182,18 +225,20 @@ static bool report_step(struct bench *b, size_t step, double multiply_adds)
     if (!isnan(quiet.cpu_share))
         snprintf(cpu_share, sizeof cpu_share, "\"" FIELD_CPU_SHARE "\":%.4g,", quiet.cpu_share);
     const char *star = quiet.disturbed ? " *" : ""; /* at the end, where it disturbs no script */
-    if (b->options->json)
-        printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,"
+    if (b->options->json) {
+        printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",", name, isa, steps[step].name);
+        print_cached(b, step, median, true);
+        printf("\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,"
                "%s\"" FIELD_SWITCHES "\":%zu,\"" FIELD_DISTURBED "\":%d,"
                "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n",
-               name, isa, steps[step].name, median, min, spread, cpu_share, quiet.switches, quiet.disturbed, gflops,
-               peak, of_peak);
-    else if (multiply_adds > 0)
-        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f %9.1f %9.1f %6.1f%%%s\n", name, isa, steps[step].name,
-               median, min, spread, gflops, peak, 100 * of_peak, star);
-    else
-        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f%s\n", name, isa, steps[step].name, median, min,
-               spread, star);
+               median, min, spread, cpu_share, quiet.switches, quiet.disturbed, gflops, peak, of_peak);
+    } else {
+        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f", name, isa, steps[step].name, median, min, spread);
+        if (multiply_adds > 0)
+            printf(" %9.1f %9.1f %6.1f%%", gflops, peak, 100 * of_peak);
+        print_cached(b, step, median, false);
+        printf("%s\n", star);
+    }
     free(share);
     free(peaks);
     return true;
@@ -201,7 +246,8 @@ static bool report_step(struct bench *b, size_t step, double multiply_adds)
 
 static struct layer_cost plain_cost(const struct bench *b)
 {
-    return layer_multiply_adds(b->timed.layer, (int64_t)b->timed.inputs.n, (int64_t)b->timed.inputs.m);
+    return layer_multiply_adds(b->timed.layer, (int64_t)b->timed.inputs.n,
+                               inputs_reach(b->timed.layer, &b->timed.inputs));
 }
 
 static bool report(struct bench *b)
@@ -247,7 +293,7 @@ static bool prepare(struct bench *b, const struct layer *layer, const struct ker
     const struct options *o = b->options;
     const struct inputs_draw draw = {
         .seed = o->seed, .init = o->init, .full_lengths = true, .batch = o->batch != UNSET ? o->batch : 1,
-        .n = o->n != UNSET ? o->n : (size_t)layer->seq_len,
+        .n = b->wanted.n, .past_given = layer_has_cache(layer), .past = b->wanted.past,
         .m = o->m != UNSET ? o->m : (size_t)layer->source_len};
     return timed_make(&b->timed, layer, call, &draw, diag) &&
            (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag));
@@ -275,8 +321,11 @@ static void bench_reference(struct bench *b, struct diag *diag)
                "", gflops);
 }
 
-static void print_heading(void)
+static void print_heading(const struct layer *layer)
 {
+    if (layer_has_cache(layer))
+        printf("with a cache: MB of weights and cached rows that a step reads, each once, from where they fit (a call "
+               "finds\nwhat the one before it left in L1, L2, L3)\n");
     printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
            "* behind a line: a disturbed machine; the minimum is nearer to the truth\n"
            "%-18s %-7s %-10s %11s %11s %10s %9s %9s %7s\n",
@@ -289,6 +338,7 @@ struct job {
     const struct layer *layer;
     const struct kernel_table *call;
     const char *spec;
+    struct bench_call wanted;
     int isa;
     bool *headed;
     size_t timed, lacking; /* instruction sets, and the reference */
@@ -300,12 +350,12 @@ struct job {
 static void bench_here(void *context, FILE *answer)
 {
     const struct job *job = context;
-    struct bench b = {.options = job->options};
+    struct bench b = {.options = job->options, .wanted = job->wanted};
     struct diag diag = {0};
     bool timed = true;
     if (prepare(&b, job->layer, job->call, &diag)) {
         if (!*job->headed)
-            print_heading();
+            print_heading(job->layer);
         fflush(stdout);
         if (job->isa == 0)
             bench_reference(&b, &diag);
@@ -329,8 +379,10 @@ static int report_crash(const struct job *job, const char *why)
     fprintf(stderr, " --isa %s --seed %llu", isa, (unsigned long long)o->seed);
     if (o->batch != UNSET)
         fprintf(stderr, " --batch %zu", o->batch);
-    if (o->n != UNSET)
-        fprintf(stderr, " --n %zu", o->n);
+    if (o->queries != NULL || layer_has_cache(job->layer))
+        fprintf(stderr, " --n %zu", job->wanted.n);
+    if (layer_has_cache(job->layer))
+        fprintf(stderr, " --past %lld", (long long)job->wanted.past);
     if (o->m != UNSET)
         fprintf(stderr, " --m %zu", o->m);
     compile_print_options(&o->compile, stderr);
@@ -390,6 +442,44 @@ static int bench_kernels(struct job *job)
     return worst;
 }
 
+/* Number `at` of a list, false behind its end. */
+static bool number_of(const char *list, size_t at, int64_t *number)
+{
+    for (; list != NULL && at > 0; at--)
+        list = strchr(list, ',') != NULL ? strchr(list, ',') + 1 : NULL;
+    if (list != NULL)
+        *number = strtoll(list, NULL, 10);
+    return list != NULL;
+}
+
+/* The calls asked for, each number of queries with each past; a list that is not given has its defaults. `most`: of
+ * them. */
+static size_t list_calls(const struct options *options, const struct layer *layer, struct bench_call *calls,
+                         size_t most)
+{
+    const bool cached = layer_has_cache(layer);
+    const int64_t len = layer->cache_len;
+    size_t count = 0;
+    int64_t n, past;
+    if (options->queries == NULL && options->pasts == NULL && cached) {
+        const struct bench_call defaults[] = {{(size_t)layer->seq_len, 0}, {1, len / 4}, {1, len / 2}, {1, len - 1}};
+        while (count < sizeof defaults / sizeof *defaults && count < most) {
+            calls[count] = defaults[count];
+            count++;
+        }
+        return count;
+    }
+    for (size_t i = 0; options->queries == NULL ? i == 0 : number_of(options->queries, i, &n); i++) {
+        n = options->queries == NULL ? options->pasts != NULL ? 1 : layer->seq_len : n;
+        for (size_t j = 0; options->pasts == NULL ? j == 0 : number_of(options->pasts, j, &past); j++)
+            if (count < most)
+                calls[count++] = (struct bench_call){(size_t)n, options->pasts == NULL ? 0 : past};
+    }
+    return count;
+}
+
+#define MAX_CALLS 400
+
 static int bench_spec(const struct options *options, const char *spec, bool *headed)
 {
     struct diag diag = {0};
@@ -398,7 +488,15 @@ static int bench_spec(const struct options *options, const char *spec, bool *hea
     int code = EXIT_GOOD;
     if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
         struct job job = {.options = options, .layer = layer, .call = kernel.call, .spec = spec, .headed = headed};
-        code = bench_kernels(&job);
+        struct bench_call calls[MAX_CALLS];
+        if (options->pasts != NULL && !layer_has_cache(layer))
+            diag_error(&diag, spec, "--past is for a layer with a cache; this one has none");
+        const size_t count = diag.errors == 0 ? list_calls(options, layer, calls, MAX_CALLS) : 0;
+        for (size_t i = 0; i < count && code <= EXIT_CHECK_FAILED; i++) {
+            job.wanted = calls[i];
+            const int one = bench_kernels(&job);
+            code = one > code ? one : code;
+        }
         if (job.lacking > 0 && job.timed == 0)
             call_report_no_isa(spec, &diag);
     }

@@ -96,6 +96,8 @@ static void report(const struct check *c, const struct findings *f, const char *
     print_miss(&f->y);
     print_miss(&f->attn);
     print_miss(&f->lse);
+    print_miss(&f->cache[0]);
+    print_miss(&f->cache[1]);
     if (f->why[0] != '\0')
         printf("  %s\n", f->why);
     if (f->verdict == VERDICT_FAILED)

@@ -109,8 +109,8 @@ static const struct option_row rows[] = {
      .help = "time the double-precision reference too"},
     {.name = "vary", .argument = "KEY=VALUES", .kind = OPTION_PAIRS, .field = FIELD(vary),
      .commands = COMMAND_SWEEP, .needed = COMMAND_SWEEP,
-     .help = "a key of the spec, isa, n, m or batch, and its values: 1,2,4 or 256:1024:64 (first:last:step); repeat it "
-             "for the next key"},
+     .help = "a key of the spec, isa, n, m, batch or past, and its values: 1,2,4 or 256:1024:64 (first:last:step); repeat "
+             "it for the next key"},
     {.name = "csv", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(csv), .commands = TABLES,
      .help = "the table with every column, as CSV; -: to the standard output"},
     {.name = "json", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(json_lines), .commands = TABLES,
@@ -128,7 +128,13 @@ static const struct option_row rows[] = {
     {.name = "batch", .argument = "B", .kind = OPTION_SIZE, .field = FIELD(batch), .min = 0, .max = INT32_MAX,
      .commands = DRAWING, .help = "sequences; default: 1; check and selftest: 2, or 1 for a large layer"},
     {.name = "n", .argument = "N", .kind = OPTION_SIZE, .field = FIELD(n), .min = 0, .max = INT32_MAX,
-     .commands = DRAWING, .help = "queries; default: seq_len; selftest: at most 37, fewer for a large layer"},
+     .commands = DRAWING & ~COMMAND_BENCH,
+     .help = "queries; default: seq_len, or of a sweep with a cache 1; selftest: at most 37, fewer for a large layer"},
+    {.name = "n", .argument = "N[,N...]", .kind = OPTION_COUNTS, .field = FIELD(queries), .commands = COMMAND_BENCH,
+     .help = "queries, each number in turn; default: seq_len, and with a cache 1 as well"},
+    {.name = "past", .argument = "P[,P...]", .kind = OPTION_COUNTS, .field = FIELD(pasts), .commands = COMMAND_BENCH,
+     .help = "positions that a cache holds, each number in turn; default: 0 for seq_len queries, and for one query a "
+             "quarter, a half and all but one of cache_len"},
     {.name = "m", .argument = "M", .kind = OPTION_SIZE, .field = FIELD(m), .min = 0, .max = INT32_MAX,
      .commands = DRAWING, .help = "keys in cross-attention; default: source_len; selftest: at most n + 6"},
     {.name = "lengths", .argument = "L[,L...]", .kind = OPTION_COUNTS, .field = FIELD(lengths),

@@ -19,7 +19,7 @@ struct options {
     uint64_t seed;
     enum inputs_init init;
     const char *init_name;
-    const char *lengths;            /* numbers joined by commas, or NULL */
+    const char *lengths, *pasts, *queries; /* numbers joined by commas, or NULL; queries: n of bench */
     size_t batch, n, m, rounds;     /* UNSET: the command's default */
     double seconds, budget;
     const char *in, *out;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* attnrun run: a layer on the tensors of a file, by a kernel or by the reference. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "kernels/call.h"
 #include "../../gen/isa.h"
@@ -11,12 +13,27 @@ struct job {
     const struct options *options;
     struct call call;
     const struct tensor *y_given, *attn_given, *lse_given; /* in the file, or NULL */
+    const struct tensor *cache_given[2]; /* expect.k_cache and so on */
     struct reference reference;
     struct bounds bounds;
     struct diag diag;
     bool missed; /* an output differs from the file's, or could not be compared with it */
     bool violated;
 };
+
+static bool any_given(const struct job *job)
+{
+    return job->y_given != NULL || job->attn_given != NULL || job->lse_given != NULL || job->cache_given[0] != NULL ||
+           job->cache_given[1] != NULL;
+}
+
+/* What the file says a call leaves in a cache. */
+static const struct tensor *expected_cache(const struct job *job, bool values)
+{
+    char name[40];
+    snprintf(name, sizeof name, INPUTS_EXPECTED "%s", layer_tensor_name(inputs_cache_of(job->call.layer, values)));
+    return tensors_find(&job->call.file, name);
+}
 
 /* Where number i of the reference's y stands in a tensor; of its attn, in the same place. */
 static size_t place_of(const struct job *job, enum layer_tensor tensor, size_t i)
@@ -42,6 +59,48 @@ static void expect_given(const struct job *job, enum layer_tensor tensor, double
     }
 }
 
+/* Where the reference's number i of new keys or values stands in a cache; SIZE_MAX where it is none of the call's. */
+static size_t cache_place(const struct job *job, bool values, size_t i)
+{
+    const struct inputs *in = &job->call.inputs;
+    const size_t d = (size_t)(values ? job->call.layer->d_v : job->call.layer->d_k), row = i / d;
+    const size_t h_kv = (size_t)job->call.layer->h_kv, t = row % in->n, b = row / in->n / h_kv;
+    if (t >= inputs_keys(in, b))
+        return SIZE_MAX;
+    return inputs_cache_row(job->call.layer, in, values, b, row / in->n % h_kv,
+                            inputs_position(job->call.layer, in, b, t)) + i % d;
+}
+
+/* The rows that a call writes, and what the file says of them; of the others it must say what there was. */
+static void expect_cache(struct job *job, bool values)
+{
+    const struct layer *layer = job->call.layer;
+    const struct inputs *in = &job->call.inputs;
+    const size_t count = in->batch * (size_t)layer->h_kv * in->n * (size_t)(values ? layer->d_v : layer->d_k);
+    const float *given = job->cache_given[values] != NULL ? job->cache_given[values]->data : NULL;
+    float *left = given != NULL ? malloc(job->call.cache_bytes[values] + 1) : NULL;
+    if (left != NULL)
+        memcpy(left, in->tensor[inputs_cache_of(layer, values)], job->call.cache_bytes[values]);
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = cache_place(job, values, i);
+        double *expected = &job->reference.cache[values][i];
+        if (at != SIZE_MAX && job->options->reference)
+            job->call.cache[values][at] = (float)*expected;
+        if (at == SIZE_MAX || left == NULL)
+            continue;
+        left[at] = given[at];
+        const double rounding = 0x1p-24 * fabs((double)given[at]) + 0x1p-149;
+        *expected = given[at];
+        job->bounds.cache[values].worst[i] += rounding;
+        job->bounds.cache[values].drawn[i] += rounding;
+    }
+    if (left != NULL && memcmp(left, given, job->call.cache_bytes[values]) != 0) {
+        printf("the file: %s changes rows that the call does not write: MISSED\n", job->cache_given[values]->name);
+        job->missed = true;
+    }
+    free(left);
+}
+
 /* The reference, with all rows; its values are kept as f32 when they are what was asked for. */
 static bool compute_reference(struct job *job)
 {
@@ -63,6 +122,8 @@ static bool compute_reference(struct job *job)
     if (attn > 0)
         expect_given(job, TENSOR_ATTN, job->reference.attn, job->bounds.attn_worst, job->bounds.attn_drawn,
                      job->bounds.attn_open, job->attn_given);
+    for (int values = 0; values < 2 && layer_has_cache(job->call.layer) && y > 0; values++)
+        expect_cache(job, values);
     if (lse > 0)
         expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_drawn,
                      job->bounds.lse_open, job->lse_given);
@@ -82,7 +143,8 @@ static void print_comparison(const char *who, enum layer_tensor tensor, const st
     if (c->misses == 0)
         return;
     printf("  %s", name);
-    for (int i = 0; i < (tensor == TENSOR_ATTN ? 4 : 3); i++)
+    const bool four = tensor == TENSOR_ATTN || layer_tensor_row(tensor)->kind == TENSOR_CACHE;
+    for (int i = 0; i < (four ? 4 : 3); i++)
         printf("[%zu]", c->index[i]);
     printf(" is %.9g; the file has %.9g; %zu of %zu elements miss\n", c->actual, c->expected, c->misses, c->elements);
 }
@@ -103,9 +165,18 @@ static void compare_outputs(struct job *job, const char *who)
         compare_lse(&lse, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.lse, GATE_WORST);
         print_comparison(who, TENSOR_LSE, &lse);
     }
+    for (int values = 0; values < 2 && job->cache_given[values] != NULL; values++) {
+        struct comparison cache = {0};
+        const enum layer_tensor tensor = inputs_cache_of(job->call.layer, values);
+        if (!compare_cache(&cache, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, values,
+                           job->call.cache[values], GATE_WORST))
+            diag_environment(&job->diag, NULL, "out of memory");
+        print_comparison(who, tensor, &cache);
+        job->missed = job->missed || cache.misses + cache.unbounded > 0;
+    }
     job->missed = job->missed || y.misses + attn.misses + lse.misses > 0 ||
                   y.unbounded + attn.unbounded + lse.unbounded > 0;
-    if (job->y_given == NULL && job->attn_given == NULL && job->lse_given == NULL)
+    if (!any_given(job))
         printf("%s: computed\n", who);
 }
 
@@ -167,9 +238,11 @@ static bool run_kernels(struct job *job)
 
 static bool write_outputs(struct job *job)
 {
-    const enum layer_tensor which[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
-    float *const data[] = {job->call.y, job->call.attn, job->call.lse};
-    struct tensor items[3];
+    const enum layer_tensor which[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,    TENSOR_K_CACHE,
+                                       TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES};
+    float *const *cache = job->call.cache;
+    float *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1]};
+    struct tensor items[sizeof which / sizeof *which];
     size_t count = 0;
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
         if (!layer_has_tensor(job->call.layer, which[i]))
@@ -190,9 +263,11 @@ int command_run(const struct options *options)
     job.y_given = tensors_find(&job.call.file, "y");
     job.attn_given = tensors_find(&job.call.file, "attn");
     job.lse_given = tensors_find(&job.call.file, "lse");
+    for (int values = 0; values < 2 && good && layer_has_cache(job.call.layer); values++)
+        job.cache_given[values] = expected_cache(&job, values);
     if (good && !options->reference)
         good = compile_kernel(&job.call.kernel, spec, job.call.layer->name, &options->compile, &job.diag);
-    if (good && (options->reference || job.y_given != NULL || job.attn_given != NULL || job.lse_given != NULL))
+    if (good && (options->reference || any_given(&job)))
         good = compute_reference(&job);
     if (good && options->reference)
         compare_outputs(&job, "reference");

@@ -38,17 +38,22 @@ struct selftest {
     struct folds folds;
     struct reference reference;
     struct bounds bounds;
+    size_t *new_rows[2]; /* of a cache: inputs_new_rows() */
     struct diag diag;
     FILE *out;
 };
 
-/* y or attn, and which of its numbers are compared: 0, step, 2 step … */
+/* y, attn, lse, or what becomes of a cache, and which of its numbers are compared: 0, step, 2 step … */
 struct output {
     const char *name;
     size_t count, step, samples;
     int64_t extent[4];
     int axes;
-    const double *value, *worst, *drawn, *open;
+    enum layer_tensor tensor;
+    const double *value, *worst, *drawn, *open; /* of a cache: of its new rows */
+    const float *before;                        /* of a cache; else NULL */
+    const size_t *new_rows;
+    size_t width;
 };
 
 /* ---- sizes and inputs ---- */
@@ -61,9 +66,20 @@ static size_t keys_for(const struct selftest *s, size_t n)
     return given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
 }
 
+#define CACHED 45 /* positions in a cache before the call, at most */
+
+/* The first sequence goes on, the others begin; of a ring, once around already. */
+static int64_t past_for(const struct selftest *s, size_t b, size_t n)
+{
+    const struct layer *layer = s->layer;
+    const int64_t most = layer->cache == CACHE_RING ? layer->cache_len + 3 : layer->cache_len - (int64_t)n;
+    const int64_t wanted = layer->cache == CACHE_RING && layer->cache_len <= 4 * CACHED ? most : CACHED;
+    return !layer_has_cache(layer) || b % 2 == 1 ? 0 : most < wanted ? most : wanted;
+}
+
 static double work_of(const struct selftest *s, size_t n)
 {
-    return layer_multiply_adds(s->layer, (int64_t)n, (int64_t)keys_for(s, n)).total;
+    return layer_multiply_adds(s->layer, (int64_t)n, past_for(s, 0, n) + (int64_t)keys_for(s, n)).total;
 }
 
 static bool is_of_pairs(enum layer_tensor t)
@@ -87,6 +103,9 @@ static bool choose_sizes(struct selftest *s)
                    (long long)s->layer->source_len);
         return false;
     }
+    for (size_t b = 0; s->layer->cache == CACHE_PAGED && b < batch; b++)
+        s->inputs.pages += (size_t)((past_for(s, b, n) + (int64_t)n + s->layer->page_len - 1) / s->layer->page_len);
+    s->inputs.pages += s->layer->cache == CACHE_PAGED; /* one that nobody uses */
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (is_of_pairs(t)) {
             s->inputs.mask_batch[t] = batch;
@@ -109,7 +128,7 @@ static float limit_of(const struct selftest *s, enum layer_tensor t)
 
 static void plan_draw(struct selftest *s, enum layer_tensor t)
 {
-    const size_t columns = is_of_pairs(t) ? s->inputs.m : 1;
+    const size_t columns = is_of_pairs(t) ? inputs_columns(s->layer, &s->inputs) : 1;
     const size_t count = inputs_count(s->layer, &s->inputs, t);
     uint64_t seed = s->options->seed * TENSOR_COUNT + (uint64_t)t; /* each tensor a stream of its own */
     s->draws[t] = (struct draw){
@@ -136,6 +155,25 @@ static void draw_lengths(struct selftest *s)
         lengths[b] = (int32_t)(b == 0 ? s->inputs.m : draw_bits(&state) % (s->inputs.m + 1));
 }
 
+static void draw_past(struct selftest *s)
+{
+    int32_t *past = s->inputs.tensor[TENSOR_PAST];
+    for (size_t b = 0; b < s->inputs.batch; b++)
+        past[b] = (int32_t)past_for(s, b, s->inputs.n);
+}
+
+/* The last pages first; page 0 is nobody's. */
+static void draw_pages(struct selftest *s)
+{
+    int32_t *table = s->inputs.tensor[TENSOR_PAGE_TABLE];
+    size_t next = s->inputs.pages;
+    for (size_t b = 0; b < s->inputs.batch; b++)
+        for (int64_t page = 0; page < s->layer->page_count; page++) {
+            const bool used = page * s->layer->page_len < past_for(s, b, s->inputs.n) + (int64_t)s->inputs.n;
+            *table++ = used ? (int32_t)--next : -1;
+        }
+}
+
 static bool draw_inputs(struct selftest *s)
 {
     const char *lengths = s->options->lengths;
@@ -145,12 +183,28 @@ static bool draw_inputs(struct selftest *s)
         if (s->inputs.tensor[t] != NULL && !is_of_integers(t)) {
             plan_draw(s, t);
             draw_fill(&s->draws[t]);
+        } else if (t == TENSOR_PAST && layer_has_cache(s->layer)) {
+            draw_past(s);
+        } else if (t == TENSOR_PAGE_TABLE && s->inputs.tensor[t] != NULL) {
+            draw_pages(s);
         } else if (s->inputs.tensor[t] != NULL && t != TENSOR_LENGTHS) {
             inputs_draw_tensor(&s->inputs, s->layer, t, s->options->seed);
         }
     if (s->inputs.tensor[TENSOR_LENGTHS] != NULL)
         draw_lengths(s);
-    return lengths == NULL || inputs_set_lengths(&s->inputs, s->layer, lengths, &s->diag);
+    if (lengths != NULL && !inputs_set_lengths(&s->inputs, s->layer, lengths, &s->diag))
+        return false;
+    for (int values = 0; values < 2 && layer_has_cache(s->layer); values++) {
+        s->new_rows[values] = inputs_new_rows(s->layer, &s->inputs, values);
+        if (s->new_rows[values] == NULL)
+            diag_environment(&s->diag, NULL, "out of memory");
+    }
+    return s->diag.errors == 0;
+}
+
+static bool is_cache(enum layer_tensor t)
+{
+    return layer_tensor_row(t)->kind == TENSOR_CACHE;
 }
 
 /* ---- what is compared ---- */
@@ -173,20 +227,48 @@ static void sample(struct output *o)
 static struct output output_of(const struct selftest *s, enum layer_tensor t)
 {
     const bool y = t == TENSOR_Y, lse = t == TENSOR_LSE;
-    struct output o = {.name = layer_tensor_name(t), .count = inputs_count(s->layer, &s->inputs, t)};
+    struct output o = {.name = layer_tensor_name(t), .tensor = t, .count = inputs_count(s->layer, &s->inputs, t)};
     o.axes = inputs_shape(s->layer, &s->inputs, t, o.extent);
     o.value = y ? s->reference.y : lse ? s->reference.lse : s->reference.attn;
     o.worst = y ? s->bounds.y_worst : lse ? s->bounds.lse_worst : s->bounds.attn_worst;
     o.drawn = y ? s->bounds.y_drawn : lse ? s->bounds.lse_drawn : s->bounds.attn_drawn;
     o.open = y ? s->bounds.y_open : lse ? s->bounds.lse_open : s->bounds.attn_open;
+    if (is_cache(t)) {
+        const bool values = t == inputs_cache_of(s->layer, true);
+        o.value = s->reference.cache[values];
+        o.worst = s->bounds.cache[values].worst;
+        o.drawn = s->bounds.cache[values].drawn;
+        o.open = s->bounds.cache[values].open;
+        o.before = s->inputs.tensor[t];
+        o.new_rows = s->new_rows[values];
+        o.width = (size_t)(values ? s->layer->d_v : s->layer->d_k);
+    }
     sample(&o);
     return o;
 }
 
+/* Where what is expected of number `at` stands; SIZE_MAX: it stays what it was. */
+static size_t expected_at(const struct output *o, size_t at)
+{
+    if (o->before == NULL)
+        return at;
+    const size_t row = o->new_rows[at / o->width];
+    return row == 0 ? SIZE_MAX : (row - 1) * o->width + at % o->width;
+}
+
+static double value_of(const struct output *o, size_t at)
+{
+    const size_t from = expected_at(o, at);
+    return from == SIZE_MAX ? (double)o->before[at] : o->value[from];
+}
+
 /* The narrower gate, with what rounding the expected number to f32 takes; not so small that an f32 loses it. Negative
  * where nothing is promised. */
-static double bound_of(const struct output *o, size_t at)
+static double bound_of(const struct output *o, size_t number)
 {
+    const size_t at = expected_at(o, number);
+    if (at == SIZE_MAX)
+        return 0;
     const double bound = fmin(o->worst[at], o->drawn[at]), rounding = fabs(o->value[at] - (double)(float)o->value[at]);
     if (!isfinite(o->value[at]) || !isfinite(o->worst[at]) || o->open[at] != 0 || bound + rounding >= NOT_PROMISED)
         return -1;
@@ -195,7 +277,8 @@ static double bound_of(const struct output *o, size_t at)
 
 /* ---- the text ---- */
 
-static const enum layer_tensor output_tensors[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
+static const enum layer_tensor output_tensors[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,    TENSOR_K_CACHE,
+                                                  TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES};
 
 #define OUTPUTS (sizeof output_tensors / sizeof *output_tensors)
 #define has(s, tensor) layer_has_tensor((s)->layer, tensor)
@@ -258,7 +341,7 @@ static void print_tensors(struct selftest *s)
         const size_t count = inputs_count(s->layer, &s->inputs, t);
         if (!has(s, t) || is_of_integers(t))
             continue;
-        if (layer_tensor_row(t)->kind == TENSOR_OUTPUT)
+        if (layer_tensor_row(t)->kind == TENSOR_OUTPUT || is_cache(t))
             fprintf(s->out, "static float %s[%zu + 2 * GUARD], %s_again[%zu + 2 * GUARD];\n", name, count, name, count);
         else
             fprintf(s->out, "static %s %s[%zu];\n",
@@ -273,6 +356,8 @@ static void print_tensors(struct selftest *s)
             print_integers(s, layer_tensor_name(t), s->inputs.tensor[t], inputs_count(s->layer, &s->inputs, t), 0);
     if (has(s, TENSOR_LENGTHS))
         print_integers(s, "lengths_past", NULL, s->inputs.batch, (long long)s->inputs.m + 1);
+    if (layer_has_cache(s->layer))
+        print_integers(s, "past_far", NULL, s->inputs.batch, INT32_MAX);
 }
 
 static void print_draws(struct selftest *s)
@@ -280,12 +365,37 @@ static void print_draws(struct selftest *s)
     static const char *const kinds[] = {"DRAW_NUMBERS", "DRAW_MASK_BOOL", "DRAW_MASK_ADD"};
     for (int t = 0; t < TENSOR_COUNT; t++) {
         const struct draw *draw = &s->draws[t];
-        if (draw->data == NULL)
+        if (draw->data == NULL || is_cache(t))
             continue;
         fprintf(s->out, "    {%s, %s, %zu, %zu, ", kinds[draw->kind], layer_tensor_name(t), draw->rows, draw->columns);
         print_float(s, draw->limit);
         fprintf(s->out, ", UINT64_C(0x%016llx)},\n", (unsigned long long)draw->seed);
     }
+}
+
+/* What stands in a cache before a call, which changes it. */
+static void print_caches(struct selftest *s)
+{
+    if (!layer_has_cache(s->layer))
+        return;
+    fputs("/* What a cache holds before a call, which puts new rows into it. */\n"
+          "static const struct draw caches[] = {\n", s->out);
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        for (int again = 0; again < 2 && is_cache(t) && s->draws[t].data != NULL; again++) {
+            const struct draw *draw = &s->draws[t];
+            fprintf(s->out, "    {DRAW_NUMBERS, %s%s + GUARD, %zu, %zu, ", layer_tensor_name(t), again ? "_again" : "",
+                    draw->rows, draw->columns);
+            print_float(s, draw->limit);
+            fprintf(s->out, ", UINT64_C(0x%016llx)},\n", (unsigned long long)draw->seed);
+        }
+    fputs("};\n", s->out);
+}
+
+static void print_refill(struct selftest *s)
+{
+    if (layer_has_cache(s->layer))
+        fputs("    for (size_t i = 0; i < sizeof caches / sizeof caches[0]; i++)\n"
+              "        draw_fill(&caches[i]);\n", s->out);
 }
 
 static void print_weights(struct selftest *s)
@@ -322,9 +432,14 @@ static void print_args(struct selftest *s)
         fputs(" .attn = attn + GUARD,", s->out);
     if (has(s, TENSOR_LSE))
         fputs(" .lse = lse + GUARD,", s->out);
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (has(s, t) && is_cache(t))
+            fprintf(s->out, " .%s = %s + GUARD,", layer_tensor_name(t), layer_tensor_name(t));
     fprintf(s->out, " .batch = %zu, .n = %zu", in->batch, in->n);
-    if (!layer_is_square(s->layer))
+    if (!layer_is_square(s->layer) || layer_has_cache(s->layer))
         fprintf(s->out, ", .m = %zu", in->m);
+    if (s->layer->cache == CACHE_PAGED)
+        fprintf(s->out, ", .pages = %zu", in->pages);
     fputs("\n", s->out);
 }
 
@@ -337,7 +452,8 @@ static void print_expected(struct selftest *s)
         fprintf(s->out, "static const struct expected %s_expected[%zu] = {", o.name, o.samples > 0 ? o.samples : 1);
         for (size_t k = 0; k < o.samples; k++) {
             fputs(k % 4 == 0 ? "\n    {" : " {", s->out);
-            print_float(s, isfinite(o.value[k * o.step]) ? (float)o.value[k * o.step] : 0);
+            const double value = value_of(&o, k * o.step);
+            print_float(s, isfinite(value) ? (float)value : 0);
             const double bound = bound_of(&o, k * o.step);
             fprintf(s->out, bound > 0 ? ", %.3ef}," : ", %.0f}," , bound);
         }
@@ -354,16 +470,33 @@ static void print_outputs(struct selftest *s)
         fprintf(s->out, "    {\"%s\", %s, %s_again, %zu, %zu, {", o.name, o.name, o.name, o.count, o.step);
         for (int axis = 0; axis < o.axes; axis++)
             fprintf(s->out, "%s%lld", axis > 0 ? ", " : "", (long long)o.extent[axis]);
-        fprintf(s->out, "}, %d, %s_expected},\n", o.axes, o.name);
+        fprintf(s->out, "}, %d, %s_expected%s},\n", o.axes, o.name,
+                !layer_has_cache(s->layer) ? "" : is_cache(o.tensor) ? ", 1" : ", 0");
     }
 }
 
 static void print_again(struct selftest *s)
 {
-    if (has(s, TENSOR_ATTN))
-        fputs("    again.attn = outputs[1].again + GUARD;\n", s->out);
-    if (has(s, TENSOR_LSE))
-        fprintf(s->out, "    again.lse = outputs[%d].again + GUARD;\n", has(s, TENSOR_ATTN) ? 2 : 1);
+    for (size_t i = 1, at = 1; i < OUTPUTS; i++)
+        if (has(s, output_tensors[i]))
+            fprintf(s->out, "    again.%s = outputs[%zu].again + GUARD;\n", layer_tensor_name(output_tensors[i]), at++);
+}
+
+/* Of a layer with a cache: a field of outputs that says which are one. */
+static void print_field(struct selftest *s)
+{
+    if (layer_has_cache(s->layer))
+        fputs("    int is_cache; /* it holds something before the call */\n", s->out);
+}
+
+/* Refused calls leave what prepare() put there: in a cache what its double, which no call of them has, still holds. */
+static void print_unwritten(struct selftest *s)
+{
+    if (layer_has_cache(s->layer))
+        fputs("        if (outputs[o].is_cache ? !same_bits(&outputs[o]) || !guards_intact()\n"
+              "                                : !marked(outputs[o].data, outputs[o].count + 2 * GUARD))\n", s->out);
+    else
+        fputs("        if (!marked(outputs[o].data, outputs[o].count + 2 * GUARD))\n", s->out);
 }
 
 /* The first tensor of this kind that the layer has; TENSOR_COUNT: none. */
@@ -382,9 +515,11 @@ static void print_bad(struct selftest *s)
     if (weight != NULL)
         fprintf(s->out, "    %s_weights no_%s = weights;\n    no_%s.%s = NULL;\n", s->layer->name, weight, weight,
                 weight);
-    if (!has(s, TENSOR_LENGTHS))
-        return;
-    fprintf(s->out, "    %s_args past = args;\n    past.lengths = lengths_past;\n", s->layer->name);
+    if (has(s, TENSOR_LENGTHS))
+        fprintf(s->out, "    %s_args past = args;\n    past.lengths = lengths_past;\n", s->layer->name);
+    if (layer_has_cache(s->layer))
+        fprintf(s->out, "    %s_args far = args, no_cache = args;\n    far.past = past_far;\n    no_cache.%s = NULL;\n",
+                s->layer->name, layer_tensor_name(inputs_cache_of(s->layer, false)));
 }
 
 static void print_errors(struct selftest *s)
@@ -397,6 +532,20 @@ static void print_errors(struct selftest *s)
         fputs("_ISA_AUTO), ", s->out);
         print_upper(s);
         fputs("_ERROR_NULL) &&\n", s->out);
+    }
+    if (layer_has_cache(s->layer)) {
+        fprintf(s->out, "          returns(\"the code of no cache\", %s_forward(packed, &no_cache, scratch),\n"
+                "                  args.batch > 0 ? ", s->layer->name);
+        print_upper(s);
+        fputs("_ERROR_NULL : ", s->out);
+        print_upper(s);
+        fprintf(s->out, "_OK) &&\n"
+                "          returns(\"the code of a past that leaves no room\", %s_forward(packed, &far, scratch),\n"
+                "                  args.batch > 0 && args.n > 0 ? ", s->layer->name);
+        print_upper(s);
+        fputs("_ERROR_LENGTH : ", s->out);
+        print_upper(s);
+        fputs("_OK) &&\n", s->out);
     }
     if (!has(s, TENSOR_LENGTHS))
         return;
@@ -415,6 +564,7 @@ static const struct filler {
 } fillers[] = {
     {"asserts", print_asserts}, {"draw", print_draw},       {"tensors", print_tensors}, {"draws", print_draws},
     {"weights", print_weights}, {"args", print_args},       {"expected", print_expected}, {"outputs", print_outputs},
+    {"caches", print_caches}, {"refill", print_refill},   {"field", print_field},     {"unwritten", print_unwritten},
     {"again", print_again},     {"bad", print_bad},         {"errors", print_errors},
 };
 
@@ -446,7 +596,7 @@ static void print_memory(struct selftest *s)
     double bytes = 0;
     for (int t = 0; t < TENSOR_COUNT; t++)
         bytes += (double)(inputs_count(s->layer, &s->inputs, t) * layer_tensor_size(t)) *
-                 (layer_tensor_row(t)->kind == TENSOR_OUTPUT ? 2 : 1);
+                 (layer_tensor_row(t)->kind == TENSOR_OUTPUT || is_cache(t) ? 2 : 1);
     fprintf(s->out, "%.3g", bytes);
 }
 
@@ -587,6 +737,8 @@ int command_selftest(const struct options *options)
     inputs_free(&s.inputs);
     reference_free(&s.reference);
     bounds_free(&s.bounds);
+    free(s.new_rows[0]);
+    free(s.new_rows[1]);
     layer_free(s.layer);
     return code;
 }

@@ -33,7 +33,8 @@ static bool is_read(const struct layer *layer, enum layer_tensor tensor)
 
 int inputs_shape(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, int64_t shape[4])
 {
-    const struct layer_call call = {(int64_t)in->batch, (int64_t)in->n, (int64_t)in->m};
+    const struct layer_call call = {(int64_t)in->batch, (int64_t)in->n, (int64_t)in->m,
+                                    (int64_t)in->pages};
     const int rank = layer_tensor_shape(layer, tensor, &call, shape);
     if (rank > 0 && is_mask(tensor)) {
         shape[0] = (int64_t)in->mask_batch[tensor];
@@ -42,10 +43,11 @@ int inputs_shape(const struct layer *layer, const struct inputs *in, enum layer_
     return rank;
 }
 
-double inputs_pair(const struct inputs *in, enum layer_tensor tensor, size_t b, size_t i, size_t t, size_t j)
+double inputs_pair(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t b, size_t i,
+                   size_t t, size_t j)
 {
     const size_t mask_b = in->mask_batch[tensor] == 1 ? 0 : b, mask_i = in->mask_h[tensor] == 1 ? 0 : i;
-    const size_t at = ((mask_b * in->mask_h[tensor] + mask_i) * in->n + t) * in->m + j;
+    const size_t at = ((mask_b * in->mask_h[tensor] + mask_i) * in->n + t) * inputs_columns(layer, in) + j;
     return layer_tensor_row(tensor)->type == TENSOR_BOOL ? (double)((const unsigned char *)in->tensor[tensor])[at]
                                                          : (double)inputs_floats(in, tensor)[at];
 }
@@ -86,6 +88,80 @@ int64_t inputs_position(const struct layer *layer, const struct inputs *in, size
     const int64_t offset = layer->offset == OFFSET_NONE ? 0 : layer->offset == OFFSET_PAST ? past[b]
                          : (int64_t)inputs_keys(in, b) - (int64_t)in->n;
     return offset + (int64_t)t;
+}
+
+/* ---- a cache --------------------------------------------------------------------------------------------------- */
+
+static size_t past_of(const struct inputs *in, size_t b)
+{
+    const int32_t *past = in->tensor[TENSOR_PAST];
+    return past != NULL ? (size_t)past[b] : 0;
+}
+
+/* A ring: what the first query's window leaves. */
+int64_t inputs_first(const struct layer *layer, const struct inputs *in, size_t b)
+{
+    const int64_t left = (int64_t)past_of(in, b) - layer->window_left;
+    return layer->cache == CACHE_RING && left > 0 ? left : 0;
+}
+
+size_t inputs_cached(const struct layer *layer, const struct inputs *in, size_t b)
+{
+    return layer_has_cache(layer) ? past_of(in, b) - (size_t)inputs_first(layer, in, b) : 0;
+}
+
+size_t inputs_most_rows(const struct layer *layer, const struct inputs *in)
+{
+    size_t most = layer_has_cache(layer) ? 0 : in->m;
+    for (size_t b = 0; layer_has_cache(layer) && b < in->batch; b++)
+        most = inputs_rows(layer, in, b) > most ? inputs_rows(layer, in, b) : most;
+    return most;
+}
+
+int64_t inputs_reach(const struct layer *layer, const struct inputs *in)
+{
+    size_t reach = 0;
+    for (size_t b = 0; layer_has_cache(layer) && b < in->batch; b++)
+        reach = past_of(in, b) > reach ? past_of(in, b) : reach;
+    return (int64_t)(reach + in->m);
+}
+
+enum layer_tensor inputs_cache_of(const struct layer *layer, bool values)
+{
+    if (layer->cache == CACHE_PAGED)
+        return values ? TENSOR_V_PAGES : TENSOR_K_PAGES;
+    return values ? TENSOR_V_CACHE : TENSOR_K_CACHE;
+}
+
+size_t inputs_cache_row(const struct layer *layer, const struct inputs *in, bool values, size_t b, size_t head,
+                        int64_t position)
+{
+    const size_t width = (size_t)(values ? layer->d_v : layer->d_k), h_kv = (size_t)layer->h_kv;
+    const size_t at = (size_t)position, len = (size_t)layer->cache_len, page_len = (size_t)layer->page_len;
+    if (layer->cache != CACHE_PAGED)
+        return ((b * h_kv + head) * len + at % len) * width;
+    const int32_t *table = in->tensor[TENSOR_PAGE_TABLE];
+    const size_t page = (size_t)table[b * (size_t)layer->page_count + at / page_len];
+    return ((page * h_kv + head) * page_len + at % page_len) * width;
+}
+
+size_t *inputs_new_rows(const struct layer *layer, const struct inputs *in, bool values)
+{
+    const size_t width = (size_t)(values ? layer->d_v : layer->d_k), h_kv = (size_t)layer->h_kv;
+    const size_t rows = inputs_count(layer, in, inputs_cache_of(layer, values)) / width;
+    size_t *number = calloc(rows + 1, sizeof *number);
+    for (size_t b = 0; number != NULL && b < in->batch; b++)
+        for (size_t i = 0; i < h_kv; i++)
+            for (size_t t = 0; t < inputs_keys(in, b); t++) {
+                const int64_t position = inputs_position(layer, in, b, t);
+                number[inputs_cache_row(layer, in, values, b, i, position) / width] = (b * h_kv + i) * in->n + t + 1;
+            }
+    return number;
+}
+
+int64_t inputs_positions(const struct layer *layer)
+{
+    return layer->cache == CACHE_RING ? INT32_MAX : layer->cache_len;
 }
 
 size_t inputs_count(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
@@ -268,6 +344,16 @@ static void draw_lengths(struct random *random, const struct layer *layer, struc
     }
 }
 
+static size_t common_divisor(size_t a, size_t b)
+{
+    while (b != 0) {
+        const size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /* Mostly near those that tokens have by their places; negative ones, and as large as an int32 can be. */
 static void draw_positions(struct random *random, const struct layer *layer, struct inputs *in,
                            enum layer_tensor tensor, const struct inputs_draw *draw)
@@ -291,6 +377,27 @@ static void draw_gains(struct random *random, const struct layer *layer, struct 
         out[i] = (float)((1 + 0.3 * random_normal(random)) * (chance(random, 0.1) ? -1 : 1));
 }
 
+/* With a cache: none, a few, to the end of it, or anything between; those of a ring may be more than it has rows. */
+static int64_t draw_cached(struct random *random, const struct layer *layer, const struct inputs *in, size_t b,
+                           const struct inputs_draw *draw)
+{
+    const int64_t rows = layer->cache_len, fresh = (int64_t)inputs_keys(in, b);
+    const bool ring = layer->cache == CACHE_RING;
+    const int64_t whole = ring ? INT32_MAX - (int64_t)in->n : rows - (draw->whole_pages ? (int64_t)in->n : fresh);
+    const int64_t most = draw->past_most > 0 && draw->past_most < whole ? draw->past_most : whole;
+    int64_t past = (int64_t)(random_uniform(random) * (double)(ring ? 3 * rows : most + 1));
+    if (draw->past_given)
+        past = draw->past;
+    else if (draw->full_lengths)
+        past = most < rows - fresh ? most : rows - fresh;
+    else if (chance(random, 0.5))
+        past = chance(random, 0.4) ? 0 : chance(random, 0.5) ? (int64_t)(random_uniform(random) * 5)
+                                       : most < rows ? most : rows - fresh;
+    else if (ring && chance(random, 0.1))
+        past = most;
+    return past < most ? past : most;
+}
+
 /* Mostly so that queries end among the keys or just past them, or at the last one; now and then 0, far past all keys,
  * and the largest number. For timing at the last key. */
 static void draw_past(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
@@ -298,8 +405,9 @@ static void draw_past(struct random *random, const struct layer *layer, struct i
 {
     const size_t last = in->m > in->n ? in->m - in->n : 0;
     int32_t *past = in->tensor[tensor];
-    (void)layer;
-    for (size_t b = 0; b < in->batch; b++) {
+    for (size_t b = 0; layer_has_cache(layer) && b < in->batch; b++)
+        past[b] = (int32_t)draw_cached(random, layer, in, b, draw);
+    for (size_t b = 0; !layer_has_cache(layer) && b < in->batch; b++) {
         past[b] = (int32_t)(random_uniform(random) * (double)(in->m + 2));
         if (draw->full_lengths || chance(random, 0.3))
             past[b] = (int32_t)last;
@@ -308,18 +416,75 @@ static void draw_past(struct random *random, const struct layer *layer, struct i
     }
 }
 
+/* Pages that sequence b uses, or would if all its tokens were stored. */
+static size_t pages_of(const struct layer *layer, const struct inputs *in, size_t b, bool whole)
+{
+    const size_t positions = past_of(in, b) + (whole ? in->m : inputs_keys(in, b)), page_len = (size_t)layer->page_len;
+    return (positions + page_len - 1) / page_len;
+}
+
+/* Each page that is used another one, in no order, and a few that nobody uses; but now and then sequences have pages in
+ * common that all of them only read. Numbers behind the last used page are not read. */
+static void draw_page_table(struct random *random, const struct layer *layer, struct inputs *in,
+                            enum layer_tensor tensor, const struct inputs_draw *draw)
+{
+    const size_t count = (size_t)layer->page_count, page_len = (size_t)layer->page_len;
+    int32_t *table = in->tensor[tensor];
+    size_t used = 0;
+    for (size_t b = 0; b < in->batch; b++) {
+        const size_t both = in->batch == 0 ? 0 : (past_of(in, 0) < past_of(in, b) ? past_of(in, 0) : past_of(in, b));
+        const size_t shared = b > 0 && !draw->full_lengths && chance(random, 0.4) ? both / page_len : 0;
+        for (size_t page = 0; page < count; page++) {
+            static const int32_t unread[] = {-1, INT32_MAX, INT32_MIN, 0};
+            int32_t *number = &table[b * count + page];
+            *number = page < shared ? table[page] : page < pages_of(layer, in, b, draw->whole_pages)
+                    ? (int32_t)used++
+                    : unread[random_bits(random) % (sizeof unread / sizeof *unread)];
+        }
+    }
+    in->pages = used + 1 + random_bits(random) % 3;
+    /* a permutation: times a factor that has none in common with their number, plus turn */
+    const size_t turn = random_bits(random) % in->pages;
+    size_t factor = 1 + random_bits(random) % in->pages;
+    while (common_divisor(factor, in->pages) != 1)
+        factor++;
+    for (size_t b = 0; b < in->batch; b++)
+        for (size_t page = 0; page < pages_of(layer, in, b, draw->whole_pages); page++) {
+            int32_t *number = &table[b * count + page];
+            *number = (int32_t)(((size_t)*number * (factor % in->pages) + turn) % in->pages);
+        }
+}
+
+/* Rows that queries of the call may read; each of the others is not a number, and not the same one. */
+static void draw_cache(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
+                       const struct inputs_draw *draw)
+{
+    const bool values = tensor == inputs_cache_of(layer, true);
+    const size_t width = (size_t)(values ? layer->d_v : layer->d_k), count = inputs_count(layer, in, tensor);
+    float *out = in->tensor[tensor];
+    (void)draw;
+    for (size_t at = 0; at < count; at++) {
+        const uint32_t bits = 0x7fc00000u + (uint32_t)(at % 0x3fffff);
+        memcpy(&out[at], &bits, sizeof bits);
+    }
+    for (size_t b = 0; b < in->batch; b++)
+        for (int64_t p = inputs_first(layer, in, b); p < (int64_t)past_of(in, b); p++)
+            for (size_t i = 0; i < (size_t)layer->h_kv; i++)
+                draw_normal(random, out + inputs_cache_row(layer, in, values, b, i, p), width, 1);
+}
+
 /* Some of the keys, none, all, and past all. For timing none: causal hides what it can. */
 static void draw_prefix(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                         const struct inputs_draw *draw)
 {
     int32_t *prefix = in->tensor[tensor];
-    (void)layer;
     for (size_t b = 0; b < in->batch; b++) {
-        prefix[b] = (int32_t)(random_uniform(random) * (double)(in->m + 1));
+        const size_t keys = in->m + (layer_has_cache(layer) ? past_of(in, b) : 0);
+        prefix[b] = (int32_t)(random_uniform(random) * (double)(keys + 1));
         if (draw->full_lengths || chance(random, 0.15))
             prefix[b] = 0;
         else if (chance(random, 0.1))
-            prefix[b] = chance(random, 0.5) ? (int32_t)in->m : INT32_MAX;
+            prefix[b] = chance(random, 0.5) ? (int32_t)keys : INT32_MAX;
     }
 }
 
@@ -348,7 +513,7 @@ static void draw_segment(struct random *random, const struct layer *layer, struc
     }
 }
 
-/* Rows of a mask, of m numbers each. */
+/* Rows of a mask, of inputs_columns() numbers each. */
 static size_t rows_of(const struct inputs *in, enum layer_tensor tensor)
 {
     return in->mask_batch[tensor] * in->mask_h[tensor] * in->n;
@@ -359,10 +524,9 @@ static void draw_mask_bool(struct random *random, const struct layer *layer, str
                            enum layer_tensor tensor, const struct inputs_draw *draw)
 {
     static const unsigned char visible[] = {1, 2, 4, 8, 16, 32, 64, 128, 255};
-    const size_t m = in->m;
+    const size_t m = inputs_columns(layer, in);
     const bool full = draw->full_lengths;
     unsigned char *mask = in->tensor[tensor];
-    (void)layer;
     for (size_t r = 0; r < rows_of(in, tensor); r++) {
         double p = full ? 1 : chance(random, 0.1) ? 0 : chance(random, 0.2) ? 1 : random_uniform(random);
         for (size_t j = 0; j < m; j++)
@@ -374,10 +538,9 @@ static void draw_mask_bool(struct random *random, const struct layer *layer, str
 static void draw_mask_add(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                           const struct inputs_draw *draw)
 {
-    const size_t m = in->m;
+    const size_t m = inputs_columns(layer, in);
     const bool full = draw->full_lengths;
     float *mask = in->tensor[tensor];
-    (void)layer;
     for (size_t r = 0; r < rows_of(in, tensor); r++) {
         double p_hidden = full ? 0 : chance(random, 0.1) ? 1 : 0.15;
         double p_billion = full ? 0 : chance(random, 0.05) ? 1 : 0.05;
@@ -414,7 +577,9 @@ static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct l
     [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_SEGMENT] = draw_segment,
     [TENSOR_SEGMENT_Q] = draw_segment, [TENSOR_SEGMENT_K] = draw_segment, [TENSOR_MASK_BOOL] = draw_mask_bool,
     [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_G_Q] = draw_gains, [TENSOR_G_K] = draw_gains,
-    [TENSOR_REL_BIAS] = draw_scores, [TENSOR_SINK] = draw_sink,
+    [TENSOR_REL_BIAS] = draw_scores, [TENSOR_SINK] = draw_sink, [TENSOR_PAGE_TABLE] = draw_page_table,
+    [TENSOR_K_CACHE] = draw_cache, [TENSOR_V_CACHE] = draw_cache, [TENSOR_K_PAGES] = draw_cache,
+    [TENSOR_V_PAGES] = draw_cache,
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
@@ -495,12 +660,20 @@ static enum tensor_type type_of(enum layer_tensor tensor)
     return types[layer_tensor_row(tensor)->type];
 }
 
+/* "expect.k_cache": what a call must leave behind. */
+static bool is_expected(const char *name)
+{
+    return strncmp(name, INPUTS_EXPECTED, strlen(INPUTS_EXPECTED)) == 0;
+}
+
 static bool names_are_known(const struct layer *layer, const struct tensors *tensors, const char *place,
                             struct diag *diag)
 {
     size_t errors = diag->errors;
     for (size_t i = 0; i < tensors->count; i++) {
         enum layer_tensor t = tensor_of_name(layer, tensors->items[i].name);
+        if (is_expected(tensors->items[i].name))
+            continue;
         if (t == TENSOR_COUNT)
             diag_error(diag, place, "unexpected tensor \"%s\"; no layer has one of this name", tensors->items[i].name);
         else if (!layer_has_tensor(layer, t))
@@ -528,8 +701,11 @@ static bool sizes_from_tensors(struct inputs *in, const struct layer *layer, con
     in->batch = (size_t)x->shape[0];
     in->n = (size_t)x->shape[positions];
     in->m = source != NULL ? (size_t)source->shape[positions] : in->n;
+    const struct tensor *pages = tensors_find(tensors, layer_tensor_name(TENSOR_K_PAGES));
+    in->pages = layer->cache == CACHE_PAGED && pages->rank > 0 ? (size_t)pages->shape[0] : 0;
     if (layer_is_square(layer) && in->n != in->m) {
-        diag_error(diag, place, "%zu queries on %zu keys; rope_positions = given needs as many of both", in->n, in->m);
+        diag_error(diag, place, "%zu queries on %zu keys; %s needs as many of both", in->n, in->m,
+                   layer_has_cache(layer) ? "a cache" : "rope_positions = given");
         return false;
     }
     if (in->n > (size_t)layer->seq_len || in->m > (size_t)layer->source_len) {
@@ -545,13 +721,34 @@ static bool sizes_from_tensors(struct inputs *in, const struct layer *layer, con
                     (mask->shape[1] == 1 || mask->shape[1] == layer->h);
         if (!good) {
             diag_error(diag, place, "tensor \"%s\" needs the shape [1 or %zu][1 or %lld][%zu][%zu]", mask->name,
-                       in->batch, (long long)layer->h, in->n, in->m);
+                       in->batch, (long long)layer->h, in->n, inputs_columns(layer, in));
             return false;
         }
         in->mask_batch[t] = (size_t)mask->shape[0];
         in->mask_h[t] = (size_t)mask->shape[1];
     }
     return true;
+}
+
+/* Whether an int32 tensor is given as f32 that are whole numbers, as some writers of files have it. */
+static bool are_whole(enum layer_tensor t, const struct tensor *tensor)
+{
+    const float *numbers = tensor->data;
+    bool whole = type_of(t) == TYPE_I32 && tensor->type == TYPE_F32;
+    for (size_t i = 0; whole && i < tensor->bytes / sizeof *numbers; i++)
+        whole = numbers[i] >= -0x1p31f && numbers[i] < 0x1p31f && numbers[i] == (float)(int32_t)numbers[i];
+    return whole;
+}
+
+static void copy_numbers(void *to, enum layer_tensor t, const struct tensor *tensor)
+{
+    const float *numbers = tensor->data;
+    int32_t *whole = to;
+    if (tensor->type == type_of(t))
+        memcpy(to, tensor->data, tensor->bytes);
+    else
+        for (size_t i = 0; i < tensor->bytes / sizeof *numbers; i++)
+            whole[i] = (int32_t)numbers[i];
 }
 
 static bool check_shape(const struct layer *layer, const struct inputs *in, enum layer_tensor t,
@@ -564,7 +761,7 @@ static bool check_shape(const struct layer *layer, const struct inputs *in, enum
     if (!good)
         diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name,
                    tensor_shape_text(is, tensor->rank, tensor->shape), tensor_shape_text(should, rank, shape));
-    if (tensor->type != type_of(t)) {
+    if (tensor->type != type_of(t) && !are_whole(t, tensor)) {
         diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name, tensor_type_name(tensor->type),
                    tensor_type_name(type_of(t)));
         return false;
@@ -596,6 +793,36 @@ static bool check_from_0(const struct inputs *in, enum layer_tensor tensor, cons
     return true;
 }
 
+/* A cache must hold the new tokens too. */
+static bool check_past(const struct inputs *in, const struct layer *layer, const char *place, struct diag *diag)
+{
+    for (size_t b = 0; layer_has_cache(layer) && b < in->batch; b++) {
+        const size_t fresh = layer->cache == CACHE_RING ? in->n : inputs_keys(in, b);
+        const size_t most = (size_t)inputs_positions(layer) - fresh;
+        if (past_of(in, b) > most) {
+            diag_error(diag, place, "past[%zu] = %zu, and %zu tokens are new; the cache has room if it is at most %zu",
+                       b, past_of(in, b), fresh, most);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_pages(const struct inputs *in, const struct layer *layer, const char *place, struct diag *diag)
+{
+    const int32_t *table = in->tensor[TENSOR_PAGE_TABLE];
+    for (size_t b = 0; table != NULL && b < in->batch; b++)
+        for (size_t page = 0; page < pages_of(layer, in, b, false); page++) {
+            const int32_t number = table[b * (size_t)layer->page_count + page];
+            if (number < 0 || (size_t)number >= in->pages) {
+                diag_error(diag, place, "page_table[%zu][%zu] = %d; there are %zu pages", b, page, (int)number,
+                           in->pages);
+                return false;
+            }
+        }
+    return true;
+}
+
 bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const struct tensors *tensors,
                          const char *place, struct diag *diag)
 {
@@ -603,17 +830,22 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
     if (!names_are_known(layer, tensors, place, diag) || !sizes_from_tensors(in, layer, tensors, place, diag))
         return false;
     bool good = true;
-    for (size_t i = 0; i < tensors->count; i++)
-        if (!check_shape(layer, in, tensor_of_name(layer, tensors->items[i].name), &tensors->items[i], place, diag))
+    for (size_t i = 0; i < tensors->count; i++) {
+        const char *name = tensors->items[i].name;
+        const size_t from = is_expected(name) ? strlen(INPUTS_EXPECTED) : 0;
+        const enum layer_tensor t = tensor_of_name(layer, name + from);
+        if ((from == 0 || t < TENSOR_COUNT) && !check_shape(layer, in, t, &tensors->items[i], place, diag))
             good = false;
+    }
     for (int t = 0; good && t < TENSOR_COUNT; t++) {
         const struct tensor *tensor = tensors_find(tensors, layer_tensor_called(layer, t));
         good = allocate(in, layer, t, diag);
         if (good && in->tensor[t] != NULL)
-            memcpy(in->tensor[t], tensor->data, tensor->bytes);
+            copy_numbers(in->tensor[t], t, tensor);
     }
     good = good && check_lengths(in, place, diag) && check_from_0(in, TENSOR_PAST, place, diag) &&
-           check_from_0(in, TENSOR_PREFIX, place, diag);
+           check_from_0(in, TENSOR_PREFIX, place, diag) && check_past(in, layer, place, diag) &&
+           check_pages(in, layer, place, diag);
     if (!good)
         inputs_free(in);
     return good;

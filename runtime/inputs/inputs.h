@@ -14,8 +14,11 @@
 #include "../../gen/layer.h"
 #include "tensors.h"
 
+#define INPUTS_EXPECTED "expect." /* before the name of a cache's tensor: as a call must leave it */
+
 struct inputs {
-    size_t batch, n, m;         /* self-attention: m = n */
+    size_t batch, n, m;         /* self-attention, a cache: m = n */
+    size_t pages;               /* of a paged cache */
     void *tensor[TENSOR_COUNT]; /* by enum layer_tensor; NULL where the layer has none; y and attn stay NULL */
     size_t mask_batch[TENSOR_COUNT], mask_h[TENSOR_COUNT]; /* extents of mask_bool and mask_add: 1 or the full one */
     bool borrows_weights;       /* they are another's, which outlives this one */
@@ -28,6 +31,10 @@ struct inputs_draw {
     enum inputs_init init;
     size_t batch, n, m;
     bool full_lengths; /* lengths[b] = m, masks hide nothing: for timing */
+    bool past_given;   /* of a cache: past of each sequence is this, as far as the call then fits */
+    int64_t past;
+    int64_t past_most; /* else it is at most that, if this is not 0 */
+    bool whole_pages;  /* page tables are good for any lengths */
     bool whole_masks;  /* each sequence and head has a mask of its own; else as drawn */
     unsigned mask_form; /* 0: drawn; else 4, plus 1: the batch's extent is 1, plus 2: that of heads is */
 };
@@ -62,7 +69,8 @@ static inline const float *inputs_floats(const struct inputs *inputs, enum layer
     return inputs->tensor[tensor];
 }
 /* The number of a tensor [batch|1][h|1][n][m] for one pair. */
-double inputs_pair(const struct inputs *inputs, enum layer_tensor tensor, size_t b, size_t i, size_t t, size_t j);
+double inputs_pair(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, size_t b, size_t i,
+                   size_t t, size_t j);
 /* Of q, k or v: floats before row `row` of a head; its width is d_k or d_v. */
 size_t inputs_head_row(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, size_t b,
                        size_t row, size_t head);
@@ -75,12 +83,37 @@ static inline enum layer_tensor inputs_source(const struct layer *layer)
 {
     return layer->cross ? TENSOR_SOURCE : TENSOR_X;
 }
-/* Keys of sequence b that may be looked at: lengths[b] with padding, else m. */
+/* Keys of sequence b that the call brings and that may be looked at: lengths[b] with padding, else m. */
 static inline size_t inputs_keys(const struct inputs *inputs, size_t b)
 {
     const int32_t *lengths = inputs->tensor[TENSOR_LENGTHS];
     return lengths != NULL ? (size_t)lengths[b] : inputs->m;
 }
+/* All keys that queries of sequence b may look at are rows 0 ... inputs_rows() - 1: those that a cache holds, then those
+ * of the call. Row 0 is the key of position inputs_first(), which is not 0 where a ring has forgotten older ones. */
+int64_t inputs_first(const struct layer *layer, const struct inputs *inputs, size_t b);
+size_t inputs_cached(const struct layer *layer, const struct inputs *inputs, size_t b);
+static inline size_t inputs_rows(const struct layer *layer, const struct inputs *inputs, size_t b)
+{
+    return inputs_cached(layer, inputs, b) + inputs_keys(inputs, b);
+}
+/* The most rows that a sequence of the call has; and the columns of masks and attn. */
+size_t inputs_most_rows(const struct layer *layer, const struct inputs *inputs);
+static inline size_t inputs_columns(const struct layer *layer, const struct inputs *inputs)
+{
+    return layer_has_cache(layer) ? (size_t)layer->cache_len : inputs->m;
+}
+/* Keys that the queries of a call may look at, of the longest sequence: for estimates of its work. */
+int64_t inputs_reach(const struct layer *layer, const struct inputs *inputs);
+/* The two tensors of a layer's cache; their width; floats before the row of a position; how many positions a call may
+ * reach. */
+enum layer_tensor inputs_cache_of(const struct layer *layer, bool values);
+size_t inputs_cache_row(const struct layer *layer, const struct inputs *inputs, bool values, size_t b, size_t head,
+                        int64_t position);
+int64_t inputs_positions(const struct layer *layer);
+/* For each row of a cache's keys or values which new one it is after a call, of [batch][h_kv][n], plus 1; 0: none, the
+ * call must leave it as it is. malloc'd; NULL without memory. */
+size_t *inputs_new_rows(const struct layer *layer, const struct inputs *inputs, bool values);
 /* Position of query t of sequence b. */
 int64_t inputs_position(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t);
 

@@ -33,8 +33,8 @@ bool apart_limit_good(struct diag *diag)
 /* A score costs an exponential as well. */
 static double work_of(const struct layer *layer, const struct inputs *in)
 {
-    const double batch = (double)in->batch, scores = (double)layer->h * (double)in->n * (double)in->m;
-    return batch * (layer_multiply_adds(layer, (int64_t)in->n, (int64_t)in->m).total + 20 * scores);
+    const double batch = (double)in->batch, scores = (double)layer->h * (double)in->n * (double)inputs_reach(layer, in);
+    return batch * (layer_multiply_adds(layer, (int64_t)in->n, inputs_reach(layer, in)).total + 20 * scores);
 }
 
 /* Products of weights, which a folded kernel takes each time that it packs. */

@@ -57,10 +57,25 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
     call->y = shared(call->y_bytes);
     call->attn = shared(call->attn_bytes);
     call->lse = shared(call->lse_bytes);
-    const bool room = call->y != NULL && call->attn != NULL && call->lse != NULL;
+    bool room = call->y != NULL && call->attn != NULL && call->lse != NULL;
+    for (int values = 0; values < 2 && layer_has_cache(call->layer); values++) {
+        const enum layer_tensor tensor = inputs_cache_of(call->layer, values);
+        call->cache_bytes[values] = inputs_count(call->layer, &call->inputs, tensor) * sizeof(float);
+        call->cache[values] = shared(call->cache_bytes[values]);
+        room = room && call->cache[values] != NULL;
+    }
+    if (room)
+        call_reset_cache(call);
     if (!room)
         diag_environment(diag, NULL, "out of memory");
     return room;
+}
+
+void call_reset_cache(struct call *call)
+{
+    for (int values = 0; values < 2 && call->cache[values] != NULL; values++)
+        memcpy(call->cache[values], call->inputs.tensor[inputs_cache_of(call->layer, values)],
+               call->cache_bytes[values]);
 }
 
 /* What the process of a call is told and answers. */
@@ -83,7 +98,7 @@ static void pack_and_run(void *context, FILE *answer)
     const struct call *call = errand->call;
     const struct kernel_table *kernel = call->kernel.call;
     const struct kernel_weights weights = kernel_weights_of(&call->inputs);
-    const struct kernel_outputs outputs = {call->y, call->attn, call->lse};
+    const struct kernel_outputs outputs = {call->y, call->attn, call->lse, {call->cache[0], call->cache[1]}};
     const struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
     void *packed = aligned_alloc(KERNEL_ALIGNMENT, (kernel->packed_bytes + KERNEL_ALIGNMENT) / 64 * 64);
     void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (kernel->scratch_bytes + KERNEL_ALIGNMENT) / 64 * 64);
@@ -107,6 +122,7 @@ bool call_run(struct call *call, int *isa, const char *in, struct diag *diag)
     struct errand errand = {.call = call, .isa = *isa};
     struct process_result result;
     const size_t errors = diag->errors;
+    call_reset_cache(call);
     if (!process_call(&result, pack_and_run, &errand, NULL, diag))
         return false;
     const char *why = process_unanswered(&result, sizeof errand, call->why);
@@ -137,5 +153,7 @@ void call_free(struct call *call)
     unshare(call->y, call->y_bytes);
     unshare(call->attn, call->attn_bytes);
     unshare(call->lse, call->lse_bytes);
+    unshare(call->cache[0], call->cache_bytes[0]);
+    unshare(call->cache[1], call->cache_bytes[1]);
     layer_free(call->layer);
 }

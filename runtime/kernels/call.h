@@ -15,7 +15,8 @@ struct call {
     struct tensors file;
     struct inputs inputs;
     float *y, *attn, *lse; /* what was computed; attn is empty without scores, lse without that */
-    size_t y_bytes, attn_bytes, lse_bytes;
+    float *cache[2];       /* a cache's keys and values as the call leaves them; NULL without one */
+    size_t y_bytes, attn_bytes, lse_bytes, cache_bytes[2];
     struct kernel kernel; /* none until compile_kernel() */
     char why[80];         /* what became of a kernel that is CALL_BROKEN */
 };
@@ -32,6 +33,8 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
 bool call_run(struct call *call, int *isa, const char *in, struct diag *diag);
 /* What to say where no instruction set could be run. */
 void call_report_no_isa(const char *spec, struct diag *diag);
+/* The cache as it was before any call. */
+void call_reset_cache(struct call *call);
 void call_free(struct call *call);
 
 #endif

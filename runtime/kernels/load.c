@@ -45,6 +45,18 @@ static const char shim_text[] =
     "{ return (int)@n_run(p, a, s, f, q, w); }\n"
     "static const char *shim_phase_of(size_t f) { return @n_phase_name(f); }\n"
     "#endif\n"
+    "#ifdef @N_FEW_QUERIES\n"
+    "#define SHIM_FEW @N_FEW_QUERIES\n"
+    "#else\n"
+    "#define SHIM_FEW 0\n"
+    "#endif\n"
+    "#if defined @N_CACHE_BYTES && !defined @N_PACK_ONLY\n"
+    "static int shim_reset_of(const void *c) { return (int)@n_cache_reset(c); }\n"
+    "static int shim_move_of(const void *c, int32_t *f) { return (int)@n_cache_move(c, f); }\n"
+    "#else\n"
+    "#define shim_reset_of 0\n"
+    "#define shim_move_of 0\n"
+    "#endif\n"
     "static int shim_isa_of(const void *p) { return (int)@n_isa(p); }\n"
     "static int shim_open_of(const void *b, size_t s, const void **p) { return @n_open(b, s, p); }\n"
     "static const char *shim_name_of(int i) { return @n_isa_name((@n_isa_id)i); }\n"
@@ -65,13 +77,16 @@ static const char shim_text[] =
     "    int scores, values;\n"
     "    int (*merge)(const void *, const float *, const float *, const float *, const float *, float *, float *,\n"
     "                 size_t, size_t);\n"
+    "    size_t few;\n"
+    "    int (*reset)(const void *);\n"
+    "    int (*move)(const void *, int32_t *);\n"
     "};\n"
     "extern const struct shim_table attnrun_shim_table;\n"
     "const struct shim_table attnrun_shim_table = {\n"
     "    @N_INTERFACE_VERSION, @N_PACKED_BYTES, @N_SCRATCH_BYTES, sizeof(@n_weights), sizeof(@n_args),\n"
     "    shim_scratch_of, shim_pack_of, shim_forward_of, shim_phases_of, shim_parts_of, shim_run_of, shim_phase_of,\n"
     "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES,\n"
-    "    shim_merge_of\n"
+    "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of\n"
     "};\n";
 
 char *kernel_shim(const char *name)
@@ -176,10 +191,12 @@ struct folds kernel_folds(const struct kernel *kernel)
 static const struct { size_t at, batch, h; } fields[TENSOR_COUNT] = {
     [TENSOR_X] = ARGS(x), [TENSOR_SOURCE] = ARGS(source), [TENSOR_Q] = ARGS(q), [TENSOR_K] = ARGS(k),
     [TENSOR_V] = ARGS(v), [TENSOR_LENGTHS] = ARGS(lengths), [TENSOR_PAST] = ARGS(past),
-    [TENSOR_POSITIONS] = ARGS(positions), [TENSOR_PREFIX] = ARGS(prefix), [TENSOR_SEGMENT] = ARGS(segment),
+    [TENSOR_POSITIONS] = ARGS(positions), [TENSOR_PAGE_TABLE] = ARGS(page_table),
+    [TENSOR_PREFIX] = ARGS(prefix), [TENSOR_SEGMENT] = ARGS(segment),
     [TENSOR_SEGMENT_Q] = ARGS(segment_q), [TENSOR_SEGMENT_K] = ARGS(segment_k),
     [TENSOR_MASK_BOOL] = PAIRS(mask_bool), [TENSOR_MASK_ADD] = PAIRS(mask_add), [TENSOR_Y] = ARGS(y),
-    [TENSOR_ATTN] = ARGS(attn), [TENSOR_LSE] = ARGS(lse),
+    [TENSOR_ATTN] = ARGS(attn), [TENSOR_LSE] = ARGS(lse), [TENSOR_K_CACHE] = ARGS(k_cache),
+    [TENSOR_V_CACHE] = ARGS(v_cache), [TENSOR_K_PAGES] = ARGS(k_pages), [TENSOR_V_PAGES] = ARGS(v_pages),
     [TENSOR_W_Q] = WEIGHTS(w_q), [TENSOR_B_Q] = WEIGHTS(b_q), [TENSOR_W_K] = WEIGHTS(w_k), [TENSOR_B_K] = WEIGHTS(b_k),
     [TENSOR_W_V] = WEIGHTS(w_v), [TENSOR_B_V] = WEIGHTS(b_v), [TENSOR_W_O] = WEIGHTS(w_o), [TENSOR_B_O] = WEIGHTS(b_o),
     [TENSOR_G_Q] = WEIGHTS(g_q), [TENSOR_C_Q] = WEIGHTS(c_q), [TENSOR_G_K] = WEIGHTS(g_k), [TENSOR_C_K] = WEIGHTS(c_k),
@@ -199,7 +216,7 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
 
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, struct kernel_outputs outputs)
 {
-    struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m};
+    struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m, .pages = in->pages};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         if (!tensor_is_packed(layer_tensor_row(t)->kind))
             memcpy((char *)&args + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
@@ -208,6 +225,8 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
             memcpy((char *)&args + fields[t].h, &in->mask_h[t], sizeof in->mask_h[t]);
         }
     }
+    for (int values = 0; values < 2 && layer_has_cache(layer) && outputs.cache[0] != NULL; values++)
+        memcpy((char *)&args + fields[inputs_cache_of(layer, values)].at, &outputs.cache[values], sizeof(float *));
     args.y = outputs.y;
     args.attn = layer->scores ? outputs.attn : NULL;
     args.lse = layer->lse ? outputs.lse : NULL;
@@ -225,7 +244,8 @@ struct kernel_args kernel_args_of_sequence(const struct layer *layer, const stru
         if (tensor_is_packed(layer_tensor_row(t)->kind))
             continue;
         memcpy(&first, (const char *)&args + fields[t].at, sizeof first);
-        if (first == NULL || extent <= 1)
+        const bool paged = t == TENSOR_K_PAGES || t == TENSOR_V_PAGES; /* one memory for all of them */
+        if (first == NULL || extent <= 1 || paged)
             continue;
         first += b * (inputs_count(layer, in, t) / extent) * layer_tensor_size(t);
         memcpy((char *)&args + fields[t].at, &first, sizeof first);

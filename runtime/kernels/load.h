@@ -46,6 +46,16 @@ struct kernel_args {
     size_t batch, n, m, pages;
 };
 
+/* NAME_cache of the emitted header. */
+struct kernel_cache {
+    float *k, *v;
+    int32_t *past;
+    int32_t *page_table;
+    size_t batch, pages;
+    const int32_t *free_pages;
+    size_t free_count;
+};
+
 /* A packed block is two of these and then floats: the emitted struct packed_header. */
 struct kernel_header {
     uint32_t magic, isa;
@@ -74,6 +84,10 @@ struct kernel_table {
     int folds_scores, folds_values; /* which weights are multiplied with each other when packed: fold.h */
     int (*merge)(const void *packed, const float *y_a, const float *lse_a, const float *y_b, const float *lse_b,
                  float *y, float *lse, size_t batch, size_t n); /* NULL: the layer has none */
+    size_t few_queries; /* of a layer with a cache: up to so many a call runs on a path of its own; 0: there is none */
+    /* of a layer with a cache, on a struct kernel_cache; else NULL */
+    int (*cache_reset)(const void *cache);
+    int (*cache_move)(const void *cache, int32_t *from);
 };
 
 struct kernel {
@@ -99,6 +113,7 @@ struct kernel_weights kernel_weights_of(const struct inputs *inputs);
 /* The caller's; those that the layer lacks are not handed on. */
 struct kernel_outputs {
     float *y, *attn, *lse;
+    float *cache[2]; /* a cache's keys and values; NULL: those of the inputs, which a call changes */
 };
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
                                   struct kernel_outputs outputs);

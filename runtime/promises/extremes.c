@@ -502,11 +502,11 @@ static void draw_mask(struct inputs *in, const struct layer *layer, enum extreme
 {
     float *mask = in->tensor[TENSOR_MASK_ADD];
     struct random random = {seed ^ 0x6D61736B};
-    const size_t heads = in->mask_h[TENSOR_MASK_ADD], step = step_of(in->m);
+    const size_t heads = in->mask_h[TENSOR_MASK_ADD], step = step_of(in->m), columns = inputs_columns(layer, in);
     for (size_t b = 0; b < in->batch; b++) {
         const size_t kind = kind_of(layer, extremes, b);
         for (size_t i = 0; i < heads; i++)
-            for (size_t t = 0; t < in->n; t++, mask += in->m)
+            for (size_t t = 0; t < in->n; t++, mask += columns)
                 for (size_t j = 0; j < in->m; j++)
                     mask[j] = kind == QUIET || kind == QUIET_EQUAL
                                   ? mask_number(t % STORIES, j, (t * step + i + b) % in->m, in->m, &random)
@@ -520,7 +520,8 @@ bool extremes_draw(struct inputs *in, const struct layer *layer, const struct in
                    const struct inputs *weights, struct diag *diag)
 {
     struct inputs_draw whole = *draw;
-    whole.whole_masks = true;
+    whole.whole_masks = whole.past_given = whole.whole_pages = true; /* with a cache it is empty: all keys are new */
+    whole.past = 0;
     if (!inputs_draw_call(in, layer, &whole, weights, diag))
         return false;
     struct drawing d = {.layer = layer, .in = in, .columns = columns_of(layer), .largest = largest_factor(layer)};

@@ -23,7 +23,7 @@ struct packing {
     const struct inputs *in;
     const void *good;      /* the block that was packed whole */
     struct guarded packed; /* one to be spoiled */
-    struct guarded y, attn, lse, scratch;
+    struct guarded y, attn, lse, scratch, cache[2];
     int isa;
     char *why;
     struct diag *diag;
@@ -39,7 +39,9 @@ static bool no_memory(struct packing *p)
 
 static struct kernel_args args_of(const struct packing *p)
 {
-    return kernel_args_of(p->layer, p->in, (struct kernel_outputs){p->y.data, p->attn.data, p->lse.data});
+    const struct kernel_outputs outputs = {.y = p->y.data, .attn = p->attn.data, .lse = p->lse.data,
+                                           .cache = {p->cache[0].data, p->cache[1].data}};
+    return kernel_args_of(p->layer, p->in, outputs);
 }
 
 /* Whatever stands in `block` is not taken for a packed block: calls return `expected`. */
@@ -582,11 +584,18 @@ bool packing_holds(const struct kernel *kernel, const struct layer *layer, const
 {
     struct packing p = {.call = kernel->call, .layer = layer, .in = inputs, .good = packed,
                         .isa = kernel->call->isa(packed), .why = why, .diag = diag};
-    const bool room = guarded_make(&p.packed, p.call->packed_bytes, KERNEL_ALIGNMENT) &&
+    bool room = guarded_make(&p.packed, p.call->packed_bytes, KERNEL_ALIGNMENT) &&
                       guarded_make(&p.y, inputs_count(layer, inputs, TENSOR_Y) * sizeof(float), 0) &&
                       guarded_make(&p.attn, inputs_count(layer, inputs, TENSOR_ATTN) * sizeof(float), 0) &&
                       guarded_make(&p.lse, inputs_count(layer, inputs, TENSOR_LSE) * sizeof(float), 0) &&
                       guarded_make(&p.scratch, p.call->scratch_bytes, 0);
+    for (int values = 0; room && layer_has_cache(layer) && values < 2; values++) {
+        const enum layer_tensor tensor = inputs_cache_of(layer, values);
+        const size_t bytes = inputs_count(layer, inputs, tensor) * sizeof(float);
+        room = guarded_make(&p.cache[values], bytes, 0);
+        if (room)
+            memcpy(p.cache[values].data, inputs->tensor[tensor], bytes);
+    }
     const bool good = room ? wrong_packing(&p) && foreign_blocks(&p) && misplaced_block(&p) && packing_cut_off(&p) &&
                                  weights_read_within(&p, FENCE_BEHIND) && weights_read_within(&p, FENCE_IN_FRONT) &&
                                  packs_again(&p) && automatic_choice(&p) && names_of_sets(&p) && opening(&p) &&
@@ -597,5 +606,7 @@ bool packing_holds(const struct kernel *kernel, const struct layer *layer, const
     guarded_free(&p.attn);
     guarded_free(&p.lse);
     guarded_free(&p.scratch);
+    guarded_free(&p.cache[0]);
+    guarded_free(&p.cache[1]);
     return good;
 }

@@ -30,7 +30,8 @@ struct trial {
     const struct inputs *in;
     const void *packed;
     struct guarded y, attn, lse, scratch; /* of the run at hand */
-    float *base_y, *base_attn, *base_lse; /* of the first run */
+    struct guarded cache[2];              /* likewise: what the inputs have, and then what the run leaves */
+    float *base_y, *base_attn, *base_lse, *base_cache[2]; /* of the first run */
     uint64_t seed;
     char *why;
     struct diag *diag;
@@ -60,8 +61,24 @@ static size_t lse_count(const struct trial *t)
     return inputs_count(t->layer, t->in, TENSOR_LSE);
 }
 
+/* Of a cache's keys or values; 0 without one. */
+static size_t cache_count(const struct trial *t, bool values)
+{
+    return layer_has_cache(t->layer) ? inputs_count(t->layer, t->in, inputs_cache_of(t->layer, values)) : 0;
+}
+
+/* As `in` has it: before a call. */
+static void load_cache(struct trial *t, const struct inputs *in)
+{
+    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++)
+        memcpy(t->cache[values].data, in->tensor[inputs_cache_of(t->layer, values)],
+               cache_count(t, values) * sizeof(float));
+}
+
 static void release(struct trial *t)
 {
+    guarded_free(&t->cache[0]);
+    guarded_free(&t->cache[1]);
     guarded_free(&t->y);
     guarded_free(&t->attn);
     guarded_free(&t->lse);
@@ -76,15 +93,21 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
     bool good = guarded_make(&t->y, y_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->attn, attn_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->lse, lse_count(t) * sizeof(float), offset) &&
+                guarded_make(&t->cache[0], cache_count(t, false) * sizeof(float), offset) &&
+                guarded_make(&t->cache[1], cache_count(t, true) * sizeof(float), offset) &&
                 guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
+    else
+        load_cache(t, t->in);
     return good;
 }
 
 static struct kernel_args args_of(const struct trial *t, const struct inputs *in)
 {
-    return kernel_args_of(t->layer, in, (struct kernel_outputs){t->y.data, t->attn.data, t->lse.data});
+    const struct kernel_outputs outputs = {.y = t->y.data, .attn = t->attn.data, .lse = t->lse.data,
+                                           .cache = {t->cache[0].data, t->cache[1].data}};
+    return kernel_args_of(t->layer, in, outputs);
 }
 
 static bool zones_intact(struct trial *t, const char *what)
@@ -95,16 +118,51 @@ static bool zones_intact(struct trial *t, const char *what)
         return violated(t, "%s: wrote outside attn", what);
     if (!guarded_zones_intact(&t->lse))
         return violated(t, "%s: wrote outside lse", what);
+    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++)
+        if (!guarded_zones_intact(&t->cache[values]))
+            return violated(t, "%s: wrote outside %s", what, layer_tensor_name(inputs_cache_of(t->layer, values)));
     return guarded_zones_intact(&t->scratch) || violated(t, "%s: wrote outside scratch", what);
+}
+
+/* What a call must leave of a cache as `in` has it: the rows of its own tokens are taken from what it left. */
+static bool cache_kept(struct trial *t, const struct inputs *in, const char *what)
+{
+    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++) {
+        const enum layer_tensor tensor = inputs_cache_of(t->layer, values);
+        const size_t width = (size_t)(values ? t->layer->d_v : t->layer->d_k), count = cache_count(t, values);
+        const float *now = t->cache[values].data;
+        float *kept = malloc(count * sizeof *kept + 1);
+        if (kept == NULL) {
+            diag_environment(t->diag, NULL, "out of memory");
+            return false;
+        }
+        memcpy(kept, in->tensor[tensor], count * sizeof *kept);
+        for (size_t b = 0; b < t->in->batch; b++)
+            for (size_t row = 0; row < inputs_keys(t->in, b); row++)
+                for (size_t i = 0; i < (size_t)t->layer->h_kv; i++) {
+                    const size_t at = inputs_cache_row(t->layer, t->in, values, b, i,
+                                                       inputs_position(t->layer, t->in, b, row));
+                    memcpy(kept + at, now + at, width * sizeof *kept);
+                }
+        size_t at = 0;
+        while (at < count && memcmp(kept + at, now + at, sizeof *kept) == 0)
+            at++;
+        free(kept);
+        if (at < count)
+            return violated(t, "%s: float %zu of %s changed, which is no token's of the call", what, at,
+                            layer_tensor_name(tensor));
+    }
+    return true;
 }
 
 static bool forward(struct trial *t, const struct inputs *in, const char *what)
 {
     const struct kernel_args args = args_of(t, in);
+    load_cache(t, in);
     int error = t->call->forward(t->packed, &args, t->scratch.data);
     if (error != KERNEL_OK)
         return violated(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
-    return zones_intact(t, what);
+    return zones_intact(t, what) && cache_kept(t, in, what);
 }
 
 static bool same_bits(struct trial *t, const char *what)
@@ -113,6 +171,9 @@ static bool same_bits(struct trial *t, const char *what)
         return violated(t, "%s: y has other bits", what);
     if (memcmp(t->lse.data, t->base_lse, lse_count(t) * sizeof(float)) != 0)
         return violated(t, "%s: lse has other bits", what);
+    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++)
+        if (memcmp(t->cache[values].data, t->base_cache[values], cache_count(t, values) * sizeof(float)) != 0)
+            return violated(t, "%s: %s has other bits", what, layer_tensor_name(inputs_cache_of(t->layer, values)));
     return memcmp(t->attn.data, t->base_attn, attn_count(t) * sizeof(float)) == 0 ||
            violated(t, "%s: attn has other bits", what);
 }
@@ -122,7 +183,7 @@ static bool same_bits(struct trial *t, const char *what)
 /* A row of attn lies in [0, 1] and sums to one, or with a sink to at most one, or is zero where nothing is seen. */
 static bool sums_to_one(struct trial *t)
 {
-    const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
+    const size_t m = inputs_columns(t->layer, t->in), n = t->in->n, h = (size_t)t->layer->h;
     const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24;
     const float *attn = t->attn.data;
     const size_t rows = attn_count(t) > 0 && t->layer->scores == SCORES_WEIGHTS ? t->in->batch * h * n : 0;
@@ -155,6 +216,8 @@ static bool first_run(struct trial *t)
     memcpy(t->base_y, t->y.data, y_count(t) * sizeof(float));
     memcpy(t->base_attn, t->attn.data, attn_count(t) * sizeof(float));
     memcpy(t->base_lse, t->lse.data, lse_count(t) * sizeof(float));
+    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++)
+        memcpy(t->base_cache[values], t->cache[values].data, cache_count(t, values) * sizeof(float));
     return true;
 }
 
@@ -232,7 +295,7 @@ struct shared {
     size_t bytes;
 };
 
-enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED_LSE, SHARED };
+enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED_LSE, SHARED_KEYS, SHARED_VALUES, SHARED };
 
 static bool page_overlaps(struct trial *t, struct shared *s, size_t from, size_t end, size_t phase, size_t part)
 {
@@ -321,6 +384,8 @@ static bool memory_is_own(struct trial *t)
                 make_shared(&shared[SHARED_Y], "y", t->y.data, t->y.bytes) &&
                 make_shared(&shared[SHARED_ATTN], "attn", t->attn.data, t->attn.bytes) &&
                 make_shared(&shared[SHARED_LSE], "lse", t->lse.data, t->lse.bytes) &&
+                make_shared(&shared[SHARED_KEYS], "a cache's keys", t->cache[0].data, t->cache[0].bytes) &&
+                make_shared(&shared[SHARED_VALUES], "a cache's values", t->cache[1].data, t->cache[1].bytes) &&
                 guarded_make(&fresh, (WORKERS - 1) * own, 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
@@ -432,13 +497,31 @@ static size_t past_length(const struct layer *layer, const struct inputs *in, en
     }
 }
 
+/* Bytes up to the last row of a cache that the call reads or writes. */
+static size_t touchable(const struct layer *layer, const struct inputs *in, bool values)
+{
+    size_t end = 0;
+    for (size_t b = 0; b < in->batch; b++)
+        for (size_t row = 0; row < inputs_rows(layer, in, b); row++)
+            for (size_t i = 0; i < (size_t)layer->h_kv; i++) {
+                const int64_t position = inputs_first(layer, in, b) + (int64_t)row;
+                const size_t at = inputs_cache_row(layer, in, values, b, i, position);
+                end = at + 1 > end ? at + 1 : end;
+            }
+    return end > 0 ? (end - 1 + (size_t)(values ? layer->d_v : layer->d_k)) * sizeof(float) : 0;
+}
+
 /* Bytes of an input that may be read: not those of keys past the last sequence's length,
- * unless they are queries too. */
+ * unless they are queries too; nor the numbers of pages behind its last used one. */
 static size_t readable(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
 {
     size_t count = inputs_count(layer, in, tensor);
     if (in->batch > 0)
         count -= past_length(layer, in, tensor, in->batch - 1);
+    if (in->batch > 0 && tensor == TENSOR_PAGE_TABLE) {
+        const size_t b = in->batch - 1, used = inputs_cached(layer, in, b) + inputs_keys(in, b);
+        count -= (size_t)layer->page_count - (used + (size_t)layer->page_len - 1) / (size_t)layer->page_len;
+    }
     return count * layer_tensor_size(tensor);
 }
 
@@ -474,6 +557,13 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
     t->y.data = fenced_copy(NULL, y_count(t) * sizeof(float), fence);
     t->attn.data = fenced_copy(NULL, attn_count(t) * sizeof(float), fence);
     t->lse.data = fenced_copy(NULL, lse_count(t) * sizeof(float), fence);
+    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++) {
+        const enum layer_tensor tensor = inputs_cache_of(t->layer, values);
+        const size_t bytes = touchable(t->layer, from, values);
+        t->cache[values].data = fenced_copy(NULL, bytes, fence);
+        if (t->cache[values].data != NULL)
+            memcpy(t->cache[values].data, from->tensor[tensor], bytes);
+    }
     forward_between(t, args_of(t, &in), fence);
     for (size_t i = 0; i < OF_KEYS; i++)
         in.tensor[of_keys[i]] = from->tensor[of_keys[i]];
@@ -565,7 +655,9 @@ static bool always_divides(const struct layer *layer)
 
 struct poison {
     struct inputs in;
-    unsigned char *key, *query; /* [batch][m], [batch][n]: poisoned rows; in self-attention the same */
+    size_t rows;                /* of a sequence: those of a cache, and m new ones behind them */
+    unsigned char *key, *query; /* [batch][rows], [batch][n]: poisoned rows; in self-attention those of the call are the
+                                 * same */
     unsigned char *tainted;     /* [batch][h][n]: of rows of Z, what they see that is poisoned */
     unsigned char *read;        /* [batch][h][n]: some score of theirs is NaN with it */
     bool one_column;            /* not the whole row */
@@ -580,6 +672,32 @@ static void poison_free(struct poison *p)
     free(p->read);
 }
 
+/* Rows of a cache and of a call that poison may be in; the most of any sequence */
+static size_t poison_rows(const struct trial *t)
+{
+    size_t most = 0;
+    for (size_t b = 0; b < t->in->batch; b++)
+        most = inputs_cached(t->layer, t->in, b) > most ? inputs_cached(t->layer, t->in, b) : most;
+    return most + t->in->m;
+}
+
+/* Cached rows that sequences have in common are poisoned for all of them, or for none. */
+static void share_poison(struct poison *p, const struct trial *t)
+{
+    const struct inputs *in = t->in;
+    unsigned char *poisoned = calloc(cache_count(t, false) + 1, 1);
+    for (int turn = 0; poisoned != NULL && turn < 2; turn++)
+        for (size_t b = 0; b < in->batch; b++)
+            for (size_t j = 0; j < inputs_cached(t->layer, in, b); j++) {
+                const int64_t position = inputs_first(t->layer, in, b) + (int64_t)j;
+                unsigned char *row = &poisoned[inputs_cache_row(t->layer, in, false, b, 0, position)];
+                unsigned char *key = &p->key[b * p->rows + j];
+                *row |= *key;
+                *key = *row;
+            }
+    free(poisoned);
+}
+
 /* Later rows and those past lengths[b], by chance: under causal, padding or a window some queries see none of them. */
 static void choose_poison(struct poison *p, const struct trial *t)
 {
@@ -587,13 +705,17 @@ static void choose_poison(struct poison *p, const struct trial *t)
     struct random random = {t->seed ^ 0x706F69736F6E};
     const size_t batch = in->n + in->m > 0 ? in->batch : 0; /* sequences that have a row, of which memory holds few */
     for (size_t b = 0; b < batch; b++) {
-        for (size_t j = 0; j < in->m; j++) {
-            const double chance = j >= inputs_keys(in, b) ? 0.7 : j >= in->m / 2 ? 0.15 : j + 1 == in->m ? 0.5 : 0.02;
-            p->key[b * in->m + j] = random_uniform(&random) < chance;
+        const size_t cached = inputs_cached(t->layer, in, b), m = cached + in->m;
+        for (size_t j = 0; j < m; j++) {
+            const double chance = j >= cached + inputs_keys(in, b) ? 0.7 : j >= m / 2 ? 0.15 : j + 1 == m ? 0.5 : 0.02;
+            p->key[b * p->rows + j] = random_uniform(&random) < chance;
         }
         for (size_t q = 0; q < in->n; q++)
-            p->query[b * in->n + q] = !t->layer->self ? random_uniform(&random) < 0.1 : p->key[b * in->m + q];
+            p->query[b * in->n + q] =
+                !t->layer->self ? random_uniform(&random) < 0.1 : p->key[b * p->rows + cached + q];
     }
+    if (t->layer->cache == CACHE_PAGED)
+        share_poison(p, t);
 }
 
 static void spread_taint(struct poison *p, const struct trial *t)
@@ -605,8 +727,9 @@ static void spread_taint(struct poison *p, const struct trial *t)
             for (size_t q = 0; q < in->n; q++) {
                 enum taint taint = TAINT_NONE;
                 bool read = false;
-                for (size_t j = 0; j < in->m && !(taint == TAINT_OF_KEY && read); j++) {
-                    const bool key = p->key[b * in->m + j];
+                const size_t rows = inputs_cached(t->layer, in, b) + in->m;
+                for (size_t j = 0; j < rows && !(taint == TAINT_OF_KEY && read); j++) {
+                    const bool key = p->key[b * p->rows + j];
                     if (!(key || p->query[b * in->n + q]) || !reference_visible(t->layer, in, b, i, q, j))
                         continue;
                     const bool shows =
@@ -620,27 +743,54 @@ static void spread_taint(struct poison *p, const struct trial *t)
             }
 }
 
+/* Whether row r of all queries, or of all keys and values that the call brings, is poisoned. */
+static bool is_poisoned(const struct poison *p, const struct trial *t, enum layer_tensor tensor, size_t r)
+{
+    const size_t m = t->in->m;
+    if (tensor == TENSOR_Q || tensor == TENSOR_X)
+        return p->query[r];
+    return p->key[r / m * p->rows + inputs_cached(t->layer, t->in, r / m) + r % m];
+}
+
 /* Into whole rows, or one column of what each head reads. */
-static void write_poison(struct poison *p, const struct trial *t, enum layer_tensor tensor, const unsigned char *rows,
-                         size_t count, size_t width, size_t head_width, const float values[3])
+static void write_poison(struct poison *p, const struct trial *t, enum layer_tensor tensor, size_t count, size_t width,
+                         size_t head_width, const float values[3])
 {
     float *data = p->in.tensor[tensor];
     for (size_t r = 0; r < t->in->batch * count; r++)
-        for (size_t c = 0; rows[r] && c < width; c++)
+        for (size_t c = 0; is_poisoned(p, t, tensor, r) && c < width; c++)
             if (!p->one_column || c % head_width == r % head_width)
                 data[r * width + c] = values[(r + c) % 3];
 }
 
+/* Into rows of a cache. */
+static void poison_cache(struct poison *p, const struct trial *t, const float values[3])
+{
+    const struct layer *layer = t->layer;
+    for (int of_values = 0; of_values < 2; of_values++) {
+        const size_t width = (size_t)(of_values ? layer->d_v : layer->d_k);
+        float *cache = p->in.tensor[inputs_cache_of(layer, of_values)];
+        for (size_t b = 0; b < t->in->batch; b++)
+            for (size_t j = 0; j < inputs_cached(layer, t->in, b); j++)
+                for (size_t i = 0; p->key[b * p->rows + j] && i < (size_t)layer->h_kv; i++) {
+                    const int64_t position = inputs_first(layer, t->in, b) + (int64_t)j;
+                    float *row = cache + inputs_cache_row(layer, t->in, of_values, b, i, position);
+                    for (size_t c = 0; c < width; c++)
+                        if (!p->one_column || c == j % width)
+                            row[c] = values[(j + c) % 3];
+                }
+    }
+}
+
 /* Into each head's row of q, k or v, or one column of it. */
-static void poison_given(struct poison *p, const struct trial *t, enum layer_tensor tensor, const unsigned char *rows,
-                         const float values[3])
+static void poison_given(struct poison *p, const struct trial *t, enum layer_tensor tensor, const float values[3])
 {
     const struct layer *layer = t->layer;
     const size_t count = tensor == TENSOR_Q ? t->in->n : t->in->m;
     const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv);
     const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
     for (size_t r = 0; r < t->in->batch * count; r++)
-        for (size_t i = 0; rows[r] && i < heads; i++) {
+        for (size_t i = 0; is_poisoned(p, t, tensor, r) && i < heads; i++) {
             float *row = (float *)p->in.tensor[tensor] + inputs_head_row(layer, t->in, tensor, r / count, r % count, i);
             for (size_t c = 0; c < width; c++)
                 if (!p->one_column || c == r % width)
@@ -655,7 +805,8 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     *p = (struct poison){.one_column = one_column};
     if (!inputs_copy(&p->in, layer, in, t->diag))
         return false;
-    p->key = calloc(in->batch * in->m + 1, 1);
+    p->rows = poison_rows(t);
+    p->key = calloc(in->batch * p->rows + 1, 1);
     p->query = calloc(in->batch * in->n + 1, 1);
     p->tainted = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
     p->read = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
@@ -665,16 +816,17 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     }
     choose_poison(p, t);
     spread_taint(p, t);
+    if (layer_has_cache(layer))
+        poison_cache(p, t, values);
     if (layer->projected) {
-        poison_given(p, t, TENSOR_Q, p->query, values);
-        poison_given(p, t, TENSOR_K, p->key, values);
-        poison_given(p, t, TENSOR_V, p->key, values);
+        poison_given(p, t, TENSOR_Q, values);
+        poison_given(p, t, TENSOR_K, values);
+        poison_given(p, t, TENSOR_V, values);
         return true;
     }
-    write_poison(p, t, TENSOR_X, p->query, in->n, (size_t)layer->d_model, (size_t)layer->d_in_q, values);
+    write_poison(p, t, TENSOR_X, in->n, (size_t)layer->d_model, (size_t)layer->d_in_q, values);
     if (layer->cross)
-        write_poison(p, t, TENSOR_SOURCE, p->key, in->m, (size_t)layer->d_source, (size_t)layer->d_in_kv,
-                     values);
+        write_poison(p, t, TENSOR_SOURCE, in->m, (size_t)layer->d_source, (size_t)layer->d_in_kv, values);
     return true;
 }
 
@@ -738,7 +890,7 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
 static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {
     demand = demand_of(t->layer, demand);
-    const size_t m = t->in->m, n = t->in->n, h = (size_t)t->layer->h;
+    const size_t m = inputs_columns(t->layer, t->in), n = t->in->n, h = (size_t)t->layer->h;
     const bool divides = always_divides(t->layer);
     const float *attn = t->attn.data;
     for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
@@ -811,7 +963,7 @@ static bool with_infinity(struct trial *t)
 static void poison_mask(struct poison *p, const struct trial *t, float value)
 {
     const size_t batch = p->in.mask_batch[TENSOR_MASK_ADD], heads = p->in.mask_h[TENSOR_MASK_ADD];
-    const size_t n = t->in->n, m = t->in->m, h = (size_t)t->layer->h;
+    const size_t n = t->in->n, m = inputs_columns(t->layer, t->in), h = (size_t)t->layer->h;
     float *mask = p->in.tensor[TENSOR_MASK_ADD];
     struct random random = {t->seed ^ 0x6D61736B};
     unsigned char *chosen = calloc(batch * heads * n * m + 1, 1);
@@ -839,7 +991,7 @@ static bool with_masks_of(struct trial *t, float value, const char *what)
     const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
     struct poison p = {0};
     bool good = inputs_copy(&p.in, t->layer, t->in, t->diag);
-    p.key = calloc(t->in->batch * t->in->m + 1, 1);
+    p.key = calloc(t->in->batch * poison_rows(t) + 1, 1);
     p.query = calloc(t->in->batch * t->in->n + 1, 1);
     p.tainted = calloc(t->in->batch * (size_t)t->layer->h * t->in->n + 1, 1);
     p.read = calloc(t->in->batch * (size_t)t->layer->h * t->in->n + 1, 1);
@@ -876,6 +1028,7 @@ struct attempt {
     int32_t *lengths; /* SEVERAL numbers that may be changed, those of the call first; NULL without padding */
     int32_t *past;    /* likewise; NULL without offset = past */
     int32_t *prefix;  /* likewise; NULL without that mask */
+    int32_t *table;   /* page numbers of SEVERAL sequences; NULL without pages */
     const void *zeroed;
     size_t off; /* 1 to 3: of what lies off its boundary */
 };
@@ -897,6 +1050,11 @@ static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a
 static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
 static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
 static bool null_positions(struct attempt *a) { a->args.positions = NULL; return has(a, TENSOR_POSITIONS); }
+static bool null_page_table(struct attempt *a) { a->args.page_table = NULL; return has(a, TENSOR_PAGE_TABLE); }
+static bool null_k_cache(struct attempt *a) { a->args.k_cache = NULL; return has(a, TENSOR_K_CACHE); }
+static bool null_v_cache(struct attempt *a) { a->args.v_cache = NULL; return has(a, TENSOR_V_CACHE); }
+static bool null_k_pages(struct attempt *a) { a->args.k_pages = NULL; return has(a, TENSOR_K_PAGES); }
+static bool null_v_pages(struct attempt *a) { a->args.v_pages = NULL; return has(a, TENSOR_V_PAGES); }
 static bool null_prefix(struct attempt *a) { a->args.prefix = NULL; return has(a, TENSOR_PREFIX); }
 static bool null_segment(struct attempt *a) { a->args.segment = NULL; return has(a, TENSOR_SEGMENT); }
 static bool null_segment_q(struct attempt *a) { a->args.segment_q = NULL; return has(a, TENSOR_SEGMENT_Q); }
@@ -928,6 +1086,11 @@ static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; ret
 static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
 static bool unused_positions(struct attempt *a) { a->args.positions = a->zeroed; return !has(a, TENSOR_POSITIONS); }
 static bool unused_lse(struct attempt *a) { a->args.lse = a->args.y; return !has(a, TENSOR_LSE); }
+static bool unused_page_table(struct attempt *a) { a->args.page_table = a->zeroed; return !has(a, TENSOR_PAGE_TABLE); }
+static bool unused_k_cache(struct attempt *a) { a->args.k_cache = a->args.y; return !has(a, TENSOR_K_CACHE); }
+static bool unused_v_cache(struct attempt *a) { a->args.v_cache = a->args.y; return !has(a, TENSOR_V_CACHE); }
+static bool unused_k_pages(struct attempt *a) { a->args.k_pages = a->args.y; return !has(a, TENSOR_K_PAGES); }
+static bool unused_v_pages(struct attempt *a) { a->args.v_pages = a->args.y; return !has(a, TENSOR_V_PAGES); }
 static bool unused_prefix(struct attempt *a) { a->args.prefix = a->zeroed; return !has(a, TENSOR_PREFIX); }
 static bool unused_segment(struct attempt *a) { a->args.segment = a->zeroed; return !has(a, TENSOR_SEGMENT); }
 static bool unused_segment_q(struct attempt *a) { a->args.segment_q = a->zeroed; return !has(a, TENSOR_SEGMENT_Q); }
@@ -1023,6 +1186,17 @@ static bool large_k(struct attempt *a) { return large_batch(a, TENSOR_K); }
 static bool large_v(struct attempt *a) { return large_batch(a, TENSOR_V); }
 static bool large_source(struct attempt *a) { return large_batch(a, TENSOR_SOURCE); }
 static bool large_mask_add(struct attempt *a) { return large_batch(a, TENSOR_MASK_ADD); }
+static bool large_k_cache(struct attempt *a) { return large_batch(a, TENSOR_K_CACHE); }
+static bool large_v_cache(struct attempt *a) { return large_batch(a, TENSOR_V_CACHE); }
+static bool huge_pages(struct attempt *a) { a->args.pages = SIZE_MAX; return has(a, TENSOR_K_PAGES); }
+/* The bytes of k_pages, modulo 2^64, are few. */
+static bool wrapping_pages(struct attempt *a)
+{
+    const struct layer *layer = a->trial->layer;
+    const size_t page = (size_t)(layer->page_len * layer->h_kv * layer->d_k);
+    a->args.pages = layer->page_len > 0 ? SIZE_MAX / sizeof(float) / page + 2 : 0;
+    return has(a, TENSOR_K_PAGES);
+}
 static bool large_y(struct attempt *a) { return large_batch(a, TENSOR_Y); }
 static bool large_lse(struct attempt *a) { return large_batch(a, TENSOR_LSE); }
 static bool large_attn(struct attempt *a) { return large_batch(a, TENSOR_ATTN); }
@@ -1083,6 +1257,54 @@ static bool prefix_below_zero(struct attempt *a)
     if (a->prefix != NULL)
         a->prefix[a->args.batch - 1] = -1;
     return a->prefix != NULL;
+}
+/* New tokens of sequence b. */
+static int32_t fresh_of(const struct attempt *a, size_t b)
+{
+    return a->lengths != NULL ? a->lengths[b] : (int32_t)a->args.n;
+}
+/* One more than the cache has room for */
+static bool past_too_far(struct attempt *a)
+{
+    const struct layer *layer = a->trial->layer;
+    const bool ring = layer->cache == CACHE_RING;
+    const size_t b = a->args.batch - 1;
+    const int64_t past = inputs_positions(layer) - (ring ? (int64_t)a->args.n : fresh_of(a, b)) + 1;
+    return layer_has_cache(layer) && past <= INT32_MAX && set_past(a, b, (int32_t)past);
+}
+static bool past_wraps(struct attempt *a)
+{
+    return layer_has_cache(a->trial->layer) && set_past(a, 0, INT32_MAX);
+}
+static bool inner_past_too_far(struct attempt *a)
+{
+    set_batch(a, SEVERAL);
+    return layer_has_cache(a->trial->layer) && a->trial->layer->cache_len < INT32_MAX &&
+           a->trial->layer->cache != CACHE_RING &&
+           set_past(a, SEVERAL / 2, (int32_t)a->trial->layer->cache_len + 1 - fresh_of(a, SEVERAL / 2));
+}
+/* The first used page, or the last, of the last sequence. */
+static bool set_page(struct attempt *a, bool last, int64_t number)
+{
+    const struct layer *layer = a->trial->layer;
+    if (a->table == NULL || a->past == NULL || number > INT32_MAX)
+        return false;
+    const size_t b = a->args.batch - 1;
+    const int64_t used = (int64_t)a->past[b] + fresh_of(a, b);
+    const int64_t page = last ? (used - 1) / layer->page_len : 0;
+    a->table[(int64_t)b * layer->page_count + page] = (int32_t)number;
+    return used > 0;
+}
+static bool page_below_zero(struct attempt *a) { return set_page(a, false, -1); }
+static bool least_page(struct attempt *a) { return set_page(a, true, INT32_MIN); }
+static bool last_page_below_zero(struct attempt *a) { return set_page(a, true, -1); }
+static bool page_too_far(struct attempt *a) { return set_page(a, false, (int64_t)a->args.pages); }
+static bool last_page_too_far(struct attempt *a) { return set_page(a, true, (int64_t)a->args.pages); }
+static bool largest_page(struct attempt *a) { return set_page(a, true, INT32_MAX); }
+static bool no_pages(struct attempt *a)
+{
+    a->args.pages = 0;
+    return set_page(a, false, 0);
 }
 static bool least_past(struct attempt *a) { return set_past(a, 0, INT32_MIN); }
 static bool inner_past_below_zero(struct attempt *a)
@@ -1180,6 +1402,15 @@ static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); r
 static bool lse_off(struct attempt *a) { a->args.lse = off(a, a->args.lse); return has(a, TENSOR_LSE); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
+static bool page_table_off(struct attempt *a)
+{
+    a->args.page_table = off(a, a->args.page_table);
+    return has(a, TENSOR_PAGE_TABLE);
+}
+static bool k_cache_off(struct attempt *a) { a->args.k_cache = off(a, a->args.k_cache); return has(a, TENSOR_K_CACHE); }
+static bool v_cache_off(struct attempt *a) { a->args.v_cache = off(a, a->args.v_cache); return has(a, TENSOR_V_CACHE); }
+static bool k_pages_off(struct attempt *a) { a->args.k_pages = off(a, a->args.k_pages); return has(a, TENSOR_K_PAGES); }
+static bool v_pages_off(struct attempt *a) { a->args.v_pages = off(a, a->args.v_pages); return has(a, TENSOR_V_PAGES); }
 static bool positions_off(struct attempt *a)
 {
     a->args.positions = off(a, a->args.positions);
@@ -1220,6 +1451,11 @@ static const struct wrong {
     {"past = NULL", KERNEL_NULL, null_past},
     {"positions = NULL", KERNEL_NULL, null_positions},
     {"prefix = NULL", KERNEL_NULL, null_prefix},
+    {"page_table = NULL", KERNEL_NULL, null_page_table},
+    {"k_cache = NULL", KERNEL_NULL, null_k_cache},
+    {"v_cache = NULL", KERNEL_NULL, null_v_cache},
+    {"k_pages = NULL", KERNEL_NULL, null_k_pages},
+    {"v_pages = NULL", KERNEL_NULL, null_v_pages},
     {"segment = NULL", KERNEL_NULL, null_segment},
     {"segment_q = NULL", KERNEL_NULL, null_segment_q},
     {"segment_k = NULL", KERNEL_NULL, null_segment_k},
@@ -1237,6 +1473,11 @@ static const struct wrong {
     {"past without offset = past", KERNEL_UNUSED, unused_past},
     {"positions without rope_positions = given", KERNEL_UNUSED, unused_positions},
     {"prefix without the mask", KERNEL_UNUSED, unused_prefix},
+    {"page_table without cache = paged", KERNEL_UNUSED, unused_page_table},
+    {"k_cache that the layer lacks", KERNEL_UNUSED, unused_k_cache},
+    {"v_cache that the layer lacks", KERNEL_UNUSED, unused_v_cache},
+    {"k_pages that the layer lacks", KERNEL_UNUSED, unused_k_pages},
+    {"v_pages that the layer lacks", KERNEL_UNUSED, unused_v_pages},
     {"segment that the layer lacks", KERNEL_UNUSED, unused_segment},
     {"segment_q that the layer lacks", KERNEL_UNUSED, unused_segment_q},
     {"segment_k that the layer lacks", KERNEL_UNUSED, unused_segment_k},
@@ -1261,6 +1502,10 @@ static const struct wrong {
     {"a batch whose v has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_v},
     {"a batch whose source has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_source},
     {"a batch whose mask_add has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_mask_add},
+    {"a batch whose k_cache has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_k_cache},
+    {"a batch whose v_cache has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_v_cache},
+    {"pages = SIZE_MAX", KERNEL_SIZE, huge_pages},
+    {"pages whose bytes wrap around", KERNEL_SIZE, wrapping_pages},
     {"a batch whose y has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_y},
     {"a batch whose attn has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_attn},
     {"a batch whose lse has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_lse},
@@ -1274,6 +1519,16 @@ static const struct wrong {
     {"a length of 1, m = 0", KERNEL_LENGTH, length_of_no_keys},
     {"lengths = NULL, n = 0", KERNEL_NULL, null_lengths_no_queries},
     {"a past of -1", KERNEL_LENGTH, past_below_zero},
+    {"a past that leaves the new tokens no room", KERNEL_LENGTH, past_too_far},
+    {"a past of INT32_MAX", KERNEL_LENGTH, past_wraps},
+    {"a past that leaves no room among good ones", KERNEL_LENGTH, inner_past_too_far},
+    {"a page number of -1", KERNEL_LENGTH, page_below_zero},
+    {"a last page number of -1", KERNEL_LENGTH, last_page_below_zero},
+    {"a last page number of INT32_MIN", KERNEL_LENGTH, least_page},
+    {"a page number of pages", KERNEL_LENGTH, page_too_far},
+    {"a last page number of pages", KERNEL_LENGTH, last_page_too_far},
+    {"a last page number of INT32_MAX", KERNEL_LENGTH, largest_page},
+    {"pages = 0", KERNEL_LENGTH, no_pages},
     {"a prefix of -1", KERNEL_LENGTH, prefix_below_zero},
     {"a first past of INT32_MIN", KERNEL_LENGTH, least_past},
     {"a past of -1 among good ones", KERNEL_LENGTH, inner_past_below_zero},
@@ -1305,6 +1560,11 @@ static const struct wrong {
     {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
     {"past off its boundary", KERNEL_ALIGN, past_off},
     {"positions off their boundary", KERNEL_ALIGN, positions_off},
+    {"page_table off its boundary", KERNEL_ALIGN, page_table_off},
+    {"k_cache off its boundary", KERNEL_ALIGN, k_cache_off},
+    {"v_cache off its boundary", KERNEL_ALIGN, v_cache_off},
+    {"k_pages off its boundary", KERNEL_ALIGN, k_pages_off},
+    {"v_pages off its boundary", KERNEL_ALIGN, v_pages_off},
     {"prefix off its boundary", KERNEL_ALIGN, prefix_off},
     {"segment off its boundary", KERNEL_ALIGN, segment_off},
     {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
@@ -1312,8 +1572,21 @@ static const struct wrong {
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
 };
 
+/* A cache is as the inputs have it. */
+static bool cache_untouched(struct trial *t, const char *what)
+{
+    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++) {
+        const enum layer_tensor tensor = inputs_cache_of(t->layer, values);
+        if (memcmp(t->cache[values].data, t->in->tensor[tensor], cache_count(t, values) * sizeof(float)) != 0)
+            return violated(t, "%s: %s was written", what, layer_tensor_name(tensor));
+    }
+    return true;
+}
+
 static bool untouched(struct trial *t, const char *what)
 {
+    if (!cache_untouched(t, what))
+        return false;
     return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse) &&
             guarded_untouched(&t->scratch)) ||
            violated(t, "%s: refused, but something was written", what);
@@ -1356,7 +1629,19 @@ static int32_t *copy_numbers(const struct trial *t, enum layer_tensor tensor, in
     return numbers;
 }
 
-/* Of the call's queries, or of one. `numbers`: room for three tensors of one number for each sequence. */
+/* Pages of the call's sequences and of others; NULL: the layer has none. */
+static int32_t *copy_table(const struct trial *t, int32_t *numbers)
+{
+    const size_t count = (size_t)t->layer->page_count;
+    if (t->in->tensor[TENSOR_PAGE_TABLE] == NULL)
+        return NULL;
+    memset(numbers, 0, lengths_bytes(t) * count);
+    memcpy(numbers, t->in->tensor[TENSOR_PAGE_TABLE], t->in->batch * count * sizeof *numbers);
+    return numbers;
+}
+
+/* Of the call's queries, or of one. `numbers`: room for three tensors of one number for each sequence, and a table of
+ * pages. */
 static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *numbers, const void *zeroed, size_t off,
                            bool single)
 {
@@ -1364,10 +1649,12 @@ static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *
                         .lengths = copy_numbers(t, TENSOR_LENGTHS, numbers),
                         .past = copy_numbers(t, TENSOR_PAST, numbers + lengths_bytes(t) / sizeof *numbers),
                         .prefix = copy_numbers(t, TENSOR_PREFIX, numbers + 2 * lengths_bytes(t) / sizeof *numbers),
+                        .table = copy_table(t, numbers + 3 * lengths_bytes(t) / sizeof *numbers),
                         .zeroed = zeroed, .off = off};
     a.args.lengths = a.lengths;
     a.args.past = a.past;
     a.args.prefix = a.prefix;
+    a.args.page_table = a.table;
     if (single)
         single_query(&a);
     return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
@@ -1415,6 +1702,8 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
     error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
     if (error != KERNEL_PART)
         return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
+    if (!cache_untouched(t, what))
+        return false;
     return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse)) ||
            violated(t, "%s: something was written", what);
 }
@@ -1507,8 +1796,11 @@ static bool without_keys(struct trial *t)
  * knows. */
 static bool texts_are_right(struct trial *t)
 {
-    static const char *const phases[] = {"transpose", "project", "attend", "output"};
-    const size_t count = t->layer->w_o == W_O_NONE ? 3 : 4;
+    static const char *const plain[] = {"transpose", "project", "attend", "output"};
+    static const char *const cached[] = {"transpose", "project", "append", "attend", "join", "output"};
+    const bool caches = layer_has_cache(t->layer);
+    const char *const *phases = caches ? cached : plain;
+    const size_t count = (size_t)(caches ? 6 : 4) - (t->layer->w_o == W_O_NONE);
     for (size_t phase = 0; phase < 2 * count; phase++)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
             return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
@@ -1530,7 +1822,7 @@ static bool wrong_calls(struct trial *t)
         return true;
     if (!prepare(t, 0, 1))
         return false;
-    int32_t *lengths = malloc(3 * lengths_bytes(t));
+    int32_t *lengths = malloc((3 + (size_t)t->layer->page_count) * lengths_bytes(t));
     size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
     void *zeroed = aligned_alloc(64, zero_bytes); /* as large as anything it stands for: it is never read past that */
     bool good = lengths != NULL && zeroed != NULL;
@@ -1607,7 +1899,10 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     t.base_y = malloc(y_count(&t) * sizeof(float) + 1);
     t.base_attn = malloc(attn_count(&t) * sizeof(float) + 1);
     t.base_lse = malloc(lse_count(&t) * sizeof(float) + 1);
-    bool good = t.base_y != NULL && t.base_attn != NULL && t.base_lse != NULL;
+    for (int values = 0; values < 2; values++)
+        t.base_cache[values] = malloc(cache_count(&t, values) * sizeof(float) + 1);
+    bool good = t.base_y != NULL && t.base_attn != NULL && t.base_lse != NULL && t.base_cache[0] != NULL &&
+                t.base_cache[1] != NULL;
     why[0] = '\0';
     if (!good)
         diag_environment(diag, NULL, "out of memory");
@@ -1619,5 +1914,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     free(t.base_y);
     free(t.base_attn);
     free(t.base_lse);
+    free(t.base_cache[0]);
+    free(t.base_cache[1]);
     return good;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "../../gen/arith.h"
+#include "chunks.h"
 #include "extremes.h"
 
 #define MAX_WORK 1e9     /* past that few positions must do */
@@ -37,6 +38,14 @@ static double work_of(const struct layer *layer, size_t batch, size_t n, size_t 
     return (double)batch * layer_multiply_adds(layer, (int64_t)n, (int64_t)m).total;
 }
 
+/* What a cache holds before a call: of large ones little, with now and then all that fits. */
+#define SMALL_PAST 130
+static int64_t most_past(const struct layer *layer, size_t count)
+{
+    const double whole = work_of(layer, 1, 1, (size_t)layer->source_len);
+    return layer->cache_len <= SMALL_PAST || (count % 8 == 5 && whole <= MAX_WORK / 100) ? 0 : SMALL_PAST;
+}
+
 #define ORDINARY (-1)
 
 /* One call more, ORDINARY or with scores as enum extremes says. */
@@ -52,7 +61,8 @@ static bool add_call(struct making *k, size_t batch, size_t n, size_t m, int ext
     struct series_call *call = &more[s->count++];
     *call = (struct series_call){.inputs.borrows_weights = true};
     const struct inputs_draw draw = {.seed = k->draw->seed + 1000 * s->count, .init = k->draw->init, .batch = batch,
-                                     .n = n, .m = m, .mask_form = extreme == ORDINARY ? k->mask_form : 0};
+                                     .n = n, .m = m, .mask_form = extreme == ORDINARY ? k->mask_form : 0,
+                                     .past_most = most_past(k->layer, s->count)};
     k->work -= work_of(k->layer, batch, n, m);
     const bool good = extreme == ORDINARY
                           ? inputs_draw_call(&call->inputs, k->layer, &draw, k->drawn, k->diag)
@@ -175,6 +185,34 @@ static bool add_extremes(struct making *k)
            (lone < MAX_LONE || add_extreme(k, EXTREMES_LONE, lone));
 }
 
+/* ---- whole sequences -------------------------------------------------------------------------------------------- */
+
+#define MIN_STREAM 24
+#define MAX_STREAM 700 /* past the segments that most plans cut contexts into */
+
+/* Tokens of sequences that a cache takes in, as many as the work allows; a ring takes more than it keeps. */
+static size_t stream_length(const struct making *k, size_t batch)
+{
+    const struct layer *layer = k->layer;
+    const size_t room = (size_t)layer->cache_len * (layer->cache == CACHE_RING ? 2 : 1) + (layer->cache == CACHE_RING);
+    size_t length = min_size(room, MAX_STREAM);
+    while (length > MIN_STREAM && work_of(layer, batch, length, length) > k->work)
+        length -= length / 8 + 1;
+    return length;
+}
+
+static bool add_streams(struct making *k)
+{
+    struct series *s = k->series;
+    const size_t batch = 3, length = chunks_apply(k->layer) ? stream_length(k, batch) : 0;
+    const size_t most = min_size(extremes_batch(k->layer, EXTREMES_MIXED), 6);
+    const struct inputs_draw draw = {.seed = k->draw->seed + 77, .init = k->draw->init, .batch = most,
+                                     .n = min_size(length, MAX_EXTREME), .m = length};
+    return length == 0 ||
+           (chunks_draw(&s->stream, k->layer, k->draw->seed + 99, batch, length, k->drawn, k->diag) &&
+            extremes_draw(&s->extreme_stream, k->layer, &draw, EXTREMES_MIXED, &s->extreme_weights, k->diag));
+}
+
 bool series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
                  const struct inputs_draw *draw, struct folds folds, struct diag *diag)
 {
@@ -191,7 +229,7 @@ bool series_make(struct series *series, const struct layer *layer, const struct 
         return false;
     series->sized = series->count;
     k.work = work;
-    return extremes_weights(&series->extreme_weights, layer, drawn, diag) && add_extremes(&k);
+    return extremes_weights(&series->extreme_weights, layer, drawn, diag) && add_extremes(&k) && add_streams(&k);
 }
 
 void series_free(struct series *series)
@@ -201,6 +239,8 @@ void series_free(struct series *series)
         reference_free(&series->call[i].reference);
         bounds_free(&series->call[i].bounds);
     }
+    inputs_free(&series->stream);
+    inputs_free(&series->extreme_stream);
     inputs_free(&series->extreme_weights);
     free(series->call);
     *series = (struct series){0};

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../../gen/arith.h"
+#include "chunks.h"
 #include "guarded.h"
 #include "promises.h"
 
@@ -23,6 +24,7 @@ bool subject_make(struct subject *s, const struct layer *layer, const struct ker
     if (layer_multiply_adds(layer, layer->seq_len, layer->source_len).total > SMALL_RUN_FROM) {
         small.n = min_size(small.n, SMALL_RUN);
         small.m = min_size(small.m, SMALL_RUN + 20);
+        small.past_most = SMALL_RUN + 20;
     }
     return inputs_draw(&s->inputs, layer, draw, diag) &&
            inputs_draw_call(&s->small, layer, &small, &s->inputs, diag) &&
@@ -42,7 +44,8 @@ void subject_free(struct subject *s)
 void comparison_print_miss(const struct comparison *c, FILE *out)
 {
     fputs(layer_tensor_name(c->tensor), out);
-    for (int i = 0; i < (c->tensor == TENSOR_ATTN ? 4 : 3); i++)
+    const bool four = c->tensor == TENSOR_ATTN || layer_tensor_row(c->tensor)->kind == TENSOR_CACHE;
+    for (int i = 0; i < (four ? 4 : 3); i++)
         fprintf(out, "[%zu]", c->index[i]);
     fprintf(out, " is %.9g; the reference has %.9g; %zu of %zu elements miss", c->actual, c->expected, c->misses,
             c->elements);
@@ -50,7 +53,7 @@ void comparison_print_miss(const struct comparison *c, FILE *out)
 
 /* Memory of one run, with guard zones around each block. */
 struct blocks {
-    struct guarded packed, scratch, y, attn, lse;
+    struct guarded packed, scratch, y, attn, lse, cache[2];
 };
 
 /* Fresh outputs for a call. */
@@ -59,6 +62,14 @@ static bool make_outputs(struct blocks *b, const struct subject *s, const struct
     guarded_free(&b->y);
     guarded_free(&b->attn);
     guarded_free(&b->lse);
+    for (int values = 0; values < 2 && layer_has_cache(s->layer); values++) {
+        const enum layer_tensor tensor = inputs_cache_of(s->layer, values);
+        const size_t bytes = inputs_count(s->layer, in, tensor) * sizeof(float);
+        guarded_free(&b->cache[values]);
+        if (!guarded_make(&b->cache[values], bytes, 4))
+            return false;
+        memcpy(b->cache[values].data, in->tensor[tensor], bytes);
+    }
     return guarded_make(&b->y, inputs_count(s->layer, in, TENSOR_Y) * sizeof(float), 4) &&
            guarded_make(&b->attn, inputs_count(s->layer, in, TENSOR_ATTN) * sizeof(float), 4) &&
            guarded_make(&b->lse, inputs_count(s->layer, in, TENSOR_LSE) * sizeof(float), 4);
@@ -78,6 +89,8 @@ static void free_blocks(struct blocks *b)
     guarded_free(&b->y);
     guarded_free(&b->attn);
     guarded_free(&b->lse);
+    guarded_free(&b->cache[0]);
+    guarded_free(&b->cache[1]);
 }
 
 /* Runs a call once by what is packed. */
@@ -91,14 +104,31 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
     }
     guarded_fill(&b->scratch);
     const struct kernel_args args =
-        kernel_args_of(s->layer, in, (struct kernel_outputs){b->y.data, b->attn.data, b->lse.data});
+        kernel_args_of(s->layer, in, (struct kernel_outputs){.y = b->y.data, .attn = b->attn.data, .lse = b->lse.data,
+                                                                .cache = {b->cache[0].data, b->cache[1].data}});
     int error = call->forward(b->packed.data, &args, b->scratch.data);
     if (error != KERNEL_OK)
         snprintf(f->why, sizeof f->why, "forward returns \"%s\"", call->strerror(error));
     else if (!(guarded_zones_intact(&b->packed) && guarded_zones_intact(&b->scratch) && guarded_zones_intact(&b->y) &&
-               guarded_zones_intact(&b->attn) && guarded_zones_intact(&b->lse)))
-        snprintf(f->why, sizeof f->why, "something was written outside packed, scratch, y, attn and lse");
+               guarded_zones_intact(&b->attn) && guarded_zones_intact(&b->lse) &&
+               (!layer_has_cache(s->layer) ||
+                (guarded_zones_intact(&b->cache[0]) && guarded_zones_intact(&b->cache[1])))))
+        snprintf(f->why, sizeof f->why, "something was written outside packed, scratch, y, attn, lse and a cache");
     return f->why[0] == '\0';
+}
+
+/* What a call left in a cache; true without one. */
+static bool compare_caches(const struct subject *s, const struct inputs *in, const struct reference *reference,
+                           const struct bounds *bounds, const struct blocks *b, unsigned gates,
+                           struct comparison cache[2], struct diag *diag)
+{
+    bool good = true;
+    for (int values = 0; good && layer_has_cache(s->layer) && values < 2; values++) {
+        good = compare_cache(&cache[values], s->layer, in, reference, bounds, values, b->cache[values].data, gates);
+        if (!good)
+            diag_environment(diag, NULL, "out of memory");
+    }
+    return good;
 }
 
 /* Of the main call: with its statistics. */
@@ -113,7 +143,8 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
         compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->attn.data, gates);
     if (s->layer->lse)
         compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->lse.data, gates);
-    return f->y.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0;
+    return compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, gates, f->cache, diag) && f->y.misses == 0 &&
+           f->attn.misses == 0 && f->lse.misses == 0 && f->cache[0].misses == 0 && f->cache[1].misses == 0;
 }
 
 /* The reference is finite in all of them; where it has no bound, the kernel is finite at least. */
@@ -152,7 +183,7 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
     for (size_t i = first; i < end; i++) {
         const struct series_call *call = &s->series.call[i];
         const struct inputs *in = &call->inputs;
-        struct comparison y = {0}, attn = {0}, lse = {0};
+        struct comparison y = {0}, attn = {0}, lse = {0}, cache[2] = {{0}};
         if (!run_once(s, in, b, f, diag))
             return f->why[0] != '\0' && failed_call(f, call, what, &y);
         compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->y.data, gates);
@@ -160,6 +191,11 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
             compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->attn.data, gates);
         if (s->layer->lse)
             compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->lse.data, gates);
+        if (!compare_caches(s, in, &call->reference, &call->bounds, b, gates, cache, diag))
+            return false;
+        for (int values = 0; values < 2; values++)
+            if (cache[values].misses > 0)
+                return failed_call(f, call, what, &cache[values]);
         const bool weights = s->layer->scores == SCORES_WEIGHTS;
         const bool finite = s->layer->score != NULL || /* what an expression computes on the way may overflow */
                             (all_finite(b->y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
@@ -206,7 +242,8 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
         snprintf(f->why, sizeof f->why, "extreme scores: pack returns \"%s\"", s->kernel->call->strerror(error));
         return false;
     }
-    return compare_series(s, b, series->sized, series->count, GATE_WORST, "extreme scores", f, diag) &&
+    return chunks_hold(s->kernel, s->layer, &series->extreme_stream, b->packed.data, s->seed, true, f->why, diag) &&
+           compare_series(s, b, series->sized, series->count, GATE_WORST, "extreme scores", f, diag) &&
            (series->count == series->sized ||
             promises_hold(s->kernel, s->layer, &series->call[series->sized].inputs, b->packed.data, s->seed,
                           PROMISES_OF_VALUES, f->why, diag));
@@ -226,6 +263,7 @@ static int float_mode(void)
 static bool verify_packed(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
     return compare_main(s, b, f, diag) && compare_sizes(s, b, f, diag) &&
+           chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, false, f->why, diag) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
            compare_extremes(s, b, isa, f, diag);
 }

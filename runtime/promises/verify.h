@@ -32,7 +32,7 @@ enum verdict {
 struct findings {
     enum verdict verdict;
     bool ran; /* y, attn and lse were computed and compared */
-    struct comparison y, attn, lse; /* of the main call */
+    struct comparison y, attn, lse, cache[2]; /* of the main call */
     char why[300]; /* what else went wrong; "": nothing */
 };
 

@@ -150,7 +150,8 @@ static bool room(double **p, size_t count)
 /* The first head that is seen tells the sizes. */
 static bool allocate(struct propagation *p, const struct reference *reference)
 {
-    const size_t rows = reference->z_rows.count, m = p->in->m;
+    const size_t rows = reference->z_rows.count, m = inputs_most_rows(p->plain, p->in);
+    const size_t columns = inputs_columns(p->plain, p->in);
     if (!folded_make(&p->folded, p->plain, p->folds, rows, m, p->phi))
         return false;
     const struct layer *layer = p->layer = &p->folded.layer;
@@ -159,8 +160,14 @@ static bool allocate(struct propagation *p, const struct reference *reference)
     const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
                                                 : (size_t)layer->d_model;
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
-    const size_t attn = reference->attn != NULL ? p->in->batch * (size_t)layer->h * rows * m : 0;
+    const size_t attn = reference->attn != NULL ? p->in->batch * (size_t)layer->h * rows * columns : 0;
     const size_t lse = reference->lse != NULL ? p->in->batch * (size_t)layer->h * rows : 0;
+    for (int values = 0; layer_has_cache(layer) && values < 2; values++) {
+        const size_t count = p->in->batch * (size_t)layer->h_kv * p->in->n * (values ? d_v : d_k);
+        if (!room(&p->bounds->cache[values].worst, count) || !room(&p->bounds->cache[values].drawn, count) ||
+            !room(&p->bounds->cache[values].open, count))
+            return false;
+    }
     const size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
     const size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
     p->q_open = calloc(rows + 1, 1);
@@ -188,7 +195,7 @@ static void fill(double *out, double value, size_t count)
 /* Keys and values that are the source's rows have no error but this. */
 static void start_with_source(struct propagation *p)
 {
-    const size_t m = p->in->m, k = m * (size_t)p->layer->d_k, v = m * (size_t)p->layer->d_v;
+    const size_t m = inputs_most_rows(p->layer, p->in), k = m * (size_t)p->layer->d_k, v = m * (size_t)p->layer->d_v;
     fill(p->k.worst, p->phi, k);
     fill(p->k.drawn, p->phi, k);
     fill(p->v.worst, p->phi, v);
@@ -372,7 +379,8 @@ static bool row_unsure(const struct propagation *p, const struct reference_head 
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
 {
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
-    const size_t shown_at = ((head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r) * p->in->m;
+    const size_t shown_row = (head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r;
+    const size_t shown_at = shown_row * inputs_columns(p->layer, p->in);
     double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
@@ -547,7 +555,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
 static void attn_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head,
                         const struct row *row, size_t r)
 {
-    const size_t m = p->in->m, rows = reference->z_rows.count;
+    const size_t m = inputs_columns(p->layer, p->in), rows = reference->z_rows.count;
     const size_t at = ((head->b * (size_t)p->layer->h + head->i) * rows + r) * m;
     const double rounding = gamma_of(row->keys + 8), root = walk_of(row->keys, row->alike);
     double common = square(LAMBDA * U * (root + 1));
@@ -690,13 +698,17 @@ static bool given_query_errors(struct propagation *p, const struct reference_hea
     return true;
 }
 
-/* Given keys, which are exact before norm and rotation; values are. */
-static bool given_key_errors(struct propagation *p, const struct reference_head *head)
+/* Keys and values that stand in a cache are exact, and so are given keys before norm and rotation, and given values. */
+static void start_exact(struct propagation *p, const struct reference_head *head, size_t rows)
 {
-    fill(p->k.worst, p->phi, head->keys * (size_t)p->layer->d_k);
-    fill(p->k.drawn, p->phi, head->keys * (size_t)p->layer->d_k);
-    memset(p->k_open, 0, head->keys);
-    return finish_row_errors(p, &head->finish_k, p->k, 1, 0, p->k_common, p->k_open);
+    const size_t k = rows * (size_t)p->layer->d_k, v = rows * (size_t)p->layer->d_v;
+    fill(p->k.worst, p->phi, k);
+    fill(p->k.drawn, p->phi, k);
+    fill(p->v.worst, p->phi, v);
+    fill(p->v.drawn, p->phi, v);
+    fill(p->k_common, 0, head->cached);
+    memset(p->k_open, 0, rows);
+    memset(p->v_open, 0, rows);
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
@@ -720,28 +732,56 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
     return finish_row_errors(p, &head->finish_q, p->q, c, q.in, p->q_common, p->q_open);
 }
 
-/* K and V, unless they are the source's rows. */
+static struct pair pair_from(struct pair pair, size_t at)
+{
+    return (struct pair){pair.worst + at, pair.drawn + at};
+}
+
+/* K and V, unless they are the source's rows; of those of a cache there is nothing to add. */
 static bool key_value_errors(struct propagation *p, const struct reference_head *head)
 {
-    const size_t in = (size_t)p->layer->d_in_kv;
-    const struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = head->keys, .in = in,
-                                 .d = (size_t)p->layer->d_k};
-    const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = head->keys, .in = in,
-                                 .d = (size_t)p->layer->d_v};
-    const double reach = 1 + gamma_of(in + 2);
+    const size_t in = (size_t)p->layer->d_in_kv, cached = head->cached, fresh = head->keys - cached;
+    const size_t d_k = (size_t)p->layer->d_k, d_v = (size_t)p->layer->d_v;
+    const struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k};
+    const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v};
+    const struct pair of_k = pair_from(p->k, cached * d_k), of_v = pair_from(p->v, cached * d_v);
+    const double reach = 1 + gamma_of(in + 2), *head_k = head->k + cached * d_k;
+    if (p->layer->projected || cached > 0)
+        start_exact(p, head, p->layer->projected ? head->keys : cached);
     if (p->layer->projected)
-        return given_key_errors(p, head);
+        return finish_row_errors(p, &head->finish_k, of_k, 1, 0, p->k_common + cached, p->k_open + cached);
     if (!p->folded.folds.scores)
-        projection_error(p, p->k, p->k_size, layer_finishes(p->layer) ? head->finish_k.from : head->k, &k, 1, 2, false);
+        projection_error(p, of_k, p->k_size + cached * d_k, layer_finishes(p->layer) ? head->finish_k.from : head_k, &k,
+                         1, 2, false);
     if (!p->layer->identity)
-        projection_error(p, p->v, p->v_size, head->v, &v, 1, 2, false);
-    for (size_t j = 0; j < head->keys; j++) {
-        p->k_open[j] = overflows(p->k_size + j * k.d, reach, k.d);
-        p->v_open[j] = overflows(p->v_size + j * v.d, reach, v.d);
+        projection_error(p, of_v, p->v_size + cached * d_v, head->v + cached * d_v, &v, 1, 2, false);
+    for (size_t j = cached; j < head->keys; j++) {
+        p->k_open[j] = overflows(p->k_size + j * d_k, reach, d_k);
+        p->v_open[j] = overflows(p->v_size + j * d_v, reach, d_v);
     }
-    for (size_t at = 0; layer_finishes(p->layer) && at < head->keys * k.d; at++)
-        p->k.drawn[at] = fmin(p->k.drawn[at], p->k.worst[at]);
-    return finish_row_errors(p, &head->finish_k, p->k, 1, in, p->k_common, p->k_open);
+    for (size_t at = 0; layer_finishes(p->layer) && at < fresh * d_k; at++)
+        of_k.drawn[at] = fmin(of_k.drawn[at], of_k.worst[at]);
+    return finish_row_errors(p, &head->finish_k, of_k, 1, in, p->k_common + cached, p->k_open + cached);
+}
+
+/* What the rows of a cache that the call writes may be off by: a store of it is exact. */
+static void cache_errors(const struct propagation *p, const struct reference_head *head)
+{
+    const size_t h_kv = (size_t)p->layer->h_kv, i = head->i * h_kv / (size_t)p->layer->h;
+    for (int values = 0; values < 2; values++) {
+        const size_t d = (size_t)(values ? p->layer->d_v : p->layer->d_k);
+        const double *worst = values ? p->v.worst : p->k.worst, *drawn = values ? p->v.drawn : p->k.drawn;
+        const double *of = values ? head->v : head->k;
+        for (size_t j = head->cached; j < head->keys; j++)
+            for (size_t c = 0; c < d; c++) {
+                const size_t from = j * d + c, t = j - head->cached;
+                const size_t to = ((head->b * h_kv + i) * p->in->n + t) * d + c;
+                const double common = values ? 0 : p->k_common[j] * fabs(of[from]);
+                p->bounds->cache[values].worst[to] = worst[from];
+                p->bounds->cache[values].drawn[to] = drawn[from] + common;
+                p->bounds->cache[values].open[to] = values ? p->v_open[j] : p->k_open[j];
+            }
+    }
 }
 
 static bool observe(void *context, const struct reference *reference, const struct reference_head *plain)
@@ -758,6 +798,8 @@ static bool observe(void *context, const struct reference *reference, const stru
     const struct reference_head *head = &p->folded.head;
     if (!query_errors(p, head, rows, c) || (head->new_kv && !key_value_errors(p, head)))
         return false;
+    if (head->new_kv && layer_has_cache(p->layer))
+        cache_errors(p, head);
     if (!score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
         return false;
     merge_errors(p, reference, head);
@@ -792,7 +834,8 @@ static void finish(struct propagation *p, const struct reference *reference)
     for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
         reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);
         if (reference->attn != NULL) /* else there are none, but no NULL */
-            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, p->in->m, of_attn[i]);
+            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, inputs_columns(layer, p->in),
+                                    of_attn[i]);
         if (reference->lse != NULL)
             reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
     }
@@ -829,7 +872,9 @@ bool bounds_compute(struct reference *reference, struct bounds *bounds, const st
 void bounds_free(struct bounds *bounds)
 {
     double *arrays[] = {bounds->y_worst, bounds->attn_worst, bounds->lse_worst, bounds->y_drawn, bounds->attn_drawn,
-                        bounds->lse_drawn, bounds->y_open, bounds->attn_open, bounds->lse_open};
+                        bounds->lse_drawn, bounds->y_open, bounds->attn_open, bounds->lse_open,
+                        bounds->cache[0].worst, bounds->cache[0].drawn, bounds->cache[0].open,
+                        bounds->cache[1].worst, bounds->cache[1].drawn, bounds->cache[1].open};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     *bounds = (struct bounds){0};

@@ -20,6 +20,9 @@
 struct bounds {
     double *y_worst, *attn_worst, *lse_worst; /* sound for any data: gamma_K everywhere */
     double *y_drawn, *attn_drawn, *lse_drawn; /* for drawn data: rounding errors add up like a random walk */
+    struct {
+        double *worst, *drawn, *open;
+    } cache[2]; /* of the keys and values that the call puts into a cache */
     double *y_open, *attn_open, *lse_open; /* not 0 where f32 may overflow on the way: not finite, or within *_worst */
 };
 

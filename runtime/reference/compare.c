@@ -3,6 +3,8 @@
 #include "compare.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void miss(struct comparison *c, enum layer_tensor tensor, const size_t index[4], double expected, double actual)
 {
@@ -99,7 +101,7 @@ static void compare_scores(struct comparison *c, const struct layer *layer, cons
                            const double *expected, const float *actual, const struct bounds *bounds, size_t at,
                            size_t index[4], unsigned gates)
 {
-    for (size_t j = 0; j < in->m; j++) {
+    for (size_t j = 0; j < inputs_columns(layer, in); j++) {
         const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_drawn[at + j],
                                     bounds->attn_open[at + j] != 0};
         const bool seen = bound.worst != 0; /* NaN too */
@@ -118,7 +120,7 @@ static void compare_scores(struct comparison *c, const struct layer *layer, cons
 void compare_attn(struct comparison *c, const struct layer *layer, const struct inputs *in,
                   const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates)
 {
-    const size_t m = in->m, rows = reference->z_rows.count, heads = in->batch * (size_t)layer->h;
+    const size_t m = inputs_columns(layer, in), rows = reference->z_rows.count, heads = in->batch * (size_t)layer->h;
     for (size_t head = 0; rows > 0 && head < heads; head++)
         for (size_t r = 0; r < rows; r++) {
             const size_t t = reference->z_rows.row[r], at = (head * rows + r) * m;
@@ -146,6 +148,38 @@ void compare_lse(struct comparison *c, const struct layer *layer, const struct i
                 : expected == -INFINITY ? actual != expected : isfinite(actual))
                 miss(c, TENSOR_LSE, index, expected, actual);
         }
+}
+
+bool compare_cache(struct comparison *c, const struct layer *layer, const struct inputs *in,
+                   const struct reference *reference, const struct bounds *bounds, bool values, const float *after,
+                   unsigned gates)
+{
+    const enum layer_tensor tensor = inputs_cache_of(layer, values);
+    const size_t count = inputs_count(layer, in, tensor), d = (size_t)(values ? layer->d_v : layer->d_k);
+    const size_t heads = (size_t)layer->h_kv;
+    const size_t of_head = (size_t)(layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len);
+    const float *before = inputs_floats(in, tensor);
+    size_t *number = inputs_new_rows(layer, in, values);
+    for (size_t at = 0; number != NULL && at < count; at++) {
+        const size_t row = at / d, from = number[row];
+        const size_t index[4] = {row / of_head / heads, row / of_head % heads, row % of_head, at % d};
+        bool good;
+        if (from == 0) {
+            good = memcmp(&before[at], &after[at], sizeof *after) == 0;
+        } else {
+            const size_t place = (from - 1) * d + at % d;
+            const double expected = reference->cache[values][place], actual = after[at];
+            const struct bound bound = {bounds->cache[values].worst[place], bounds->cache[values].drawn[place],
+                                        bounds->cache[values].open[place] != 0};
+            good = isfinite(expected) ? within(c, expected, actual, bound, gates) : !isfinite(actual);
+        }
+        c->elements++;
+        if (!good)
+            miss(c, tensor, index, from == 0 ? before[at] : reference->cache[values][(from - 1) * d + at % d],
+                 after[at]);
+    }
+    free(number);
+    return number != NULL;
 }
 
 void compare_print_unbounded(const struct comparison *c, enum layer_tensor tensor, FILE *out)

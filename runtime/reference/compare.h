@@ -36,6 +36,11 @@ void compare_attn(struct comparison *comparison, const struct layer *layer, cons
 /* Where a row has no summand, lse is -infinity and nothing else. */
 void compare_lse(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                  const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates);
+/* A cache as the call left it, keys or values: the rows of new tokens within the bound, of the others every bit as
+ * `inputs` has it. False when out of memory. */
+bool compare_cache(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
+                   const struct reference *reference, const struct bounds *bounds, bool values, const float *after,
+                   unsigned gates);
 /* "3 of 6 elements of y have no bound, as f32 may overflow on their way, and were not compared", or nothing. */
 void compare_print_unbounded(const struct comparison *comparison, enum layer_tensor tensor, FILE *out);
 /* What to print: the largest error where there is a statistical gate, as one row that the worst case alone bounds

@@ -27,7 +27,7 @@
 struct expression_pair reference_pair(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t,
                                       size_t j)
 {
-    return (struct expression_pair){i, inputs_position(layer, in, b, t), (int64_t)j};
+    return (struct expression_pair){i, inputs_position(layer, in, b, t), inputs_first(layer, in, b) + (int64_t)j};
 }
 
 /* By its place alone: masks of position, prefix, segments. */
@@ -40,12 +40,13 @@ static bool sees_place(const struct layer *layer, const struct inputs *in, size_
     const int32_t *of_k = in->tensor[layer->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_K];
     if (of_q != NULL && of_q[b * in->n + t] != of_k[b * in->m + j])
         return false;
-    return visible_pair_behind(layer, prefix != NULL ? prefix[b] : 0, inputs_position(layer, in, b, t), (int64_t)j);
+    return visible_pair_behind(layer, prefix != NULL ? prefix[b] : 0, inputs_position(layer, in, b, t),
+                               inputs_first(layer, in, b) + (int64_t)j);
 }
 
 bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
 {
-    bool sees = sees_place(layer, in, b, t, j) && j < inputs_keys(in, b);
+    bool sees = sees_place(layer, in, b, t, j) && j < inputs_rows(layer, in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
     const struct expression_pair pair = reference_pair(layer, in, b, i, t, j);
@@ -188,7 +189,7 @@ static void head_free(struct reference_head *head)
 
 static bool head_allocate(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
 {
-    const size_t m = in->m, d_in_q = (size_t)layer->d_in_q, d_in_kv = (size_t)layer->d_in_kv;
+    const size_t m = inputs_most_rows(layer, in), d_in_q = (size_t)layer->d_in_q, d_in_kv = (size_t)layer->d_in_kv;
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
                                                 : (size_t)layer->d_model;
@@ -218,7 +219,7 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
     head->visible = malloc(rows * m + 1);
     if (layer_finishes(layer)) {
         good = finish_allocate(&head->finish_q, layer, rows, (size_t)layer->h) && good;
-        good = finish_allocate(&head->finish_k, layer, m, (size_t)layer->h_kv) && good;
+        good = finish_allocate(&head->finish_k, layer, in->m, (size_t)layer->h_kv) && good;
     }
     return good && head->visible != NULL;
 }
@@ -233,7 +234,7 @@ static void project(double *out, const double *a, const double *w, const double 
     product_add(out, d, a, in, w, d, rows, in, d);
 }
 
-/* Where rows and keys of a sequence stand, and how far that turns them; rows NULL: all of them. */
+/* Where rows and keys of a sequence stand, and how far that turns them; rows NULL: all keys that the call brings. */
 static void turn_rows(struct finish *of, const struct layer *layer, const struct inputs *in, size_t b,
                       const struct rows *rows)
 {
@@ -241,7 +242,8 @@ static void turn_rows(struct finish *of, const struct layer *layer, const struct
     const size_t pairs = (size_t)layer->rope.dims / 2;
     for (size_t r = 0; of->turns != NULL && r < of->rows; r++) {
         const size_t t = rows != NULL ? rows->row[r] : r;
-        const int64_t p = rows != NULL ? inputs_position(layer, in, b, t) : (int64_t)t;
+        const bool placed = rows != NULL || layer_has_cache(layer);
+        const int64_t p = placed ? inputs_position(layer, in, b, t) : (int64_t)t;
         finish_turns(layer, positions != NULL ? positions[b * in->n + t] : p, of->turns + r * pairs);
     }
 }
@@ -321,48 +323,68 @@ static void project_queries(struct reference_head *head, const struct layer *lay
         finish(of, layer, in, head->q, i, TENSOR_G_Q, TENSOR_C_Q);
 }
 
-/* i: of the heads of keys and values */
+/* Rows of a cache, exactly. */
+static void gather_cached(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t i)
+{
+    const int64_t first = inputs_first(layer, in, head->b);
+    for (int values = 0; values < 2; values++) {
+        const size_t width = (size_t)(values ? layer->d_v : layer->d_k);
+        const float *from = inputs_floats(in, inputs_cache_of(layer, values));
+        double *to = values ? head->v : head->k;
+        for (size_t j = 0; j < head->cached; j++)
+            for (size_t c = 0; c < width; c++)
+                to[j * width + c] = from[inputs_cache_row(layer, in, values, head->b, i, first + (int64_t)j) + c];
+    }
+}
+
+/* The keys that the call brings, and given values with them. i: of the heads of keys and values */
 static void project_head_keys(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t i)
 {
+    const size_t fresh = head->keys - head->cached;
+    double *k = head->k + head->cached * (size_t)layer->d_k, *v = head->v + head->cached * (size_t)layer->d_v;
     const size_t d_in = (size_t)layer->d_in_kv, d_k = (size_t)layer->d_k, h_kv = (size_t)layer->h_kv;
     const size_t d_source = (size_t)layer->d_source;
     if (layer->projected) {
-        gather_given(head->k, layer, in, TENSOR_K, head->b, i, NULL, head->keys);
-        gather_given(head->v, layer, in, TENSOR_V, head->b, i, NULL, head->keys);
+        gather_given(k, layer, in, TENSOR_K, head->b, i, NULL, fresh);
+        gather_given(v, layer, in, TENSOR_V, head->b, i, NULL, fresh);
         return;
     }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
     gather_rows(head->s, inputs_floats(in, inputs_source(layer)) + head->b * in->m * d_source, d_source,
-                layer->split ? i * d_in : 0, d_in, NULL, head->keys);
+                layer->split ? i * d_in : 0, d_in, NULL, fresh);
     gather_projection(head->w_k, layer, inputs_floats(in, w_k), d_in, d_k, i, h_kv);
     gather_bias(head->b_k, inputs_floats(in, b_k), d_k, i);
-    project(head->k, head->s, head->w_k, head->b_k, head->keys, d_in, d_k);
+    project(k, head->s, head->w_k, head->b_k, fresh, d_in, d_k);
 }
 
 static void project_keys_values(struct reference_head *head, const struct layer *layer, const struct inputs *in)
 {
     const size_t d_in = (size_t)layer->d_in_kv, d_v = (size_t)layer->d_v;
     const size_t h_kv = (size_t)layer->h_kv, i = head->i * h_kv / (size_t)layer->h;
+    const size_t fresh = head->keys - head->cached;
+    double *k = head->k + head->cached * (size_t)layer->d_k, *v = head->v + head->cached * d_v;
     struct finish *of = &head->finish_k;
-    of->rows = head->keys;
+    of->rows = fresh;
     if (head->i == 0)
         turn_rows(of, layer, in, head->b, NULL);
     for (size_t g = 0; head->i == 0 && of->all != NULL && g < h_kv; g++) {
         project_head_keys(head, layer, in, g);
-        keep_columns(of, g, head->k, head->s, head->w_k, head->b_k, d_in);
+        keep_columns(of, g, k, head->s, head->w_k, head->b_k, d_in);
     }
+    if (layer_has_cache(layer))
+        gather_cached(head, layer, in, i);
     project_head_keys(head, layer, in, i);
     if (layer_finishes(layer))
-        finish(of, layer, in, head->k, i, TENSOR_G_K, TENSOR_C_K);
+        finish(of, layer, in, k, i, TENSOR_G_K, TENSOR_C_K);
     if (layer->projected) /* the values are there with the keys */
         return;
     if (layer->identity) {
-        memcpy(head->v, head->s, head->keys * d_v * sizeof *head->v);
+        memcpy(v, head->s, fresh * d_v * sizeof *v);
         return;
     }
     gather_projection(head->w_v, layer, inputs_floats(in, TENSOR_W_V), d_in, d_v, i, h_kv);
     gather_bias(head->b_v, inputs_floats(in, TENSOR_B_V), d_v, i);
-    project(head->v, head->s, head->w_v, head->b_v, head->keys, d_in, d_v);
+    project(v, head->s, head->w_v, head->b_v, fresh, d_in, d_v);
 }
 
 enum score_name reference_shown(const struct layer *layer)
@@ -490,13 +512,13 @@ static void start_with_bias(struct reference *reference, const struct layer *lay
 static void store_attn(struct reference *reference, const struct layer *layer, const struct inputs *in,
                        const struct reference_head *head)
 {
-    const size_t rows = reference->z_rows.count;
-    double *attn = reference->attn + (head->b * (size_t)layer->h + head->i) * rows * in->m;
+    const size_t rows = reference->z_rows.count, columns = inputs_columns(layer, in);
+    double *attn = reference->attn + (head->b * (size_t)layer->h + head->i) * rows * columns;
     for (size_t r = 0; r < rows; r++) {
         const double *from = head->shown != NULL ? head->shown : head->weights;
-        memcpy(attn + r * in->m, from + r * head->keys, head->keys * sizeof *attn);
-        for (size_t j = head->keys; head->shown != NULL && j < in->m; j++)
-            attn[r * in->m + j] = -INFINITY;
+        memcpy(attn + r * columns, from + r * head->keys, head->keys * sizeof *attn);
+        for (size_t j = head->keys; head->shown != NULL && j < columns; j++)
+            attn[r * columns + j] = -INFINITY;
     }
 }
 
@@ -506,16 +528,31 @@ static void store_lse(struct reference *reference, const struct layer *layer, co
     memcpy(reference->lse + (head->b * (size_t)layer->h + head->i) * rows, head->lse, rows * sizeof *head->lse);
 }
 
+static void store_cache(struct reference *reference, const struct layer *layer, const struct inputs *in,
+                        const struct reference_head *head)
+{
+    const size_t fresh = head->keys - head->cached, i = head->i * (size_t)layer->h_kv / (size_t)layer->h;
+    for (int values = 0; values < 2; values++) {
+        const size_t width = (size_t)(values ? layer->d_v : layer->d_k);
+        const double *from = (values ? head->v : head->k) + head->cached * width;
+        memcpy(reference->cache[values] + (head->b * (size_t)layer->h_kv + i) * in->n * width, from,
+               fresh * width * sizeof *from);
+    }
+}
+
 /* One sequence and head, all equations. */
 static bool compute_head(struct reference *reference, struct reference_head *head, const struct layer *layer,
                          const struct inputs *in, reference_observer *observer, void *context)
 {
     const size_t h = (size_t)layer->h, h_kv = (size_t)layer->h_kv;
-    head->keys = inputs_keys(in, head->b);
+    head->keys = inputs_rows(layer, in, head->b);
+    head->cached = inputs_cached(layer, in, head->b);
     head->new_kv = head->i == 0 || head->i * h_kv / h != (head->i - 1) * h_kv / h;
     project_queries(head, layer, in, &reference->z_rows);
     if (head->new_kv)
         project_keys_values(head, layer, in);
+    if (head->new_kv && layer_has_cache(layer))
+        store_cache(reference, layer, in, head);
     head->sink = layer->sink ? (double)inputs_floats(in, TENSOR_SINK)[head->i] : -INFINITY;
     if (!score(head, layer, in, &reference->z_rows))
         return false;
@@ -555,9 +592,12 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
     if (good)
         reference->y = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
     if (good && layer->scores)
-        reference->attn = doubles(in->batch * h * reference->z_rows.count * in->m, &good);
+        reference->attn = doubles(in->batch * h * reference->z_rows.count * inputs_columns(layer, in), &good);
     if (good && layer->lse)
         reference->lse = doubles(in->batch * h * reference->z_rows.count, &good);
+    for (int values = 0; good && layer_has_cache(layer) && values < 2; values++)
+        reference->cache[values] = doubles(in->batch * (size_t)layer->h_kv * in->n *
+                                           (size_t)(values ? layer->d_v : layer->d_k), &good);
     if (good)
         start_with_bias(reference, layer, in);
     for (head.b = 0; good && head.b < batch; head.b++)
@@ -566,7 +606,7 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
     head_free(&head);
     if (good) {
         reference_clear_padding(layer, in, &reference->y_rows, 1, (size_t)layer->d_out, reference->y);
-        reference_clear_padding(layer, in, &reference->z_rows, h, in->m, reference->attn);
+        reference_clear_padding(layer, in, &reference->z_rows, h, inputs_columns(layer, in), reference->attn);
         reference_clear_padding(layer, in, &reference->z_rows, h, 1, reference->lse);
     }
     if (!good) {
@@ -583,5 +623,7 @@ void reference_free(struct reference *reference)
     free(reference->y);
     free(reference->attn);
     free(reference->lse);
+    free(reference->cache[0]);
+    free(reference->cache[1]);
     *reference = (struct reference){0};
 }

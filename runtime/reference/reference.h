@@ -24,16 +24,19 @@ struct rows {
 struct reference {
     struct rows y_rows, z_rows;
     double *y;    /* [batch][y_rows.count][d_out] */
-    double *attn; /* [batch][h][z_rows.count][m], weights or the scores that the layer shows; NULL: it writes none */
+    double *attn; /* [batch][h][z_rows.count][inputs_columns()], weights or the scores that the layer shows; NULL: it
+                   * writes none */
     double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
+    double *cache[2]; /* [batch][h_kv][n][d_k] and [d_v]: the new keys and values; NULL without a cache */
 };
 
 /* Everything that the equations name for one sequence and head; rows of q, scores, weights, z are z_rows. */
 struct reference_head {
     size_t b, i;
-    size_t keys;                      /* rows of k, v that may be looked at: m, or lengths[b] */
+    size_t keys;                      /* rows of k, v that may be looked at: m, or lengths[b]; */
+    size_t cached;                    /* the first so many of them are those of a cache, as they stand there */
     bool new_kv;                      /* k and v differ from the call before (h_kv heads share them) */
-    double *x, *s;                    /* [rows][d_in_q], [keys][d_in_kv]: what the head reads */
+    double *x, *s;                    /* [rows][d_in_q], [keys - cached][d_in_kv]: what the head reads */
     double *w_q, *w_k, *w_v, *w_o;    /* in_out; w_o [d_v][d_model] or [conv_width][d_v][d_model/h] */
     double *b_q, *b_k, *b_v;          /* zeros without bias */
     double *q, *k, *v;                /* [rows][d_k], [keys][d_k], [keys][d_v] */
@@ -60,7 +63,7 @@ void reference_free(struct reference *reference);
 void reference_clear_padding(const struct layer *layer, const struct inputs *inputs, const struct rows *rows,
                              size_t heads, size_t width, double *numbers);
 
-/* Query t of sequence b and key j by their positions. */
+/* Query t of sequence b and the key of row j by their positions. */
 struct expression_pair reference_pair(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i,
                                       size_t t, size_t j);
 /* Whether query t of sequence b and head i sees key j, as far as that does not depend on its score. */

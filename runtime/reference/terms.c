@@ -41,10 +41,10 @@ static double fallen(double score, double operand, double number)
     return score - operand;
 }
 
-/* How far key j is ahead of the position of query t. */
+/* How far the key of row j is ahead of the position of query t. */
 static int64_t distance_ahead(const struct layer *layer, const struct inputs *in, struct term_pair pair)
 {
-    return (int64_t)pair.j - inputs_position(layer, in, pair.b, pair.t);
+    return inputs_first(layer, in, pair.b) + (int64_t)pair.j - inputs_position(layer, in, pair.b, pair.t);
 }
 
 /* alibi: the slope is a constant, rounded; so is a distance of 2^24 and more, twice. The sum is rounded once more. */
@@ -143,7 +143,7 @@ double terms_operand(const struct layer *layer, const struct inputs *in, enum sc
     if (!terms_have_operand(layer, term))
         return 0;
     return rows[term].operand != NULL ? rows[term].operand(layer, in, (struct term_pair){b, i, t, j})
-                                      : inputs_pair(in, score_terms[term].tensor, b, i, t, j);
+                                      : inputs_pair(layer, in, score_terms[term].tensor, b, i, t, j);
 }
 
 bool terms_hide(const struct layer *layer, enum score_name term, double operand)

@@ -29,7 +29,16 @@ bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const str
 struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool full)
 {
     return (struct inputs_draw){.seed = s->options->seed, .init = s->options->init, .batch = p->batch, .n = p->n,
-                                .m = p->m, .full_lengths = full};
+                                .m = p->m, .full_lengths = full, .past_given = full, .past = p->past};
+}
+
+static const struct comparison *first_miss(const struct findings *f)
+{
+    const struct comparison *const all[] = {&f->y, &f->attn, &f->lse, &f->cache[0], &f->cache[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->misses > 0)
+            return all[i];
+    return &f->attn;
 }
 
 /* In words, why a kernel was not found good. */
@@ -43,7 +52,7 @@ static void say_why(char *reason, const struct findings *f, const char *isa)
     else if (f->why[0] != '\0')
         fputs(f->why, out);
     else if (f->verdict == VERDICT_FAILED)
-        comparison_print_miss(f->y.misses > 0 ? &f->y : &f->attn, out);
+        comparison_print_miss(first_miss(f), out);
     fclose(out);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/arith.h"
 #include "../../gen/isa.h"
 #include "../../gen/number.h"
 #include "sweep.h"
@@ -14,7 +15,7 @@
 /* Keys of a call, not of the spec. */
 static bool is_call_key(const char *key)
 {
-    static const char *const keys[] = {"isa", "n", "m", "batch"};
+    static const char *const keys[] = {"isa", "n", "m", "batch", "past"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
@@ -42,7 +43,7 @@ static void check_axis(const struct options *o, const struct axis *axis, struct 
         if (isa_find(axis->value[i]) == NULL)
             diag_error(diag, place, "unknown instruction set '%s'; attngen --help lists them", axis->value[i]);
     if (!is_call_key(axis->key) && (!layer_knows_key(axis->key) || strcmp(axis->key, "name") == 0))
-        diag_error(diag, place, "no key that can be varied; write a key of the spec, plan.…, isa, n, m or batch%s",
+        diag_error(diag, place, "no key that can be varied; write a key of the spec, plan.…, isa, n, m, batch or past%s",
                    nearest_add(&nearest, meant));
 }
 
@@ -131,14 +132,38 @@ static size_t call_size(const struct sweep *s, size_t number, const char *key, s
     return given != UNSET ? given : (size_t)otherwise;
 }
 
+/* Of a layer with a cache: the varied number, else the end of it. */
+static int64_t call_past(const struct sweep *s, size_t number, int64_t otherwise, struct diag *diag)
+{
+    for (size_t i = 0; i < s->axes.count; i++) {
+        const char *text = axes_value(&s->axes, number - 1, i);
+        uint64_t value = 0;
+        if (strcmp(s->axes.axis[i].key, "past") != 0)
+            continue;
+        if (!number_whole(text, strlen(text), 0, INT32_MAX, &value))
+            diag_error(diag, "past", "past = %s is not a number of positions; write a whole number", text);
+        return (int64_t)value;
+    }
+    return otherwise;
+}
+
 /* How a point is called. */
 static void choose_call(struct point *p, const struct sweep *s, const struct layer *layer, struct diag *diag)
 {
     const struct options *o = s->options;
     const bool varies_m = axes_find(&s->axes, "m") != NULL;
     p->batch = call_size(s, p->number, "batch", o->batch, 1, diag);
-    p->n = call_size(s, p->number, "n", o->n, layer->seq_len, diag);
+    p->n = call_size(s, p->number, "n", o->n, layer_has_cache(layer) ? 1 : layer->seq_len, diag);
     p->m = !layer_is_square(layer) ? call_size(s, p->number, "m", o->m, layer->source_len, diag) : p->n;
+    if (layer_has_cache(layer)) { /* a step at the end of what the cache holds, if nothing else is said */
+        p->past = call_past(s, p->number, max(0, layer->cache_len - (int64_t)p->n), diag);
+        p->m = (size_t)p->past + p->n;
+        if ((int64_t)p->m > inputs_positions(layer))
+            diag_error(diag, "past", "past = %lld leaves no room for n = %zu of %lld positions; ask for less",
+                       (long long)p->past, p->n, (long long)inputs_positions(layer));
+    } else if (axes_find(&s->axes, "past") != NULL) {
+        diag_error(diag, "past", "past is for a layer with a cache; this one has none");
+    }
     p->isa = s->best;
     for (size_t i = 0; i < s->axes.count; i++)
         if (strcmp(s->axes.axis[i].key, "isa") == 0)
@@ -147,7 +172,7 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
         diag_error(diag, "m", "m is for attention = cross; in self-attention it is n");
     if (p->n > (size_t)layer->seq_len)
         diag_error(diag, "n", "n = %zu is past seq_len = %lld; ask for less", p->n, (long long)layer->seq_len);
-    if (p->m > (size_t)layer->source_len)
+    if (p->m > (size_t)layer->source_len && !layer_has_cache(layer))
         diag_error(diag, "m", "m = %zu is past source_len = %lld; ask for less", p->m, (long long)layer->source_len);
     if (p->n < 1 || p->m < 1 || p->batch < 1)
         diag_error(diag, "n", "n, m and batch must be at least 1; without them there is nothing to time");

@@ -25,7 +25,8 @@ struct point {
     char *reason;      /* not NULL: illegal */
     char *settings;    /* the keys that the layer is made of */
     const char *isa;
-    size_t n, m, batch;
+    size_t n, m, batch; /* with a cache m is past + n */
+    int64_t past;
     struct layer_parameters parameters;
     double multiply_adds;
     char id[ID + 1];   /* of the layer, the call, the version and the machine */

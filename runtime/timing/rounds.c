@@ -109,7 +109,8 @@ bool rounds_take(struct timing *timings, size_t count, size_t rounds, const doub
 
 static double operations_of(const struct timed *t)
 {
-    const struct layer_cost cost = layer_multiply_adds(t->layer, (int64_t)t->inputs.n, (int64_t)t->inputs.m);
+    const struct layer_cost cost = layer_multiply_adds(t->layer, (int64_t)t->inputs.n,
+                                                       inputs_reach(t->layer, &t->inputs));
     return 2 * cost.total * (double)t->inputs.batch;
 }
 

@@ -53,11 +53,14 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     if (draw->n > (size_t)layer->seq_len)
         diag_error(diag, layer->name, "n = %zu is past seq_len = %lld; ask for less", draw->n,
                    (long long)layer->seq_len);
-    if (!layer->self && draw->m > (size_t)layer->source_len)
+    if (!layer->self && !layer_has_cache(layer) && draw->m > (size_t)layer->source_len)
         diag_error(diag, layer->name, "m = %zu is past source_len = %lld; ask for less", draw->m,
                    (long long)layer->source_len);
     if (draw->n < 1 || draw->batch < 1)
         diag_error(diag, layer->name, "n and batch must be at least 1; without them there is nothing to time");
+    if (layer_has_cache(layer) && draw->past_given && draw->past + (int64_t)draw->n > inputs_positions(layer))
+        diag_error(diag, layer->name, "past = %lld leaves no room for n = %zu of %lld positions; ask for less",
+                   (long long)draw->past, draw->n, (long long)inputs_positions(layer));
     if (diag->errors > errors)
         return false;
     if (!inputs_draw(&timed->inputs, layer, draw, diag))
@@ -67,10 +70,20 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     timed->y = large_pages(inputs_count(layer, &timed->inputs, TENSOR_Y) * sizeof(float));
     timed->attn = large_pages(inputs_count(layer, &timed->inputs, TENSOR_ATTN) * sizeof(float));
     timed->lse = large_pages(inputs_count(layer, &timed->inputs, TENSOR_LSE) * sizeof(float));
-    timed->args = kernel_args_of(layer, &timed->inputs,
-                                 (struct kernel_outputs){timed->y, timed->attn, timed->lse});
+    bool room = true;
+    for (int values = 0; room && layer_has_cache(layer) && values < 2; values++) {
+        const enum layer_tensor tensor = inputs_cache_of(layer, values);
+        const size_t bytes = inputs_count(layer, &timed->inputs, tensor) * sizeof(float);
+        timed->cache[values] = large_pages(bytes);
+        room = timed->cache[values] != NULL;
+        if (room)
+            memcpy(timed->cache[values], timed->inputs.tensor[tensor], bytes);
+    }
+    const struct kernel_outputs outputs = {.y = timed->y, .attn = timed->attn, .lse = timed->lse,
+                                           .cache = {timed->cache[0], timed->cache[1]}};
+    timed->args = kernel_args_of(layer, &timed->inputs, outputs);
     if (timed->packed == NULL || timed->scratch == NULL || timed->y == NULL || timed->attn == NULL ||
-        timed->lse == NULL) {
+        timed->lse == NULL || !room) {
         diag_environment(diag, NULL, "out of memory");
         return false;
     }
@@ -105,7 +118,7 @@ size_t timed_bytes(const struct layer *layer, const struct kernel_table *call, c
 {
     size_t bytes = call->packed_bytes + call->scratch_bytes;
     for (int t = 0; t < TENSOR_COUNT; t++)
-        if (t < TENSOR_W_Q || t > TENSOR_B_O)
+        if (t < TENSOR_W_Q || t > TENSOR_B_O) /* of a cache not all, but no more */
             bytes += inputs_count(layer, inputs, t) * layer_tensor_size(t);
     return bytes;
 }
@@ -155,6 +168,8 @@ void timed_free(struct timed *timed)
     free(timed->y);
     free(timed->attn);
     free(timed->lse);
+    free(timed->cache[0]);
+    free(timed->cache[1]);
     *timed = (struct timed){0};
 }
 

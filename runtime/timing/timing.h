@@ -32,7 +32,7 @@ struct timed {
     struct inputs inputs;
     struct kernel_args args;
     void *packed, *scratch;
-    float *y, *attn, *lse;
+    float *y, *attn, *lse, *cache[2]; /* the last two NULL without a cache */
     const char *isa; /* the packed one's name */
     size_t repeats;  /* calls in one sample: a short layer is called several times */
 };

@@ -101,7 +101,9 @@ struct draft {
     bool scale_given, bias, out_in;
     bool projected, heads_first, pad_skipped, rope_given, alibi, sink, lse;
     const char *scores, *offset, *qk_norm, *rope, *rope_scaling, *rope_truncate, *relative; /* NULL: not given */
-    int64_t rope_dims, rel_buckets, rel_distance; /* 0: not given */
+    const char *cache, *exact_chunks;             /* likewise */
+    int64_t cache_len, page_len;                  /* 0: not given */
+    int64_t rope_dims, rel_buckets, rel_distance; /* likewise */
     int64_t rel_left, rel_right;                  /* -1: not given */
     double norm_eps, rope_theta, rope_factor, rope_original_len, rope_low, rope_high, rope_beta_fast, rope_beta_slow;
     double rope_attention_factor, softcap; /* 0: not given, as of those before */
@@ -325,6 +327,33 @@ static void draw_more_kinds(struct dice *dice, struct draft *d)
         d->source_len = 0; /* such a call has m = n */
 }
 
+/* A cache, and what cannot be with one left out. */
+static void draw_cache(struct dice *dice, struct draft *d)
+{
+    d->cache = WORD(dice, "rows", "rows", "ring", "paged", "paged");
+    d->cross = false;
+    d->offset = NULL;
+    d->d_source = d->source_len = d->conv_width = 0;
+    d->mask &= ~(unsigned)MASK_SEGMENTS;
+    if (is(d->w_o, "conv"))
+        d->w_o = "dense";
+    if (chance(dice, 0.6)) /* tokens that see no later ones */
+        d->mask = (d->mask | MASK_CAUSAL) & ~(unsigned)MASK_PREFIX;
+    d->cache_len = d->seq_len + (chance(dice, 0.2) ? 0 : d->shape == SHAPE_LONG ? between(dice, 200, 900)
+                                                                                : near_edge(dice, 150));
+    if (is(d->cache, "paged"))
+        d->page_len = PICK(dice, 1, 2, 3, 4, 7, 8, 16, 16, 32, 33, 64, 200);
+    if (is(d->cache, "ring")) {
+        d->mask = (d->mask | MASK_WINDOW) & ~(unsigned)(MASK_BOOL | MASK_ADDITIVE);
+        if (d->window_left < 0)
+            d->window_left = chance(dice, 0.3) ? between(dice, 0, 2) : near_edge(dice, 150) - 1;
+        d->cache_len = d->seq_len + d->window_left + (chance(dice, 0.5) ? 0 : between(dice, 1, 40));
+        d->scores = NULL;
+    }
+    if (chance(dice, 0.5))
+        d->exact_chunks = chance(dice, 0.8) ? "true" : "false";
+}
+
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
 
 /* One of three words, or none. */
@@ -378,11 +407,11 @@ static void draw_plan(struct dice *dice, struct draft *d)
         d->group_rows = near_edge(dice, 70);
 }
 
-static void draw_layer(struct dice *dice, struct draft *d)
+static void draw_layer(struct dice *dice, struct draft *d, bool cached)
 {
     static const double scales[] = {0, 1, -0.5, 0.125, 0.3, 2.5, 1e-3, -3, 20};
     *d = (struct draft){0};
-    const bool more_kinds = chance(dice, 0.6);
+    const bool more_kinds = chance(dice, 0.6) || cached, caches = chance(dice, 0.2) || cached;
     d->rel_left = d->rel_right = -1;
     draw_kind(dice, d);
     draw_widths(dice, d);
@@ -392,6 +421,8 @@ static void draw_layer(struct dice *dice, struct draft *d)
     draw_masks(dice, d, more_kinds);
     if (more_kinds)
         draw_more_kinds(dice, d);
+    if (more_kinds && caches)
+        draw_cache(dice, d);
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
@@ -504,6 +535,10 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_number(text, "d_source", d->d_source, 0);
     add_number(text, "seq_len", d->seq_len, 0);
     add_number(text, "source_len", d->source_len, 0);
+    add_given(text, "cache", d->cache);
+    add_number(text, "cache_len", d->cache_len, 0);
+    add_number(text, "page_len", d->page_len, 0);
+    add_given(text, "plan.exact_chunks", d->exact_chunks);
     add_masks(text, dice, d);
     add_number(text, "window_left", d->window_left, -1);
     add_number(text, "window_right", d->window_right, -1);
@@ -547,7 +582,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print;
+    bool print, cached;
 };
 
 /* How the drawn layer is called. */
@@ -629,7 +664,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         struct diag diag = {0};
         struct text text = {job->spec, 0, sizeof job->spec};
         char path[300];
-        draw_layer(&dice, &job->draft);
+        draw_layer(&dice, &job->draft, sweep->options->cached);
         write_spec(&text, &dice, &job->draft);
         snprintf(path, sizeof path, "%s/layer_%zu.layer", job->folder, index);
         struct layer *layer = NULL;
@@ -644,7 +679,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         }
         draw_call(&dice, &job->call, &job->draft, layer, sweep->options);
         const double full = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
-        job->has_m = layer->cross || layer->projected;
+        job->has_m = (layer->cross || layer->projected) && !layer_has_cache(layer);
         const double called = layer_multiply_adds(layer, job->call.n, job->has_m ? job->call.m : job->call.n).total;
         const double work = job->draft.crowded ? called * (double)job->call.batch : full * (double)job->call.batch;
         layer_free(layer);
@@ -863,6 +898,11 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("sink, padding", d->sink && d->mask & MASK_PADDING) \
     F("score", d->score[0] != '\0') F("score that hides", strstr(d->score, "-1e999") != NULL) \
     F("visible", d->visible[0] != '\0') F("visible, offset", d->visible[0] != '\0' && d->offset != NULL) \
+    F("cache rows", is(d->cache, "rows")) F("ring", is(d->cache, "ring")) F("paged", is(d->cache, "paged")) \
+    F("cache, exact chunks", is(d->exact_chunks, "true")) F("cache, projected", d->cache != NULL && d->projected) \
+    F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->tied) \
+    F("cache, identity", d->cache != NULL && d->identity) F("cache, scores", d->cache != NULL && d->scores != NULL) \
+    F("cache, rope", d->cache != NULL && d->rope != NULL) \
     F("visible, segments", d->visible[0] != '\0' && d->mask & MASK_SEGMENTS) F("table.NAME", reads(d, "tau[") || reads(d, "grid["))
 
 #define FEATURE_NAME(name, test) name,
@@ -911,7 +951,7 @@ static void summarise(struct sweep *sweep)
         print_series(&sweep->series[i]);
     printf("%zu layers, %zu kernels checked, %zu kernels skipped that this machine cannot run\n", layers,
            sweep->kernels, sweep->skipped);
-    if (layers >= EVERYTHING_FROM && missing > 0) {
+    if (layers >= EVERYTHING_FROM && missing > 0 && !sweep->options->cached) {
         printf("FAILED: %zu of the features above were never drawn\n", missing);
         sweep->failed++;
     }
@@ -976,8 +1016,9 @@ static int run(const struct options *options)
 static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
-          "             [--attnrun PATH] [--keep DIR] [--print]\n"
-          "checks random layers I … I+N-1 of seed S; --print only shows them. The first compiler gets most of them.\n"
+          "             [--attnrun PATH] [--keep DIR] [--cached] [--print]\n"
+          "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache. The first\n"
+          "compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -998,7 +1039,7 @@ static bool parse(struct options *options, int argc, char **argv)
     static const struct option table[] = {{"seed", 1, NULL, 's'}, {"first", 1, NULL, 'f'}, {"count", 1, NULL, 'c'},
                                           {"jobs", 1, NULL, 'j'}, {"isa", 1, NULL, 'i'},   {"cc", 1, NULL, 'C'},
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
-                                          {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+                                          {"cached", 0, NULL, 'd'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
     for (int found; good && (found = getopt_long(argc, argv, "", table, NULL)) != -1;)
@@ -1016,6 +1057,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'a': options->attnrun = optarg; break;
         case 'k': options->keep = optarg; break;
         case 'p': options->print = true; break;
+        case 'd': options->cached = true; break;
         default: good = false;
         }
     options->seed = seed;

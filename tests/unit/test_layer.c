@@ -276,6 +276,38 @@ static void test_derived(void **state)
     }
 }
 
+/* What a cache makes of a layer. */
+static void test_cache(void **state)
+{
+    (void)state;
+    static const char base[] = "d_model = 60\nh = 4\nh_kv = 2\nd_v = 9\nseq_len = 5\nmask = window+bool\nwindow_left = 3\n";
+    int64_t shape[4];
+    const struct layer_call call = {2, 3, 3, 11};
+    char text[300];
+    snprintf(text, sizeof text, "%scache = paged\ncache_len = 30\npage_len = 7\n", base);
+    struct layer *layer = good(text);
+    assert_true(layer->cache == CACHE_PAGED && layer->offset == OFFSET_PAST && layer_is_square(layer));
+    assert_int_equal(layer->source_len, 30);
+    assert_int_equal(layer->page_count, 5);
+    assert_int_equal(layer_tensor_shape(layer, TENSOR_K_PAGES, &call, shape), 4);
+    assert_true(shape[0] == 11 && shape[1] == 2 && shape[2] == 7 && shape[3] == 15);
+    assert_int_equal(layer_tensor_shape(layer, TENSOR_PAGE_TABLE, &call, shape), 2);
+    assert_true(shape[0] == 2 && shape[1] == 5);
+    assert_int_equal(layer_tensor_shape(layer, TENSOR_MASK_BOOL, &call, shape), 4);
+    assert_true(shape[2] == 3 && shape[3] == 30);
+    assert_int_equal(layer_tensor_shape(layer, TENSOR_V_CACHE, &call, shape), 0);
+    /* 3 queries at 20, 21, 22 with a window of 3 on the left see 4 keys before and at them, and the later ones */
+    const struct layer_cost cost = layer_multiply_adds(layer, 3, 23);
+    assert_true(cost.k == 3 * 60 * 2 * 15 && cost.v == 3 * 60 * 2 * 9);
+    assert_true(cost.scores == (6 + 5 + 4) * 4 * 15 && cost.values == (6 + 5 + 4) * 4 * 9);
+    layer_free(layer);
+    layer = good("d_model = 60\nh = 4\nseq_len = 5\nmask = causal+window\nwindow_left = 3\ncache = ring\ncache_len = 8\n");
+    assert_int_equal(layer_tensor_shape(layer, TENSOR_V_CACHE, &call, shape), 4);
+    assert_true(shape[0] == 2 && shape[1] == 4 && shape[2] == 8 && shape[3] == 15);
+    assert_int_equal(layer->page_count, 0);
+    layer_free(layer);
+}
+
 /* Legal although near a refusal. */
 static void test_legal(void **state)
 {
@@ -667,6 +699,10 @@ static void test_has_tensor(void **state)
          "x source lengths mask_bool mask_add w_q b_q w_k b_k w_v b_v w_o b_o y attn "},
         {"h = 4\nd_k = 8\nseq_len = 9\ninput = projected\nw_o = none\noffset = past\nlse = true\n",
          "q k v past y lse "},
+        {BASE "mask = bool\nscores = true\ncache = rows\ncache_len = 40\n",
+         "x past mask_bool w_q w_k w_v w_o y attn k_cache v_cache "},
+        {BASE "mask = padding\ncache = paged\ncache_len = 40\npage_len = 4\n",
+         "x lengths past page_table w_q w_k w_v w_o y k_pages v_pages "},
         {BASE "mask = causal+prefix+segments\nqk_norm = layer\nrope = half\nrope_positions = given\nsink = true\n"
          "relative = t5\n", "x positions prefix segment w_q w_k w_v w_o g_q c_q g_k c_k rel_bias sink y "},
     };
@@ -1001,7 +1037,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_restated_defaults), cmocka_unit_test(test_every_key),
-        cmocka_unit_test(test_derived), cmocka_unit_test(test_legal), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_derived), cmocka_unit_test(test_cache), cmocka_unit_test(test_legal), cmocka_unit_test(test_names),
         cmocka_unit_test(test_stem), cmocka_unit_test(test_text_forms), cmocka_unit_test(test_nul_and_length),
         cmocka_unit_test(test_unreadable), cmocka_unit_test(test_set), cmocka_unit_test(test_earlier_error),
         cmocka_unit_test(test_many_errors), cmocka_unit_test(test_all_combinations), cmocka_unit_test(test_shapes),

@@ -207,7 +207,8 @@ static void check_products(const struct plan_isa *p)
         const struct product *g = &p->products[i];
         const bool weighted = g->kind == PRODUCT_PANELS || g->kind == PRODUCT_LANES;
         assert_ptr_equal(plan_product(p, g->id), g);
-        assert_true(g->reads[0] != LAYOUT_NONE && (g->reads[1] != LAYOUT_NONE) == (g->kind == PRODUCT_TILES));
+        const bool of_two = g->kind == PRODUCT_TILES || g->id == PRODUCT_APPEND;
+        assert_true(g->reads[0] != LAYOUT_NONE && (g->reads[1] != LAYOUT_NONE) == of_two);
         for (int k = 0; k < 2 && g->reads[k] != LAYOUT_NONE; k++)
             assert_true(p->layouts[g->reads[k]].name != NULL &&
                         (written[g->reads[k]] || p->layouts[g->reads[k]].owner == OWNER_CALLER));
@@ -676,7 +677,7 @@ static void test_refusals(void **state)
             snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
                      "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
                      "plan.z_layout, plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, "
-                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size", bad[i].set, key,
+                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size, plan.exact_chunks", bad[i].set, key,
                      bad[i].set);
         assert_string_equal(diag.messages[0], expected);
         diag_free(&diag);

@@ -500,6 +500,88 @@ static void test_nothing_to_do(void **state)
         }
 }
 
+/* A layer without a cache, whose tokens see no later ones, and the same with one that is fed in several calls: the rows
+ * of a cache are f32, so both agree but for that rounding. */
+static void test_caches(void **state)
+{
+    (void)state;
+    static const char base[] = "d_model = 6\nh = 2\nh_kv = 1\nd_k = 4\nd_v = 3\nmask = causal+window\nwindow_left = 4\n"
+                               "rope = half\nqk_norm = rms\nlse = true\nbias = true\n";
+    static const char *const caches[] = {"cache = rows\ncache_len = 20\n", "cache = ring\ncache_len = 9\n",
+                                         "cache = paged\ncache_len = 20\npage_len = 3\n"};
+    enum { LENGTH = 19, BATCH = 2, D = 6 };
+    char text[400];
+    snprintf(text, sizeof text, "%sseq_len = %d\n", base, LENGTH);
+    struct layer *plain = layer_of(text);
+    struct inputs all = inputs_of(plain, 3, BATCH, LENGTH, LENGTH);
+    struct reference whole = compute(plain, &all);
+    for (size_t c = 0; c < sizeof caches / sizeof *caches; c++) {
+        static const size_t sizes[] = {1, 4, 5, 1, 1, 3, 4};
+        snprintf(text, sizeof text, "%sseq_len = 5\n%s", base, caches[c]);
+        struct layer *layer = layer_of(text);
+        float *cache[2] = {NULL, NULL};
+        size_t at = 0;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            struct diag diag = {0};
+            struct inputs in;
+            const struct inputs_draw draw = {.seed = 7, .batch = BATCH, .n = sizes[i], .past_given = true,
+                                             .past = (int64_t)at};
+            assert_true(inputs_draw_call(&in, layer, &draw, &all, &diag));
+            for (size_t page = 0; in.tensor[TENSOR_PAGE_TABLE] != NULL && page < (size_t)layer->page_count * BATCH; page++)
+                ((int32_t *)in.tensor[TENSOR_PAGE_TABLE])[page] = (int32_t)(page * 3 % 14);
+            if (layer->cache == CACHE_PAGED) { /* as many pages in each call */
+                in.pages = 14;
+                for (int values = 0; values < 2; values++) {
+                    void **pages = &in.tensor[inputs_cache_of(layer, values)];
+                    free(*pages);
+                    *pages = calloc(14 * 3 * 4, sizeof(float));
+                }
+            }
+            for (size_t b = 0; b < BATCH; b++)
+                memcpy(floats(&in, TENSOR_X) + b * sizes[i] * D, floats(&all, TENSOR_X) + (b * LENGTH + at) * D,
+                       sizes[i] * D * sizeof(float));
+            for (int values = 0; values < 2; values++) {
+                const enum layer_tensor tensor = inputs_cache_of(layer, values);
+                const size_t bytes = inputs_count(layer, &in, tensor) * sizeof(float);
+                if (cache[values] != NULL)
+                    memcpy(in.tensor[tensor], cache[values], bytes);
+                else
+                    cache[values] = malloc(bytes);
+            }
+            struct reference part = compute(layer, &in);
+            for (size_t b = 0; b < BATCH; b++)
+                for (size_t t = 0; t < sizes[i]; t++) {
+                    for (size_t d = 0; d < D; d++)
+                        assert_true(fabs(part.y[(b * sizes[i] + t) * D + d] - whole.y[(b * LENGTH + at + t) * D + d]) < 1e-5);
+                    for (size_t h = 0; h < 2; h++)
+                        assert_true(fabs(part.lse[(b * 2 + h) * sizes[i] + t] -
+                                         whole.lse[(b * 2 + h) * LENGTH + at + t]) < 1e-5);
+                }
+            for (int values = 0; values < 2; values++) { /* what a call leaves */
+                const enum layer_tensor tensor = inputs_cache_of(layer, values);
+                const size_t count = inputs_count(layer, &in, tensor), width = values ? 3 : 4;
+                size_t *rows = inputs_new_rows(layer, &in, values), fresh = 0;
+                memcpy(cache[values], in.tensor[tensor], count * sizeof(float));
+                for (size_t k = 0; k < count; k++)
+                    if (rows[k / width] > 0)
+                        cache[values][k] = (float)part.cache[values][(rows[k / width] - 1) * width + k % width];
+                for (size_t k = 0; k < count / width; k++)
+                    fresh += rows[k] > 0;
+                assert_int_equal(fresh, BATCH * sizes[i]);
+                free(rows);
+            }
+            at += sizes[i];
+            reference_free(&part);
+            inputs_free(&in);
+        }
+        assert_int_equal(at, LENGTH);
+        free(cache[0]);
+        free(cache[1]);
+        layer_free(layer);
+    }
+    done(plain, &all, &whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,7 +593,7 @@ int main(void)
         cmocka_unit_test(test_out_in),          cmocka_unit_test(test_grouped_heads),
         cmocka_unit_test(test_tied_identity),   cmocka_unit_test(test_conv),
         cmocka_unit_test(test_split),           cmocka_unit_test(test_sample),
-        cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_nothing_to_do),   cmocka_unit_test(test_caches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

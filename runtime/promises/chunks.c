@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/* See chunks.h. */
+#include "chunks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/arith.h"
+#include "../../gen/visible.h"
+#include "guarded.h"
+#include "promises.h"
+#include "reference/compare.h"
+#include "verify.h"
+
+#define ALIKE 7 /* tokens of a call in the way that has the same number again and again */
+
+/* How the tokens are cut. */
+enum way { WAY_LARGEST, WAY_SINGLE, WAY_ALIKE, WAY_MIXED, WAY_FEW, WAY_MANY, WAYS };
+static const char *const way_names[WAYS] = {"the largest calls",      "calls of one token",
+                                            "calls of seven tokens",  "calls of any sizes",
+                                            "calls of a few tokens",  "calls of more than a few tokens"};
+
+/* Which paths of the kernel the calls of one way ran on. */
+enum { PATH_FEW = 1, PATH_MANY = 2 };
+
+/* What a way leaves: [batch][h][length]…, heads before tokens, whatever the layout of y is. */
+struct fed {
+    float *y, *attn, *lse;
+    struct guarded cache[2];
+    unsigned paths;
+    bool there;
+};
+
+struct feeding {
+    const struct kernel_table *call;
+    const struct kernel *kernel;
+    const struct layer *layer;
+    const struct inputs *stream; /* n: the length of the longest sequence */
+    const void *packed;
+    struct guarded scratch;
+    struct random random;
+    size_t *done; /* [batch] tokens that were fed */
+    bool extreme;
+    char *why;
+    struct diag *diag;
+};
+
+bool chunks_apply(const struct layer *layer)
+{
+    int64_t left, right;
+    visible_reach(layer, &left, &right);
+    return layer_has_cache(layer) && right == 0 && (layer->mask & MASK_PREFIX) == 0;
+}
+
+bool chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed, size_t batch, size_t length,
+                 const struct inputs *weights, struct diag *diag)
+{
+    const struct inputs_draw draw = {.seed = seed, .batch = batch, .n = length, .m = length, .past_given = true,
+                                     .whole_pages = true};
+    return inputs_draw_call(stream, layer, &draw, weights, diag);
+}
+
+static bool no_memory(struct feeding *f)
+{
+    diag_environment(f->diag, NULL, "out of memory");
+    return false;
+}
+
+static size_t length_of(const struct feeding *f, size_t b)
+{
+    return inputs_keys(f->stream, b);
+}
+
+/* ---- one call ---------------------------------------------------------------------------------------------------- */
+
+/* Bytes of one token in a tensor of tokens, in each of `heads` places. */
+static size_t token_bytes(const struct layer *layer, enum layer_tensor tensor, size_t *heads)
+{
+    *heads = 1;
+    switch (tensor) {
+    case TENSOR_X: return (size_t)layer->d_model * sizeof(float);
+    case TENSOR_Q: *heads = (size_t)layer->h; return (size_t)layer->d_k * sizeof(float);
+    case TENSOR_K: *heads = (size_t)layer->h_kv; return (size_t)layer->d_k * sizeof(float);
+    case TENSOR_V: *heads = (size_t)layer->h_kv; return (size_t)layer->d_v * sizeof(float);
+    case TENSOR_POSITIONS: return sizeof(int32_t);
+    default: return 0;
+    }
+}
+
+static size_t token_at(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t b, size_t t,
+                       size_t head)
+{
+    if (tensor == TENSOR_X)
+        return (b * in->n + t) * (size_t)layer->d_model * sizeof(float);
+    if (tensor == TENSOR_POSITIONS)
+        return (b * in->n + t) * sizeof(int32_t);
+    return inputs_head_row(layer, in, tensor, b, t, head) * sizeof(float);
+}
+
+/* Tokens done … done+n-1 of each sequence; behind its last one it again, which is padding. */
+static void take_tokens(const struct feeding *f, struct inputs *in, enum layer_tensor tensor)
+{
+    size_t heads;
+    const size_t bytes = token_bytes(f->layer, tensor, &heads), last = f->stream->n - 1;
+    for (size_t b = 0; in->tensor[tensor] != NULL && b < in->batch; b++)
+        for (size_t t = 0; t < in->n; t++)
+            for (size_t i = 0; i < heads; i++)
+                memcpy((char *)in->tensor[tensor] + token_at(f->layer, in, tensor, b, t, i),
+                       (char *)f->stream->tensor[tensor] +
+                           token_at(f->layer, f->stream, tensor, b, min_size(f->done[b] + t, last), i), bytes);
+}
+
+/* Rows of a mask for the same tokens. */
+static void take_rows(const struct feeding *f, struct inputs *in, enum layer_tensor tensor)
+{
+    const struct inputs *all = f->stream;
+    const size_t bytes = inputs_columns(f->layer, in) * layer_tensor_size(tensor), heads = in->mask_h[tensor];
+    const size_t last = all->n - 1;
+    for (size_t b = 0; in->tensor[tensor] != NULL && b < in->batch; b++)
+        for (size_t i = 0; i < heads; i++)
+            for (size_t t = 0; t < in->n; t++) {
+                const size_t of = all->mask_batch[tensor] == 1 ? 0 : b, from = min_size(f->done[b] + t, last);
+                memcpy((char *)in->tensor[tensor] + ((b * heads + i) * in->n + t) * bytes,
+                       (char *)all->tensor[tensor] + ((of * heads + i) * all->n + from) * bytes, bytes);
+            }
+}
+
+/* The call of n tokens of each sequence; its cache is what the calls before it left. */
+static bool make_call(struct feeding *f, struct inputs *in, size_t n, const int32_t *lengths, const struct fed *fed)
+{
+    const struct inputs *all = f->stream;
+    *in = *all;
+    in->borrows_weights = true;
+    in->n = in->m = n;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const enum tensor_kind kind = layer_tensor_row(t)->kind;
+        if (tensor_is_packed(kind) || all->tensor[t] == NULL)
+            continue;
+        in->mask_batch[t] = kind == TENSOR_OF_PAIRS ? in->batch : in->mask_batch[t];
+        const size_t bytes = inputs_count(f->layer, in, t) * layer_tensor_size(t);
+        in->tensor[t] = malloc(bytes + 1);
+        if (in->tensor[t] == NULL) {
+            for (enum layer_tensor later = t + 1; later < TENSOR_COUNT; later++)
+                if (!tensor_is_packed(layer_tensor_row(later)->kind))
+                    in->tensor[later] = NULL;
+            return no_memory(f);
+        }
+        if (kind == TENSOR_CACHE)
+            memcpy(in->tensor[t], fed->cache[t == inputs_cache_of(f->layer, true)].data, bytes);
+        else if (t == TENSOR_LENGTHS)
+            memcpy(in->tensor[t], lengths, bytes);
+        else if (t == TENSOR_PAST)
+            for (size_t b = 0; b < in->batch; b++)
+                ((int32_t *)in->tensor[t])[b] = (int32_t)f->done[b];
+        else if (kind == TENSOR_OF_PAIRS)
+            take_rows(f, in, t);
+        else if (t == TENSOR_PAGE_TABLE || t == TENSOR_PREFIX)
+            memcpy(in->tensor[t], all->tensor[t], bytes);
+        else
+            take_tokens(f, in, t);
+    }
+    return true;
+}
+
+/* Outputs of one call. */
+struct outputs {
+    struct guarded y, attn, lse;
+};
+
+/* What became of the tokens of the call goes to where all tokens have their place. */
+static void keep(const struct feeding *f, const struct inputs *in, const struct outputs *out, struct fed *fed)
+{
+    const struct layer *layer = f->layer;
+    const size_t h = (size_t)layer->h, d_out = (size_t)layer->d_out, length = f->stream->n;
+    const size_t columns = inputs_columns(layer, in);
+    const float *y = out->y.data, *attn = out->attn.data, *lse = out->lse.data;
+    for (size_t b = 0; b < in->batch; b++)
+        for (size_t t = 0; t < inputs_keys(in, b); t++) {
+            const size_t at = f->done[b] + t;
+            for (size_t c = 0; c < d_out; c++)
+                fed->y[(b * length + at) * d_out + c] = y[inputs_y_at(layer, in, b, t, c)];
+            for (size_t i = 0; i < h; i++) {
+                const size_t from = (b * h + i) * in->n + t, to = (b * h + i) * length + at;
+                if (layer->lse)
+                    fed->lse[to] = lse[from];
+                for (size_t j = 0; layer->scores && j < columns; j++) {
+                    const bool shown = layer->scores != SCORES_RAW && layer->scores != SCORES_CAPPED;
+                    const bool any = shown || reference_visible(layer, in, b, i, t, j);
+                    fed->attn[to * columns + j] = any ? attn[from * columns + j] : 0;
+                }
+            }
+        }
+}
+
+/* Within the bounds of a call that stands alone. */
+static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out, const struct fed *fed)
+{
+    const unsigned gates = GATE_WORST | (f->extreme ? 0 : GATE_DRAWN);
+    struct comparison c[5] = {{0}};
+    struct reference reference;
+    struct bounds bounds;
+    if (!bounds_compute(&reference, &bounds, f->layer, in, kernel_folds(f->kernel), true, f->diag))
+        return false;
+    compare_y(&c[0], f->layer, in, &reference, &bounds, out->y.data, gates);
+    if (f->layer->scores)
+        compare_attn(&c[1], f->layer, in, &reference, &bounds, out->attn.data, gates);
+    if (f->layer->lse)
+        compare_lse(&c[2], f->layer, in, &reference, &bounds, out->lse.data, gates);
+    bool good = true;
+    for (int values = 0; good && values < 2; values++)
+        good = compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, fed->cache[values].data,
+                             gates) || no_memory(f);
+    for (size_t i = 0; good && i < sizeof c / sizeof *c; i++)
+        if (c[i].misses > 0) {
+            char *text = NULL;
+            size_t size;
+            FILE *file = open_memstream(&text, &size);
+            if (file != NULL) {
+                comparison_print_miss(&c[i], file);
+                fclose(file);
+            }
+            good = violated(f, "fed in %s, %zu tokens: %.200s", way_names[WAY_MIXED], in->n, text);
+            free(text);
+        }
+    reference_free(&reference);
+    bounds_free(&bounds);
+    return good;
+}
+
+static bool run_call(struct feeding *f, const struct inputs *in, const struct outputs *out, const struct fed *fed)
+{
+    const struct kernel_outputs outputs = {.y = out->y.data, .attn = out->attn.data, .lse = out->lse.data,
+                                           .cache = {fed->cache[0].data, fed->cache[1].data}};
+    const struct kernel_args args = kernel_args_of(f->layer, in, outputs);
+    const int error = f->call->forward(f->packed, &args, f->scratch.data);
+    if (error != KERNEL_OK)
+        return violated(f, "fed in calls, of which one has %zu tokens: forward returns \"%s\"", in->n,
+                        f->call->strerror(error));
+    return (guarded_zones_intact(&out->y) && guarded_zones_intact(&out->attn) && guarded_zones_intact(&out->lse) &&
+            guarded_zones_intact(&f->scratch) && guarded_zones_intact(&fed->cache[0]) &&
+            guarded_zones_intact(&fed->cache[1])) ||
+           violated(f, "fed in calls, of which one has %zu tokens: something was written outside its outputs", in->n);
+}
+
+static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool compares, struct fed *fed)
+{
+    struct inputs in;
+    struct outputs out = {.y = {0}};
+    bool good = make_call(f, &in, n, lengths, fed);
+    good = good && ((guarded_make(&out.y, inputs_count(f->layer, &in, TENSOR_Y) * sizeof(float), 4) &&
+                     guarded_make(&out.attn, inputs_count(f->layer, &in, TENSOR_ATTN) * sizeof(float), 4) &&
+                     guarded_make(&out.lse, inputs_count(f->layer, &in, TENSOR_LSE) * sizeof(float), 4)) ||
+                    no_memory(f));
+    good = good && run_call(f, &in, &out, fed) && (!compares || compare_call(f, &in, &out, fed));
+    if (good) {
+        keep(f, &in, &out, fed);
+        fed->paths |= n <= f->call->few_queries ? PATH_FEW : PATH_MANY;
+        for (size_t b = 0; b < in.batch; b++)
+            f->done[b] += inputs_keys(&in, b);
+    }
+    guarded_free(&out.y);
+    guarded_free(&out.attn);
+    guarded_free(&out.lse);
+    inputs_free(&in);
+    return good;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+/* The most tokens of a call, and the fewest; 0: there is no such way. */
+static size_t largest_call(const struct feeding *f, enum way way, size_t *least)
+{
+    const size_t most = (size_t)f->layer->seq_len, few = f->call->few_queries;
+    *least = way == WAY_MANY ? few + 1 : 1;
+    switch (way) {
+    case WAY_SINGLE: return 1;
+    case WAY_ALIKE: return min_size(ALIKE, most);
+    case WAY_FEW: return few > 1 && few < most ? few : 0;
+    case WAY_MANY: return few > 0 && few < most && f->stream->n > 2 * few ? most : 0;
+    default: return most;
+    }
+}
+
+static size_t most_left(const struct feeding *f)
+{
+    size_t most = 0;
+    for (size_t b = 0; b < f->stream->batch; b++)
+        most = length_of(f, b) - f->done[b] > most ? length_of(f, b) - f->done[b] : most;
+    return most;
+}
+
+/* Under padding each sequence takes as many tokens as it likes. Without, all have the same, and in the way of many
+ * tokens the last call must not be left with a few. */
+static bool feed(struct feeding *f, enum way way, struct fed *fed)
+{
+    size_t least;
+    const size_t most = largest_call(f, way, &least), batch = f->stream->batch;
+    int32_t *lengths = malloc((batch + 1) * sizeof *lengths);
+    const bool varies = way == WAY_MIXED || way == WAY_FEW || way == WAY_MANY;
+    const bool pads = f->stream->tensor[TENSOR_LENGTHS] != NULL;
+    bool good = lengths != NULL || no_memory(f);
+    memset(f->done, 0, batch * sizeof *f->done);
+    for (size_t left = most_left(f); good && left > 0; left = most_left(f)) {
+        size_t n = varies ? least + random_bits(&f->random) % (most - least + 1) : most;
+        if (n > left || (left - n > 0 && left - n < least))
+            n = min_size(left, most);
+        if (pads && left < least) /* padding makes many of them */
+            n = least;
+        for (size_t b = 0; b < batch; b++) {
+            const size_t rest = length_of(f, b) - f->done[b];
+            const size_t wanted = way == WAY_MIXED && rest < left ? random_bits(&f->random) % (n + 1) : n;
+            lengths[b] = (int32_t)min_size(rest, wanted);
+        }
+        good = feed_call(f, n, lengths, way == WAY_MIXED, fed);
+    }
+    free(lengths);
+    return good;
+}
+
+static bool make_fed(struct feeding *f, struct fed *fed)
+{
+    const struct inputs *all = f->stream;
+    *fed = (struct fed){.there = true};
+    fed->y = calloc(inputs_count(f->layer, all, TENSOR_Y) + 1, sizeof *fed->y);
+    fed->attn = calloc(inputs_count(f->layer, all, TENSOR_ATTN) + 1, sizeof *fed->attn);
+    fed->lse = calloc(inputs_count(f->layer, all, TENSOR_LSE) + 1, sizeof *fed->lse);
+    bool good = fed->y != NULL && fed->attn != NULL && fed->lse != NULL;
+    for (int values = 0; good && values < 2; values++) {
+        const enum layer_tensor tensor = inputs_cache_of(f->layer, values);
+        const size_t bytes = inputs_count(f->layer, all, tensor) * sizeof(float);
+        good = guarded_make(&fed->cache[values], bytes, 4);
+        if (good)
+            memcpy(fed->cache[values].data, all->tensor[tensor], bytes);
+    }
+    return good || no_memory(f);
+}
+
+static void free_fed(struct fed *fed)
+{
+    free(fed->y);
+    free(fed->attn);
+    free(fed->lse);
+    guarded_free(&fed->cache[0]);
+    guarded_free(&fed->cache[1]);
+}
+
+static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way b)
+{
+    const struct { const char *name; const void *a, *b; size_t count; } outputs[] = {
+        {"y", fed[a].y, fed[b].y, inputs_count(f->layer, f->stream, TENSOR_Y)},
+        {"lse", fed[a].lse, fed[b].lse, inputs_count(f->layer, f->stream, TENSOR_LSE)},
+        {"attn", fed[a].attn, fed[b].attn, inputs_count(f->layer, f->stream, TENSOR_ATTN)},
+        {"the cache's keys", fed[a].cache[0].data, fed[b].cache[0].data, fed[a].cache[0].bytes / sizeof(float)},
+        {"the cache's values", fed[a].cache[1].data, fed[b].cache[1].data, fed[a].cache[1].bytes / sizeof(float)},
+    };
+    for (size_t i = sizeof outputs / sizeof *outputs; i-- > 0;)
+        for (size_t at = 0; at < outputs[i].count; at++) {
+            const float *of_a = outputs[i].a, *of_b = outputs[i].b;
+            if (memcmp(&of_a[at], &of_b[at], sizeof *of_a) != 0)
+                return violated(f, "sequences of up to %zu tokens in %s and in %s: %s has other bits, %.9g and %.9g at "
+                                "%zu of %zu", f->stream->n, way_names[a], way_names[b], outputs[i].name,
+                                (double)of_a[at], (double)of_b[at], at, outputs[i].count);
+        }
+    return true;
+}
+
+/* The plan's word for it. */
+static bool is_exact(const struct layer *layer)
+{
+    bool exact = false;
+    for (size_t i = 0; i < layer->options_count; i++)
+        if (strcmp(layer->options[i].key, "plan.exact_chunks") == 0)
+            exact = strcmp(layer->options[i].value, "true") == 0;
+    return exact;
+}
+
+bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
+                 const void *packed, uint64_t seed, bool extreme, char why[300], struct diag *diag)
+{
+    struct feeding f = {.call = kernel->call, .kernel = kernel, .layer = layer, .stream = stream, .packed = packed,
+                        .random = {seed ^ 0x6368756E6B}, .extreme = extreme, .why = why, .diag = diag};
+    struct fed fed[WAYS] = {{0}};
+    const bool exact = is_exact(layer);
+    if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)
+        return true;
+    f.done = malloc(stream->batch * sizeof *f.done);
+    bool good = (f.done != NULL && guarded_make(&f.scratch, f.call->scratch_bytes, 0)) || no_memory(&f);
+    for (enum way way = 0; good && way < WAYS; way++) {
+        size_t least;
+        if (largest_call(&f, way, &least) == 0)
+            continue;
+        good = make_fed(&f, &fed[way]) && feed(&f, way, &fed[way]);
+        for (enum way other = 0; good && other < way; other++)
+            if (fed[other].there && (exact || (fed[other].paths == fed[way].paths &&
+                                               fed[way].paths != (PATH_FEW | PATH_MANY))))
+                good = alike(&f, fed, other, way);
+    }
+    for (enum way way = 0; way < WAYS; way++)
+        free_fed(&fed[way]);
+    guarded_free(&f.scratch);
+    free(f.done);
+    return good;
+}

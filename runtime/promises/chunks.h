@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* A layer with a cache, fed whole sequences in calls of any sizes: the same bits as long as they run on the same path
+ * of the kernel, or, with plan.exact_chunks = true, always.
+ *
+ * Left out on purpose: layers whose queries see tokens behind their own, for which the calls are not the same question.
+ */
+#ifndef ATTNRUN_CHUNKS_H
+#define ATTNRUN_CHUNKS_H
+
+#include "kernels/load.h"
+
+/* Whether a layer's tokens depend on those before them alone. */
+bool chunks_apply(const struct layer *layer);
+
+/* Sequences to be fed: a call of `length` tokens of each, on the weights of `weights`, with an empty cache. */
+bool chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed, size_t batch, size_t length,
+                 const struct inputs *weights, struct diag *diag);
+/* Feeds such a call in several ways. Each call of one of them is compared with the reference: within all bounds, or, if
+ * the scores are `extreme`, within those of the worst case. `why` says which two are not alike. */
+bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
+                 const void *packed, uint64_t seed, bool extreme, char why[300], struct diag *diag);
+
+#endif

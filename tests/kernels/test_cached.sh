@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# A layer with cache = rows, ring and paged: the same sequences, in calls of several sizes, give the same bits; see
+# cached_program.c. With plan.exact_chunks = true those of all sizes, without it those of calls on the same path.
+#
+#   tests/kernels/test_cached.sh      ATTNGEN  CC=gcc
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
+log=$work/log
+left=9 page=5 isas=$(tests/isas_here.sh) excerpt=(head -n 20)
+
+# program EXACT KEY=VALUE…: $work/program from three pairs
+program() {
+    local exact=$1 kind
+    shift
+    for kind in rows ring paged; do
+        {
+            printf '%s\n' "name = kv_$kind" d_model=24 h=4 h_kv=2 seq_len=8 mask=causal+window "window_left = $left" \
+                bias=true lse=true rope=half "cache = $kind" "plan.exact_chunks = $exact" "$@"
+            case $kind in
+            rows) echo cache_len=64 ;;
+            ring) echo "cache_len = $((left + 8))" ;;
+            paged) printf '%s\n' cache_len=64 "page_len = $page" ;;
+            esac
+        } >"$work/kv_$kind.layer"
+        "$ATTNGEN" --isa "$isas" -o "$work" "$work/kv_$kind.layer" || return 1
+    done
+    ${CC:-gcc} -std=c11 -O0 -Wall -Wextra -I"$work" -DPROGRAM_LEFT=$left -DPROGRAM_PAGE=$page -o "$work/program" \
+        tests/kernels/cached_program.c "$work"/kv_{rows,ring,paged}.c
+}
+
+for widths in "d_k=6 d_v=7" "d_k=18 d_v=33"; do
+    # shellcheck disable=SC2086 # two words
+    check "$widths, exact chunks: three pairs compile" program true $widths
+    check "$widths, exact chunks: rows, ring and paged agree in calls of any sizes" "$work/program" 8 1 7 0
+    # shellcheck disable=SC2086
+    check "$widths: three pairs compile" program false $widths
+    check "$widths: rows, ring and paged agree in calls of one token" "$work/program" 1
+    check "$widths: rows, ring and paged agree in the largest calls" "$work/program" 8
+    check "$widths: rows, ring and paged agree in calls of any sizes" "$work/program" 0
+done
+tally
