@@ -34,7 +34,7 @@
 #define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 6144         /* measured, Zen 5: 4 to 8 KiB ahead are best, from L3 and from memory */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
-#define FEW_ROWS 4               /* measured: from 5 rows on transposed keys are as fast as dot products */
+#define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
 /* ---- what is asked ---- */
