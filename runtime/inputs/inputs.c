@@ -834,7 +834,8 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
         const char *name = tensors->items[i].name;
         const size_t from = is_expected(name) ? strlen(INPUTS_EXPECTED) : 0;
         const enum layer_tensor t = tensor_of_name(layer, name + from);
-        if ((from == 0 || t < TENSOR_COUNT) && !check_shape(layer, in, t, &tensors->items[i], place, diag))
+        const bool cache = t < TENSOR_COUNT && kind_of(t) == TENSOR_CACHE && layer_has_tensor(layer, t);
+        if ((from == 0 || cache) && !check_shape(layer, in, t, &tensors->items[i], place, diag))
             good = false;
     }
     for (int t = 0; good && t < TENSOR_COUNT; t++) {
