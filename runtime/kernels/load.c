@@ -52,7 +52,7 @@ static const char shim_text[] =
     "#endif\n"
     "#if defined @N_CACHE_BYTES && !defined @N_PACK_ONLY\n"
     "static int shim_reset_of(const void *c) { return (int)@n_cache_reset(c); }\n"
-    "static int shim_move_of(const void *c, int32_t *f) { return (int)@n_cache_move(c, f); }\n"
+    "static int shim_move_of(const void *c, int32_t *f) { return (int)@n_cache_move((@n_cache *)(uintptr_t)c, f); }\n"
     "#else\n"
     "#define shim_reset_of 0\n"
     "#define shim_move_of 0\n"
