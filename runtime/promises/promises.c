@@ -16,6 +16,7 @@
 #include "fenced.h"
 #include "guarded.h"
 #include "merging.h"
+#include "moving.h"
 #include "packing.h"
 #include "reference/reference.h"
 
@@ -1411,6 +1412,26 @@ static bool k_cache_off(struct attempt *a) { a->args.k_cache = off(a, a->args.k_
 static bool v_cache_off(struct attempt *a) { a->args.v_cache = off(a, a->args.v_cache); return has(a, TENSOR_V_CACHE); }
 static bool k_pages_off(struct attempt *a) { a->args.k_pages = off(a, a->args.k_pages); return has(a, TENSOR_K_PAGES); }
 static bool v_pages_off(struct attempt *a) { a->args.v_pages = off(a, a->args.v_pages); return has(a, TENSOR_V_PAGES); }
+/* A cache on top of something else of the call. */
+static bool overlapping(struct attempt *a, bool values, const void *with)
+{
+    if (!layer_has_cache(a->trial->layer) || a->args.batch == 0)
+        return false;
+    float **const caches[] = {has(a, TENSOR_K_PAGES) ? &a->args.k_pages : &a->args.k_cache,
+                              has(a, TENSOR_V_PAGES) ? &a->args.v_pages : &a->args.v_cache};
+    *caches[values] = (float *)(uintptr_t)with;
+    return true;
+}
+static bool keys_on_y(struct attempt *a) { return overlapping(a, false, a->args.y); }
+static bool values_on_y(struct attempt *a) { return overlapping(a, true, a->args.y); }
+static bool values_on_keys(struct attempt *a)
+{
+    return overlapping(a, true, has(a, TENSOR_K_PAGES) ? a->args.k_pages : a->args.k_cache);
+}
+static bool keys_on_tokens(struct attempt *a)
+{
+    return overlapping(a, false, a->args.x != NULL ? a->args.x : a->args.q);
+}
 static bool positions_off(struct attempt *a)
 {
     a->args.positions = off(a, a->args.positions);
@@ -1570,6 +1591,10 @@ static const struct wrong {
     {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
     {"segment_k off its boundary", KERNEL_ALIGN, segment_k_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
+    {"a cache's keys on y", KERNEL_OVERLAP, keys_on_y},
+    {"a cache's values on y", KERNEL_OVERLAP, values_on_y},
+    {"a cache's values on its keys", KERNEL_OVERLAP, values_on_keys},
+    {"a cache's keys on x or q", KERNEL_OVERLAP, keys_on_tokens},
 };
 
 /* A cache is as the inputs have it. */
@@ -1805,7 +1830,8 @@ static bool texts_are_right(struct trial *t)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
             return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
                             phases[phase % count]);
-    for (int error = KERNEL_OK; error <= KERNEL_PART + 1; error++) {
+    const int last = layer_has_cache(t->layer) ? KERNEL_OVERLAP : KERNEL_PART; /* others never overlap */
+    for (int error = KERNEL_OK; error <= last + 1; error++) {
         const char *text = t->call->strerror(error);
         if (text == NULL || *text == '\0')
             return violated(t, "strerror(%d) has no text", error);
@@ -1857,6 +1883,11 @@ static bool merges(struct trial *t)
     return merging_holds(t->kernel, t->layer, t->in, t->packed, t->base_y, t->base_lse, t->why, t->diag);
 }
 
+static bool moves_sequences(struct trial *t)
+{
+    return moving_holds(t->kernel, t->layer, t->in, t->seed, t->why, t->diag);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(uint64_t hash, const unsigned char *bytes, size_t count) /* FNV-1a */
@@ -1890,7 +1921,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL}, {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
-        {merges, PROMISES_OF_VALUES}, {good_and_bad_packing, PROMISES_ALL}, {last_run, PROMISES_ALL},
+        {merges, PROMISES_OF_VALUES}, {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
+        {last_run, PROMISES_ALL},
     };
     struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
                       .seed = seed, .why = why, .diag = diag};
