@@ -26,7 +26,6 @@ run() {
     fi
 }
 
-says() { check "says '$1'" grep -qF -- "$1" err; }
 absent() { check "$1 is not there" test ! -e "$1"; }
 leaves() { check "in $1: $2" test "$(ls -A "$1" | tr '\n' ' ')" = "$2"; }
 
