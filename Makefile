@@ -53,7 +53,8 @@ run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_tests   := $(wildcard $(patsubst %,tests/*/test_%.sh,emitted sweep fuzz vectors onnx models targets mutants compilers size avx512))
+long_names   := fuzz targets mutants vectors emitted sweep split expressions compilers onnx size models avx512
+long_tests   := $(wildcard $(long_names:%=tests/*/test_%.sh))
 script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh tests/*/test_*.sh))
 
 all: $(BUILD)/attngen $(BUILD)/attnrun
