@@ -149,7 +149,7 @@ quick() {
         mkdir -p "$(dirname "$header")" && echo '#include <immintrin.h>' >"$header" &&
             ${CC:-gcc} $flags -x c-header -o "$header.$$" "$header" 2>/dev/null && mv "$header.$$" "$header.gch"
     fi
-    if [ -e "$header.gch" ]; then echo "$* -include $header"; else echo "$*"; fi
+    if [ -e "$header.gch" ] && [[ $header != *[[:space:]]* ]]; then echo "$* -include $header"; else echo "$*"; fi
 }
 
 tally() {
