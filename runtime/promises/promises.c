@@ -498,14 +498,16 @@ static size_t past_length(const struct layer *layer, const struct inputs *in, en
     }
 }
 
-/* Bytes up to the last row of a cache that the call reads or writes. */
+/* Bytes up to the last row of a cache that the call may read or write: those of all tokens so far, of which a ring has
+ * the latest, and of new ones. */
 static size_t touchable(const struct layer *layer, const struct inputs *in, bool values)
 {
     size_t end = 0;
     for (size_t b = 0; b < in->batch; b++)
-        for (size_t row = 0; row < inputs_rows(layer, in, b); row++)
+        for (int64_t back = 1; back <= inputs_first(layer, in, b) + (int64_t)inputs_rows(layer, in, b) &&
+                               back <= layer->cache_len; back++)
             for (size_t i = 0; i < (size_t)layer->h_kv; i++) {
-                const int64_t position = inputs_first(layer, in, b) + (int64_t)row;
+                const int64_t position = inputs_first(layer, in, b) + (int64_t)inputs_rows(layer, in, b) - back;
                 const size_t at = inputs_cache_row(layer, in, values, b, i, position);
                 end = at + 1 > end ? at + 1 : end;
             }
@@ -1268,14 +1270,14 @@ static int32_t fresh_of(const struct attempt *a, size_t b)
 static bool past_too_far(struct attempt *a)
 {
     const struct layer *layer = a->trial->layer;
-    const bool ring = layer->cache == CACHE_RING;
     const size_t b = a->args.batch - 1;
-    const int64_t past = inputs_positions(layer) - (ring ? (int64_t)a->args.n : fresh_of(a, b)) + 1;
+    const int64_t past = inputs_positions(layer) - fresh_of(a, b) + 1;
     return layer_has_cache(layer) && past <= INT32_MAX && set_past(a, b, (int32_t)past);
 }
 static bool past_wraps(struct attempt *a)
 {
-    return layer_has_cache(a->trial->layer) && set_past(a, 0, INT32_MAX);
+    const bool fits = a->trial->layer->cache == CACHE_RING && fresh_of(a, 0) == 0;
+    return layer_has_cache(a->trial->layer) && !fits && set_past(a, 0, INT32_MAX);
 }
 static bool inner_past_too_far(struct attempt *a)
 {
