@@ -704,7 +704,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->lanes = isa->lanes;
     if (layer->projected)
         plan_given(p, layer, false);
-    p->value_blocks = !layer->projected &&
+    p->value_blocks = !layer->projected && layer->cache == CACHE_NONE &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
