@@ -86,9 +86,16 @@ function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or 
 
 -- What tile.in wants to know, where only `of` differs from the plain tile.
 function helpers.tile(of)
-    local all = { a_split = 0, a_far = 0, prefetch = 0, init = "zero", resume = false, scatter = false, tail = 0,
+    local all = { a_split = 0, a_far = 0, init = "zero", resume = false, scatter = false, tail = 0,
         weights = false, terms = {} }
     for name, v in pairs(of) do all[name] = v end
+    return all
+end
+
+-- For tile.in: heights of a product that are alike in all but their rows.
+function helpers.heights_alike(heights, unroll, prefetch)
+    local all = {}
+    for i, t in ipairs(heights) do all[i] = { rows = t.rows, unroll = unroll, prefetch = prefetch } end
     return all
 end
 
