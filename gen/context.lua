@@ -133,6 +133,27 @@ function helpers.words_used(vocabulary, text)
     return table.concat(chosen), macros
 end
 
+-- `texts` without those comments of several lines from column one that an earlier line has said.
+function helpers.said_once(texts)
+    local said, out = {}, {}
+    for i, text in ipairs(texts) do
+        local kept, comment = {}, nil
+        for line in text:gmatch("[^\n]*\n") do
+            if comment or (line:find("^/%*") and not line:find("%*/")) then
+                comment = (comment or "") .. line
+            else
+                kept[#kept + 1] = line
+            end
+            if comment and line:find("%*/") then
+                if not said[comment] then kept[#kept + 1] = comment end
+                said[comment], comment = true, nil
+            end
+        end
+        out[i] = table.concat(kept)
+    end
+    return out
+end
+
 -- FNV-1a, 64 bits, as a C constant: tells texts apart, protects nothing.
 function helpers.fingerprint(text)
     local hash = 0xcbf29ce484222325
