@@ -106,16 +106,19 @@ local function lines_of(text)
         else
             lines[#lines + 1] = line
         end
-        local code = line:gsub('\\.', ""):gsub('"[^"]*"', ""):gsub("'[^']*'", ""):gsub("/%*.-%*/", "")
-        if comment then code = code:match("%*/(.*)$") or "" end
-        comment = code:find("/%*") ~= nil or (comment and not line:find("%*/"))
+        local code = line
+        if comment then code = line:match("%*/(.*)$") or "" end
+        comment = comment and not line:find("%*/")
+        code = code:gsub("\\.", ""):gsub('"[^"]*"', ""):gsub("/%*.-%*/", "")
+        if code:find("/%*") then code, comment = code:match("^(.-)/%*"), true end
+        code = code:gsub("'[^']*'", "")
         if not macro then
             for c in code:gmatch("[%(%[{}%]%)]") do
                 if c:find("[%(%[{]") then open[#open + 1] = c else open[#open] = nil end
             end
         end
-        goes_on = not macro and not comment and
-            ((line:find(",$") and open[#open] == "(") or line:find(" [?:=]$") or line:find(" [&|][&|]$")) and true
+        local list = code:find(",$") and open[#open] == "("
+        goes_on = not macro and not comment and (list or code:find(" [?:=]$") or code:find(" [&|][&|]$"))
     end
     return lines
 end
