@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x471342cd0474779au
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x3314a8fad3bb3065u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -337,15 +337,15 @@ enum pass {
 
 #define row_1(i, a) do { if (i < rows) vec_row_1(c_##i##_0, a, b_0); } while (0)
 #define zero_1(i) vec c_##i##_0 = vec_zero()
-#define resume_1(i, p) vec c_##i##_0 = resume && i < rows ? vec_load(p) : vec_zero()
+#define resume_1(i, p) vec c_##i##_0 = (resume && i < rows) ? vec_load(p) : vec_zero()
 #define weigh_1(i) do { if (i < rows) c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0); \
                        } while (0)
 #define store_1(i, p) do { if (i < rows) vec_store(p, c_##i##_0); } while (0)
 #define load_2(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES))
 #define row_2(i, a) do { if (i < rows) vec_row_2(c_##i##_0, c_##i##_1, a, b_0, b_1); } while (0)
 #define zero_2(i) vec c_##i##_0 = vec_zero(), c_##i##_1 = vec_zero()
-#define resume_2(i, p) vec c_##i##_0 = resume && i < rows ? vec_load(p) : vec_zero(), c_##i##_1 = resume && \
-    i < rows ? vec_load((p) + LANES) : vec_zero()
+#define resume_2(i, p) vec c_##i##_0 = (resume && i < rows) ? vec_load(p) : vec_zero(), \
+    c_##i##_1 = (resume && i < rows) ? vec_load((p) + LANES) : vec_zero()
 #define weigh_2(i) do { if (i < rows) c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
                        c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1); } while (0)
 #define store_2(i, p) do { if (i < rows) vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1); } while (0)
@@ -356,10 +356,10 @@ enum pass {
 #define row_4(i, a) do { if (i < rows) vec_row_4(c_##i##_0, c_##i##_1, c_##i##_2, c_##i##_3, a, b_0, b_1, b_2, b_3); \
                         } while (0)
 #define zero_4(i) vec c_##i##_0 = vec_zero(), c_##i##_1 = vec_zero(), c_##i##_2 = vec_zero(), c_##i##_3 = vec_zero()
-#define resume_4(i, p) vec c_##i##_0 = resume && i < rows ? vec_load(p) : vec_zero(), c_##i##_1 = resume && \
-    i < rows ? vec_load((p) + LANES) : vec_zero(), c_##i##_2 = resume && \
-    i < rows ? vec_load((p) + LANES + LANES) : vec_zero(), c_##i##_3 = resume && \
-    i < rows ? vec_load((p) + LANES + LANES + LANES) : vec_zero()
+#define resume_4(i, p) vec c_##i##_0 = (resume && i < rows) ? vec_load(p) : vec_zero(), \
+    c_##i##_1 = (resume && i < rows) ? vec_load((p) + LANES) : vec_zero(), \
+    c_##i##_2 = (resume && i < rows) ? vec_load((p) + LANES + LANES) : vec_zero(), \
+    c_##i##_3 = (resume && i < rows) ? vec_load((p) + LANES + LANES + LANES) : vec_zero()
 #define weigh_4(i) do { if (i < rows) c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
                        c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1), \
                        c_##i##_2 = vec_exp2(vec_sub(c_##i##_2, m_2)), l_2 = vec_add(l_2, c_##i##_2), \
@@ -654,11 +654,9 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 8 queries at a time -- */
@@ -1468,11 +1466,9 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
@@ -2324,11 +2320,9 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 32 queries at a time -- */
@@ -3146,11 +3140,9 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 2
-#define TINY_PAIR 0x471342cd0474779au /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x3314a8fad3bb3065u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
