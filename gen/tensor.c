@@ -25,7 +25,7 @@ static bool is_last_y(const struct layer *layer)
     return layer->projected && !layer->heads_first && layer->w_o == W_O_NONE;
 }
 static bool has_past(const struct layer *layer) { return layer->offset == OFFSET_PAST; }
-static bool is_cached(const struct layer *layer) { return layer->cache != CACHE_NONE; }
+static bool is_cached(const struct layer *layer) { return layer_has_cache(layer); }
 static bool is_cached_first(const struct layer *layer) { return is_cached(layer) && layer->heads_first; }
 static bool has_rows(const struct layer *layer) { return is_cached(layer) && layer->cache != CACHE_PAGED; }
 static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
