@@ -73,6 +73,13 @@ def wide(x):
     return x.astype(np.float64) if x is not None and x.dtype != bool and x.dtype.kind != "i" else x
 
 
+def padded(x, rows, value):
+    """[batch][heads][rows][…], rows that are missing filled with a value."""
+    more = [(0, 0)] * x.ndim
+    more[2] = (0, rows - x.shape[2])
+    return np.pad(x, more, constant_values=value)
+
+
 def answers(call, attributes, score_mod):
     """y and attn of the operator's function in float64, on inputs without a shape that is left to broadcasting."""
     q, k, v, mask, lengths = (wide(call[name]) for name in ("q", "k", "v", "mask", "lengths"))
@@ -98,7 +105,11 @@ def answers(call, attributes, score_mod):
 def spec_of(call, attributes, score_mod, last):
     q, k, v = call["q"], call["k"], call["v"]
     masks, spec = [], {"name": "onnx_case", "input": "projected", "heads": "last" if last else "first", "w_o": "none"}
-    spec.update(h=q.shape[1], d_k=q.shape[3], seq_len=q.shape[2], source_len=k.shape[2])
+    spec.update(h=q.shape[1], d_k=q.shape[3], seq_len=q.shape[2])
+    if call["past_key"] is not None: # keys and values of before are in a cache that is just large enough
+        spec.update(cache="rows", cache_len=call["past_key"].shape[2] + call["new_keys"])
+    else:
+        spec["source_len"] = k.shape[2]
     if k.shape[1] != q.shape[1]:
         spec["h_kv"] = k.shape[1]
     if v.shape[3] != q.shape[3]:
@@ -115,9 +126,8 @@ def spec_of(call, attributes, score_mod, last):
                 spec[f"window_{side}"] = reach
     if call["lengths"] is not None:
         masks.append("padding")
-        spec["offset"] = "end"
-    if call["past_key"] is not None:
-        spec["offset"] = "past"
+        if call["past_key"] is None:
+            spec["offset"] = "end"
     if call["mask"] is not None:
         masks.append("bool" if call["mask"].dtype == bool else "additive")
     if masks:
@@ -149,21 +159,35 @@ def convert(case):
     n, m = call["q"].shape[2], call["k"].shape[2] + (0 if call["past_key"] is None else call["past_key"].shape[2])
     if call["mask"] is not None:
         call["mask"] = full_mask(call["mask"], n, m)
+    call["new_keys"], kind = call["k"].shape[2], given["Q"].dtype.name
+    if call["past_key"] is not None and call["new_keys"] > n: # a query for each new key: more of them, of zeros
+        call["q"] = padded(wide(call["q"]), call["new_keys"], 0)
+        if call["mask"] is not None:
+            call["mask"] = padded(call["mask"], call["new_keys"], call["mask"].dtype == bool)
     y, attn = answers(call, attributes, score_mod)
-    kind = given["Q"].dtype.name
-    expected_y = heads_first(wide(wanted["Y"]), h)
-    agree(case, "y", expected_y, y, kind)
+    agree(case, "y", heads_first(wide(wanted["Y"]), h), y[:, :, :n], kind)
 
     past = None if call["past_key"] is None else call["past_key"].shape[2]
-    if past is not None: # until there is a cache, the keys of before stand in front of the new ones
-        call["k"] = np.concatenate([call["past_key"], call["k"]], axis=2)
-        call["v"] = np.concatenate([call["past_value"], call["v"]], axis=2)
-        agree(case, "present_key", wide(wanted["present_key"]), wide(call["k"]), "float64")
+    caches = {}
+    if past is not None:
+        all_keys = np.concatenate([call["past_key"], call["k"]], axis=2)
+        all_values = np.concatenate([call["past_value"], call["v"]], axis=2)
+        agree(case, "present_key", wide(wanted["present_key"]), wide(all_keys), "float64")
+        agree(case, "present_value", wide(wanted["present_value"]), wide(all_values), "float64")
+        for name, rows in (("k_cache", all_keys), ("v_cache", all_values)):
+            caches["expect." + name] = rows.astype(np.float32)
+            caches[name] = np.where(np.arange(m)[:, None] < past, caches["expect." + name], np.float32("nan"))
+        if call["new_keys"] < n: # the other tokens are padding: theirs are not read
+            assert call["lengths"] is None
+            call["lengths"] = np.full(len(call["q"]), call["new_keys"])
+            for name in "kv":
+                call[name] = padded(wide(call[name]), n, np.nan)
     spec = spec_of(call, attributes, score_mod, last)
     order = (0, 2, 1, 3) if last else (0, 1, 2, 3)
     tensors = {name: call[name].transpose(order).astype(np.float32) for name in "qkv"}
     if past is not None:
         tensors["past"] = np.full(len(call["q"]), past, dtype=np.int32)
+    tensors.update(caches)
     if call["lengths"] is not None:
         tensors["lengths"] = call["lengths"].astype(np.int32)
     if call["mask"] is not None:
@@ -171,7 +195,7 @@ def convert(case):
         tensors["mask_bool" if is_bool else "mask_add"] = call["mask"] if is_bool else call["mask"].astype(np.float32)
     tensors["y"] = y.transpose(order).astype(np.float32)
     if "qk_matmul_output" in wanted:
-        agree(case, "attn", wide(wanted["qk_matmul_output"]), attn, kind)
+        agree(case, "attn", wide(wanted["qk_matmul_output"]), attn[:, :, :n], kind)
         spec["scores"] = SCORES[attributes.get("qk_matmul_output_mode", 0)]
         tensors["attn"] = attn.astype(np.float32)
     return spec, tensors
@@ -212,8 +236,9 @@ def main():
 `cases.txt` has the node tests of the operators Attention and FlexAttention, as the `onnx` package {onnx.__version__}
 draws them: the inputs are its numbers, the answers its function's in float64, and none of it is anyone's here.
 `make_onnx.py` turns them into specs and tensors, and `test_onnx.sh` runs each by the reference and by every instruction
-set of the machine. Those in f16 and bf16 are run in f32 on converted tensors. Keys of a past stand in front of the new
-ones, with `offset = past`.
+set of the machine. Those in f16 and bf16 are run in f32 on converted tensors. Keys and values of a past are in a cache,
+which must be the present ones behind the call. A call brings a key for each query: where a test has more keys, queries of
+zeros are added, and where it has fewer, `lengths` says so.
 
 {len(text)} of {len(text) + len(left_out)} are run. Besides, {expanded} tests named `…_expanded` have the inputs and answers of the test without
 that word. Not run:
