@@ -165,4 +165,21 @@ function helpers.expression_arguments(nodes, s, p, j)
     return expression_list(nodes, s, "terms->head", p, j, "terms->packed")
 end
 
+-- Of an expression by ranges of its integers: the nodes that these need, and the operations among them
+function helpers.needed_by_ranges(nodes)
+    local needed, used = { [#nodes] = true }, {}
+    for k = #nodes, 1, -1 do
+        local n = nodes[k]
+        local known = n.operands == 0 or nodes[n.a].type ~= "float"
+        for i = 1, needed[k] and known and n.operands or 0 do
+            local of = n[("abc"):sub(i, i)]
+            if nodes[of].type ~= "float" then needed[of] = true end
+        end
+        if needed[k] and known then
+            used[n.op == "mul" and n.a == n.b and "square" or n.op] = true
+        end
+    end
+    return needed, used
+end
+
 return helpers

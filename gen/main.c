@@ -22,6 +22,7 @@
 #include "planfile.h"
 #include "system.h"
 #include "version.h"
+#include "visible.h"
 
 struct pair {
     struct layer *layer;
@@ -82,6 +83,14 @@ static void make_plans(struct job *job)
 {
     for (size_t i = 0; i < job->count && good(job); i++)
         job->pairs[i].plan = decide(job, job->pairs[i].layer);
+}
+
+/* A condition that is never true is legal, and hardly meant. */
+static void warn_of_layers(const struct job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        if (visible_never(job->pairs[i].layer))
+            fprintf(stderr, "%s: warning: visible is never true: no query sees a key\n", job->arguments.specs.text[i]);
 }
 
 /* Two pairs in one folder, or one program: no name may occur twice. Macros have it in capitals. */
@@ -266,6 +275,8 @@ int main(int argc, char **argv)
         if (good(&job))
             make_plans(&job);
         check_names(&job);
+        if (good(&job))
+            warn_of_layers(&job);
         if (good(&job) && a->explain)
             explain(&job);
         if (good(&job) && (!a->explain || a->folder != NULL))

@@ -9,7 +9,7 @@
 
 #define ALIGN 64        /* bytes: packed weights and every array of the scratch start there */
 #define HEADER_BYTES 64 /* the packed block's header */
-#define CACHED_STATES 5 /* numbers for each row: m and l of a segment and of all so far, a factor */
+#define CACHED_STATES 6 /* numbers for each row: m and l of a segment and of all so far, a factor, what scores lose */
 #define MAX_TURN_ROWS 32768 /* of a cache: later positions are turned by cosines that each call makes */
 
 /* The axis of the largest step is the outermost one. */

@@ -249,9 +249,29 @@ struct nearest layer_nearest_key(const char *key)
     return nearest;
 }
 
+/* Keys of a model's config.json, and what a spec has instead: docs/spec.md, "From a config.json". */
+static const struct {
+    const char *key, *ours;
+} config_keys[] = {
+    {"hidden_size", "'d_model'"}, {"n_embd", "'d_model'"}, {"num_attention_heads", "'h'"}, {"n_head", "'h'"},
+    {"num_key_value_heads", "'h_kv'"}, {"head_dim", "'d_k' and 'd_v'"}, {"d_kv", "'d_k' and 'd_v'"},
+    {"max_position_embeddings", "'seq_len'"},
+    {"sliding_window", "'window_left', one less, with mask = causal+window"},
+    {"partial_rotary_factor", "'rope_dims', that times d_k"}, {"attention_bias", "'bias'"},
+    {"qkv_bias", "'bias'"}, {"rms_norm_eps", "'norm_eps', with qk_norm = rms where q and k are normed"},
+    {"query_pre_attn_scalar", "'scale', 1 over its root"}, {"attn_logit_softcapping", "'softcap'"},
+    {"relative_attention_num_buckets", "'rel_buckets', with relative = t5"},
+    {"relative_attention_max_distance", "'rel_distance', with relative = t5"},
+};
+
 static void unknown_key(struct spec *spec, const char *place, const char *key)
 {
     char text[NEAREST_TEXT];
+    for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++)
+        if (strcmp(key, config_keys[i].key) == 0) {
+            diag_error(spec->diag, place, "unknown key '%s'; did you mean %s?", key, config_keys[i].ours);
+            return;
+        }
     const struct nearest nearest = layer_nearest_key(key);
     diag_error(spec->diag, place, "unknown key '%s'; %s", show(key).text,
                nearest_ask(&nearest, text, "write one that attngen --keys lists"));

@@ -152,6 +152,16 @@ static struct expression_range box_range(const struct layer *layer, int64_t head
     return expression_ranges(e, &box, ranges, &node) ? ranges[e->root] : unknown;
 }
 
+bool visible_never(const struct layer *layer)
+{
+    const struct expression_box box = visible_box(layer);
+    const struct visible_range p = {box.p.low, box.p.high + 1 - (BLOCK_LANES - 1)}, j = {0, layer->source_len};
+    bool never = layer->visible_kernel != NULL;
+    for (int64_t head = 0; never && head < layer->h; head++)
+        never = box_range(layer, head, p, j).high == 0;
+    return never;
+}
+
 struct visible_share visible_shares(const struct layer *layer, int64_t head, int64_t queries)
 {
     const int64_t n = layer->seq_len, m = layer->source_len, rows = ceil_div(n, queries), taken = min(rows, SAMPLED);

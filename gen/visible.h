@@ -46,6 +46,9 @@ int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m);
 /* Every head, position and key that a call may bring, and the positions that kernels compute behind the last query. */
 struct expression_box visible_box(const struct layer *layer);
 
+/* Whether the ranges of `visible` tell that it is never true, for any head, position and key that a call may bring. */
+bool visible_never(const struct layer *layer);
+
 /* Whether `visible` is an expression of head and positions alone, so that whole blocks are known to be seen or not. */
 bool visible_by_blocks(const struct layer *layer);
 

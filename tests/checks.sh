@@ -17,6 +17,8 @@
 #   leave_out TEXT [COUNT] the same of all that follows: the script ends
 #   says, prints TEXT      the file err has that text, or the file out
 #   narrow FILE…           fails where a line has more than 120 columns, or ends in a blank, and names those lines
+#   quick FLAGS            prints flags for attnrun's $CFLAGS: these, and for gcc the intrinsics as a header that is compiled
+#                          already, as reading them takes half of the time of a small pair at -O0
 #   tally                  the last line, and 0 where nothing failed
 #
 # Many that need not wait for each other, in the folder $work:
@@ -137,6 +139,17 @@ narrow() { # a column is a character: the continuation bytes of UTF-8 do not cou
         length(line) > 120 { print FILENAME ":" FNR ": " length(line) " columns"; bad = 1 }
         line ~ /[ \t\r]$/ { print FILENAME ":" FNR ": ends in a blank"; bad = 1 }
         END { exit bad }' "$@"
+}
+
+quick() {
+    local flags="-O2 -fPIC $*" header # as attnrun has them
+    header=$build/intrinsics/$(echo "$flags ${CC:-gcc} $(${CC:-gcc} --version 2>&1)" | cksum | tr ' ' -)/intrinsics.h
+    # shellcheck disable=SC2086 # flags are words
+    if [ ! -e "$header.gch" ] && ${CC:-gcc} -v 2>&1 | grep -q '^gcc version'; then
+        mkdir -p "$(dirname "$header")" && echo '#include <immintrin.h>' >"$header" &&
+            ${CC:-gcc} $flags -x c-header -o "$header.$$" "$header" 2>/dev/null && mv "$header.$$" "$header.gch"
+    fi
+    if [ -e "$header.gch" ] && [[ $header != *[[:space:]]* ]]; then echo "$* -include $header"; else echo "$*"; fi
 }
 
 tally() {

@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xf23b4eb59cd8e65bu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x27c60eb1d3dcac6eu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -4492,7 +4492,8 @@ const char *tiny_strerror(int error)
     case TINY_OK:
         return "no error";
     case TINY_ERROR_NULL:
-        return "a pointer that is needed is NULL";
+        return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, w_k, w_v, w_o; to "
+               "compute, packed, scratch, args, in it x, y";
     case TINY_ERROR_UNUSED:
         return "a tensor is given that this layer has no use for; it must be NULL";
     case TINY_ERROR_SIZE:

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 2
-#define TINY_PAIR 0xf23b4eb59cd8e65bu /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x27c60eb1d3dcac6eu /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */

@@ -37,7 +37,6 @@ go() {
     ends "$1" "$attnrun" check tiny.layer --isa scalar "${@:2}"
     check "nothing stays behind" test -z "$(ls -A "$TMPDIR")"
 }
-says() { check "says '$1'" grep -qF -- "$1" err; }
 silent() { check "nothing is said" test ! -s err; }
 runs() { check "$1: what is kept is run" test -e ran; rm -f ran; }
 spares() { check "$1: planted code is not run" test ! -e ran; rm -f ran; }

@@ -26,7 +26,6 @@ run() {
     fi
 }
 
-says() { check "says '$1'" grep -qF -- "$1" err; }
 absent() { check "$1 is not there" test ! -e "$1"; }
 leaves() { check "in $1: $2" test "$(ls -A "$1" | tr '\n' ' ')" = "$2"; }
 
@@ -229,5 +228,35 @@ echo '$ no_such_name()' >>own/kernel.h.in
 run 2 --templates own -o ten tiny.layer
 says "own/kernel.h.in:$(wc -l <own/kernel.h.in): error: unknown name 'no_such_name'"
 absent ten
+
+# ---- expressions ----
+
+cat >terms.layer <<'SPEC'
+d_model = 16
+h = 2
+seq_len = 8
+table.slopes = 2
+table.far = 8, 8
+score = s * slopes[i] + far[p][j]
+visible = j <= p
+SPEC
+run 0 -o terms terms.layer
+check "the first comment has the score" grep -qx ' \*   score = s \* slopes\[i\] + far\[p\]\[j\]' terms/terms.c
+check "the first comment has visible" grep -qx ' \*   visible = j <= p' terms/terms.c
+{
+    printf '#include <stdio.h>\n#include "terms.h"\n'
+    printf 'void use(const float *w_q, const float *w_k, const float *w_v, const float *w_o, const float *slopes,\n'
+    printf '         const float *far, const float *x, float *y, size_t batch, size_t n)\n{\n'
+    sed -n '/^ \* Use:$/,/^ \*$/s/^ \*  //p' terms/terms.h
+    echo '}'
+} >terms/use.c
+# shellcheck disable=SC2086 # flags
+check "the header's use compiles" "${CC:-gcc}" $strict -c -o use.o terms/use.c
+printf '#include <stdio.h>\n#include "terms/terms.h"\nint main(void) { return puts(terms_strerror(TERMS_ERROR_NULL)) < 0; }\n' >null.c
+check "a program that asks what may be NULL" "${CC:-gcc}" -O0 -o null null.c terms/terms.c
+./null >out
+prints "NULL: to pack, packed, weights, in it w_q, w_k, w_v, w_o, tables; to compute, packed, scratch, args, in it x, y"
+sed -i 's/^visible.*/visible = j > p + 8/' terms.layer
+ends 0 "$attngen" -o terms terms.layer; says "terms.layer: warning: visible is never true: no query sees a key"
 
 tally

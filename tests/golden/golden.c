@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x7e2452955b21bdb6u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xfeed8c4ec197924au
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -1439,7 +1439,8 @@ const char *golden_strerror(int error)
     case GOLDEN_OK:
         return "no error";
     case GOLDEN_ERROR_NULL:
-        return "a pointer that is needed is NULL";
+        return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, b_q, w_k, b_k, w_v, b_v, "
+               "w_o, b_o; to compute, packed, scratch, args, in it x, y";
     case GOLDEN_ERROR_UNUSED:
         return "a tensor is given that this layer has no use for; it must be NULL";
     case GOLDEN_ERROR_SIZE:

@@ -31,7 +31,7 @@ compile() {
 one_warnings() { compile "$1" "$2 $strict" || fail "$1 with $2 $strict"; }
 
 one_refused() {
-    compile "$1" "$2 -std=c11" && fail "$1 compiles with $2"
+    compile "$1" "$2 -std=c11 -Wfatal-errors" && fail "$1 compiles with $2"
     grep -q 'needs IEEE arithmetic' "$log" || fail "$1 with $2 fails for another reason than its #error"
 }
 
@@ -41,7 +41,7 @@ one_torn() {
         mkdir "$result.d"
         cp "$work/torn/${pair% *}/tiny.c" "$work/torn/${pair#* }/tiny.h" "$result.d"
         # shellcheck disable=SC2086
-        $2 -fsyntax-only "$result.d/tiny.c" >"$log" 2>&1 && fail "the .c and the .h of $pair compile together with $2"
+        $2 -Wfatal-errors -fsyntax-only "$result.d/tiny.c" >"$log" 2>&1 && fail "the .c and the .h of $pair compile together with $2"
         grep -q 'error.*copy both files of one run' "$log" || fail "$2 does not say what is wrong with the pair of $pair"
         rm -r "$result.d"
     done
@@ -51,7 +51,7 @@ one_torn() {
         sed "$edit" "$work/torn/ours/tiny.h" >"$result.d/tiny.h"
         cmp -s "$work/torn/ours/tiny.h" "$result.d/tiny.h" && fail "$edit fits nothing"
         # shellcheck disable=SC2086
-        $2 -fsyntax-only "$result.d/tiny.c" >"$log" 2>&1 && fail "tiny.c compiles after $edit of tiny.h with $2"
+        $2 -Wfatal-errors -fsyntax-only "$result.d/tiny.c" >"$log" 2>&1 && fail "tiny.c compiles after $edit of tiny.h with $2"
         grep -q 'assert' "$log" || fail "$2 says something else of $edit"
         rm -r "$result.d"
     done
@@ -345,7 +345,7 @@ add_sanitized() {
         skip "ASan and UBSan: ${CC:-gcc} cannot build such programs here"
         return
     fi
-    if ! make -s -C "$root" -j "${JOBS:-1}" BUILD="$build/sanitized" SANITIZE=address,undefined CFLAGS='-O1 -g' all \
+    if ! make -s -C "$root" -j "${JOBS:-1}" BUILD="$build/sanitized" SANITIZE=address,undefined CFLAGS='-O0 -g' all \
         >"$work/log" 2>&1; then
         cat "$work/log"
         result 1 "make BUILD=$build/sanitized SANITIZE=address,undefined"
@@ -359,11 +359,11 @@ add_sanitized() {
     printf 'd_model = 16\nh = 1\nd_k = 8\nd_v = 1032\nseq_len = 24\n' >"$work/asking/short_slab.layer"
     printf 'd_model = 64\nh = 4\nseq_len = 100\nw_o = none\n' >"$work/asking/concat.layer"
     printf 'd_model = 48\nh = 3\nw_v = identity\ninput = split\nseq_len = 70\n' >"$work/asking/identity.layer"
-    for name in short_slab concat identity; do
-        job sanitized_asks "$name" "${CC:-gcc}" -O0 -g $flags -fno-sanitize-recover=all
-    done
     # at -O1 it takes six times as long
-    flags="${CC:-gcc} -O0 -g $flags -fno-sanitize-recover=all"
+    flags="${CC:-gcc} $(quick -O0 -g $flags -fno-sanitize-recover=all)"
+    for name in short_slab concat identity; do
+        job sanitized_asks "$name" $flags
+    done
     IFS=, read -ra sets <<<"$("$root/tests/isas_here.sh")"
     for name in $vectors; do
         case " $whole " in

@@ -9,6 +9,8 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
+[ "${1-}" = --one ] || CFLAGS=$(quick -O0)
+export CFLAGS
 
 # What a layer of given queries, keys and values has besides
 keys_of() {
@@ -66,7 +68,7 @@ if [ "${1-}" = --one ]; then
         printf 'name = %s\ninput = projected\nd_k = 8\nh = 2\nw_o = none\nseq_len = 40\nlse = true\n' "$name"
         keys_of "$name"
     } >"$work/$name.layer"
-    if ! CFLAGS=-O0 ATTNRUN_LIMIT=900 "$attnrun" check "$work/$name.layer" >"$log" 2>&1; then
+    if ! ATTNRUN_LIMIT=900 "$attnrun" check "$work/$name.layer" >"$log" 2>&1; then
         fail "$name"
     elif ! "$attngen" -o "$work" "$work/$name.layer" >>"$log" 2>&1 || ! mkdir "$work/$name" ||
         ! "$attngen" --split -o "$work/$name" "$work/$name.layer" >>"$log" 2>&1; then

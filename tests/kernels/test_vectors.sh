@@ -29,8 +29,8 @@ not_said() { # ROUND NAME REPORT
 # --one NUMBER ROUND FLAGS SPEC OPTION…: one vector
 if [ "${1-}" = --one ]; then
     round=$3 spec=$5 name=$(basename "$5" .layer) report=$work/$2.report
-    export CFLAGS=${CFLAGS-$4}
     [ "$round" = rows ] && CC=$second
+    export CFLAGS=${CFLAGS-$(quick "$4")}
     set -- "$ATTNRUN" run "$spec" --in "${spec%.layer}.safetensors" "${@:6}"
     if "$@" >"$report" 2>&1 || not_said "$round" "$name" "$report"; then
         echo "passed: $round, $name"

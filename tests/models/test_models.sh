@@ -9,7 +9,8 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
-export CC=${CC:-gcc} CFLAGS=${CFLAGS--O0}
+[ "${1-}" = --one ] || CFLAGS=$(quick "${CFLAGS--O0}")
+export CC=${CC:-gcc} CFLAGS
 export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}" # of compiled kernels: some cases have one spec
 data=tests/models/data
 

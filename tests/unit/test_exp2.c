@@ -5,16 +5,9 @@
  * Left out on purpose: the emitted text itself; the arithmetic is repeated here, in the same order.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "coefficients.h"
 
 #define DEGREE 5
 #define TERMS (DEGREE + 1)
@@ -26,33 +19,6 @@ static const struct interval {
 } intervals[] = {{"EXP2_HALF", -0.5L, 0.5L}, {"EXP2_UNIT", 0, 1}};
 
 /* ---- what the sources say -------------------------------------------------------------------------------------- */
-
-/* The text behind `key` in a file; fails the test where there is none. */
-static char *text_behind(const char *path, const char *key)
-{
-    static char text[1 << 17];
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    char *at = strstr(text, key);
-    assert_non_null(at);
-    return at + strlen(key);
-}
-
-static void stored_coefficients(const char *name, double c[TERMS])
-{
-    char key[40];
-    snprintf(key, sizeof key, "helpers.%s = {", name);
-    char *at = text_behind("gen/context.lua", key);
-    for (int k = 0; k < TERMS; k++) {
-        char *end;
-        c[k] = strtod(at, &end);
-        assert_ptr_not_equal(at, end);
-        at = end + strspn(end, ", ");
-    }
-    assert_int_equal(*at, '}');
-}
 
 static double allowed_error(void)
 {
@@ -159,7 +125,7 @@ static void coefficients_are_minimax(void **state)
         long double found[TERMS], smallest = 1, largest = 0;
         double stored[TERMS];
         remez(&intervals[i], found);
-        stored_coefficients(intervals[i].name, stored);
+        stored_coefficients(intervals[i].name, stored, TERMS);
         for (int k = 0; k < TERMS; k++)
             if (!(fabsl(stored[k] / found[k] - 1) <= 1e-9L))
                 fail_msg("%s[%d] is %.12g; Remez finds %.12Lg", intervals[i].name, k + 1, stored[k], found[k]);
@@ -193,10 +159,10 @@ struct coefficients {
 static void read_coefficients(struct coefficients *c)
 {
     double stored[TERMS];
-    stored_coefficients("EXP2_HALF", stored);
+    stored_coefficients("EXP2_HALF", stored, TERMS);
     for (int k = 0; k < TERMS; k++)
         c->half[k] = (float)stored[k];
-    stored_coefficients("EXP2_UNIT", stored);
+    stored_coefficients("EXP2_UNIT", stored, TERMS);
     for (int k = 0; k < TERMS; k++)
         c->unit[k] = (float)stored[k];
 }

@@ -6,44 +6,13 @@
  * Left out on purpose: the emitted text itself, and the factors in it (attnrun check).
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "coefficients.h"
 
 #define TERMS 5
 #define ALTERNATIONS 10  /* of a quotient of 5 + 4 coefficients */
 #define STEPS 100000
 #define FLOATS_STEP 41   /* of the bit patterns that are tried */
-
-static char *text_behind(const char *path, const char *key)
-{
-    static char text[1 << 17];
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    char *at = strstr(text, key);
-    assert_non_null(at);
-    return at + strlen(key);
-}
-
-static void stored(const char *key, double c[TERMS])
-{
-    char *at = text_behind("gen/context.lua", key);
-    for (int k = 0; k < TERMS; k++) {
-        char *end;
-        c[k] = strtod(at, &end);
-        assert_ptr_not_equal(at, end);
-        at = end + strspn(end, ", \n");
-    }
-    assert_int_equal(*at, '}');
-}
 
 struct quotient {
     double p[TERMS], q[TERMS], limit;
@@ -52,8 +21,8 @@ struct quotient {
 static struct quotient stored_quotient(void)
 {
     struct quotient of;
-    stored("helpers.TANH_P = {", of.p);
-    stored("helpers.TANH_Q = {", of.q);
+    stored_coefficients("TANH_P", of.p, TERMS);
+    stored_coefficients("TANH_Q", of.q, TERMS);
     of.limit = strtod(text_behind("gen/context.lua", "helpers.TANH_LIMIT ="), NULL);
     return of;
 }
