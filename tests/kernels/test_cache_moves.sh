@@ -58,5 +58,5 @@ check "rows: a circle that is not closed is noticed" edited rows "take_sequence(
     "take_sequence(cache, to, source, 0)"
 check "ring: too few rows of a copy are noticed" edited ring "const size_t rows = min_size(most, CACHE_LEN);" \
     "const size_t rows = min_size(most, CACHE_LEN - 1);"
-check "paged: pages that are not parted are noticed" edited paged "        if (!shared)" "        if (1)"
+check "paged: pages that are not parted are noticed" edited paged "if (!shared)" "if (!shared || c->pages > 0)"
 tally
