@@ -42,6 +42,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size), FIELD(plan_panels, group_size),
     FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group), FIELD(plan_panels, a_tap),
     FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
+    FIELD(plan_panels, tile_row), FIELD(plan_panels, parts_split),
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
     FIELD(plan_panels, prefetch_block), FIELD(plan_panels, prefetch_slab), FIELD(plan_panels, prefetch_end),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
@@ -141,6 +142,8 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             push_heights(emit, "heights", &g->panels.heights);
             emit_set_string(emit, "tiles", g->panels.tiles);
             emit_set_string(emit, "parts_of", g->panels.parts_of);
+            emit_set_boolean(emit, "tile_places", g->panels.tile_places);
+            emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
         }
         emit_end(emit);
     }

@@ -470,46 +470,87 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 
 /* ---- all of it ---- */
 
-/* All that the tiles of two products depend on. */
+/* All that the tiles of two products depend on; where they write to is an argument where it differs. */
 static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->element == b->element && a->depth == b->depth && a->k_block == b->k_block && a->taps == b->taps &&
            a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest && a->unroll == b->unroll &&
            a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) && a->tail_vecs == b->tail_vecs &&
-           a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k && a->c_row == b->c_row &&
-           (a->c_split > 0) == (b->c_split > 0) && a->prefetch == b->prefetch;
+           a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k && a->prefetch == b->prefetch;
 }
 
 /* All but tensors that a function for parts of a product depends on, where tiles are shared; biases follow weights.
- * Heads that are finished know their product, and so does an output of tokens that lie apart. */
+ * Heads that are finished know their product, and so does an output of tokens that lie apart. A product whose rows stay
+ * whole can take the function of one whose rows go to arrays of heads, as if it had arrays a head's columns apart. */
 static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b)
 {
+    const bool split_alike = a->parts_split == 0 || b->c_split == 0 || a->parts_split == b->c_split;
     return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels &&
            a->group_size == b->group_size && a->a_group == b->a_group && a->a_tap == b->a_tap &&
-           a->a_block == b->a_block && a->c_split == b->c_split && a->c_group == b->c_group &&
-           a->group_rows == b->group_rows && a->part_panels == b->part_panels && a->parts == b->parts &&
-           a->prefetch_block == b->prefetch_block && a->prefetch_slab == b->prefetch_slab &&
-           a->prefetch_end == b->prefetch_end && a->finish == 0 && b->finish == 0;
+           a->a_block == b->a_block && split_alike && a->group_rows == b->group_rows &&
+           a->part_panels == b->part_panels && a->parts == b->parts && a->prefetch_block == b->prefetch_block &&
+           a->prefetch_slab == b->prefetch_slab && a->prefetch_end == b->prefetch_end && a->finish == 0 &&
+           b->finish == 0;
+}
+
+/* Whether c_group is read. */
+static bool steps_groups(const struct plan_panels *g)
+{
+    return g->groups > 1 || g->c_split > 0;
+}
+
+/* `g` joins the tiles, and the function of parts, of the first product before it that has them alike. */
+static void join_panels(struct plan_isa *p, struct product *g, bool skips)
+{
+    struct plan_panels *const own = &g->panels;
+    own->tiles = own->parts_of = g->label;
+    own->behind = 0;
+    own->tile_row = own->c_row;
+    own->tile_places = own->c_split > 0;
+    own->parts_split = own->c_split;
+    own->parts_placed = false;
+    struct plan_panels *tiles = NULL, *parts = NULL;
+    for (struct product *before = p->products; before < g; before++) {
+        struct plan_panels *const other = &before->panels;
+        if (before->kind != PRODUCT_PANELS || !alike(own, other))
+            continue;
+        tiles = tiles != NULL ? tiles : other;
+        if (parts == NULL && other->parts_of == before->label && parts_alike(other, own) &&
+            !(g->id == PRODUCT_OUTPUT && skips)) {
+            parts = other;
+            own->parts_of = before->label;
+            own->behind = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
+        }
+    }
+    if (tiles != NULL) {
+        own->tiles = tiles->tiles;
+        tiles->tile_row = tiles->tile_row == own->c_row ? own->c_row : 0;
+        tiles->tile_places |= own->tile_places;
+    }
+    if (parts != NULL) {
+        parts->parts_placed |= parts->c_row != own->c_row || parts->c_split != own->c_split ||
+                               (steps_groups(own) && parts->c_group != own->c_group);
+        parts->parts_split = max(parts->parts_split, own->c_split);
+    }
 }
 
 static void share_tiles(struct plan_isa *p, bool skips)
 {
-    for (struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind != PRODUCT_PANELS)
-            continue;
-        g->panels.tiles = g->panels.parts_of = g->label;
-        g->panels.behind = 0;
-        for (const struct product *before = g; before-- > p->products;) {
-            if (before->kind != PRODUCT_PANELS || !alike(&g->panels, &before->panels))
-                continue;
-            const int64_t behind = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
-            g->panels.tiles = before->panels.tiles;
-            if (parts_alike(&g->panels, &before->panels) && !(g->id == PRODUCT_OUTPUT && skips)) {
-                g->panels.parts_of = before->panels.parts_of;
-                g->panels.behind = behind + before->panels.behind;
+    struct product *const end = p->products + p->product_count;
+    for (struct product *g = p->products; g < end; g++)
+        if (g->kind == PRODUCT_PANELS)
+            join_panels(p, g, skips);
+    for (struct product *g = p->products; g < end; g++)
+        for (struct product *first = p->products; first < g && g->kind == PRODUCT_PANELS; first++) {
+            if (first->kind == PRODUCT_PANELS && first->label == g->panels.tiles) {
+                g->panels.tile_row = first->panels.tile_row;
+                g->panels.tile_places = first->panels.tile_places;
+            }
+            if (first->kind == PRODUCT_PANELS && first->label == g->panels.parts_of) {
+                g->panels.parts_placed = first->panels.parts_placed;
+                g->panels.parts_split = first->panels.parts_split;
             }
         }
-    }
 }
 
 static void plan_values(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -704,7 +745,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->lanes = isa->lanes;
     if (layer->projected)
         plan_given(p, layer, false);
-    p->value_blocks = !layer->projected &&
+    p->value_blocks = !layer->projected && layer->cache == CACHE_NONE &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));

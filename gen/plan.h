@@ -109,6 +109,11 @@ struct plan_panels {
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
     const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
     int64_t behind;       /* elements of the packed block from that product's weights and biases to these */
+    /* Where the products that tiles or a function of parts serve write to different layouts: */
+    int64_t tile_row;     /* c_row of those tiles; 0: an argument */
+    bool tile_places;     /* the places of a row's vectors are an argument of those tiles: some product has c_split */
+    bool parts_placed;    /* c_row and c_group are arguments of that function */
+    int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
 };
 
 /* A product C^T = W^T A^T, of values in blocks: features as rows, tokens along the lanes. */
