@@ -245,7 +245,8 @@ static int move(void)
     return agree();
 }
 
-/* Some sequences are cut, as by speculative decoding; a move of each to itself then parts their pages. */
+/* Some sequences are cut, as by speculative decoding, or made to share pages as one prompt is by all; a move of each to
+ * itself then parts their pages. */
 static int cut(void)
 {
     int32_t *from = get(sizeof *from * BATCH);
@@ -256,6 +257,12 @@ static int cut(void)
             past[b] = sequences[b].length = kept;
     }
 #ifdef KIND_PAGED
+    for (uint32_t b = below(2) * below(BATCH + 1), of = below(BATCH), other; b > 0; b--) {
+        other = below(BATCH);
+        memcpy(table + other * TABLE, table + of * TABLE, (of == other ? 0 : TABLE) * sizeof *table);
+        sequences[other] = sequences[of];
+        past[other] = past[of];
+    }
     list_free();
 #endif
     const int error = kv_cache_move(&cache, from);
