@@ -68,7 +68,7 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     if (l->projected) /* no weights before the scores, and none before the values */
         return f;
     f.q_is_k = l->tied && !l->cross && !layer_has_tensor(l, TENSOR_G_Q);
-    if (l->cache != CACHE_NONE) /* which holds keys and values, not inputs */
+    if (layer_has_cache(l)) /* which holds keys and values, not inputs */
         return f;
     const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
     f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
@@ -84,13 +84,6 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
 }
 
 /* ---- sizes ---- */
-
-/* Tokens of a sequence that a call makes keys and values of, at most. */
-static int64_t new_keys(const struct layer *l)
-{
-    return l->cache != CACHE_NONE ? l->seq_len : l->source_len;
-}
-
 
 /* Do the keys and values of a head that a query sees exceed L2? */
 static bool streams_head(const struct plan_isa *p, const struct layer *l)
@@ -251,7 +244,7 @@ static struct layout input_of(const struct layer *layer, const char *name, bool 
 {
     const int64_t d = source ? layer->d_in_kv : layer->d_in_q, columns = source ? layer->d_source : layer->d_model;
     return rows_of(name, OWNER_CALLER, layer->split ? layer->h : 1,
-                   source ? new_keys(layer) : layer->seq_len, d, layer->split ? d : 0, columns);
+                   source ? layer_new_keys(layer) : layer->seq_len, d, layer->split ? d : 0, columns);
 }
 
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
@@ -263,7 +256,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
     const bool queries = id == PRODUCT_QUERIES, side_by_side = queries && p->z_in_q;
     const bool by_head = layer->split || (queries && p->fold->scores); /* a folded one is made from two of a head */
     const bool arrays = !side_by_side && (by_head || d % p->lanes == 0);
-    const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : new_keys(layer);
+    const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : layer_new_keys(layer);
     const int64_t tokens = max(most, queries ? p->batch_rows : p->batch_sources);
     const int64_t row = side_by_side ? heads * d : row_stride(p, arrays ? d : heads * d);
     const int64_t head = arrays ? tokens * row : d;
@@ -297,7 +290,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || layer->cache != CACHE_NONE ||
+    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
@@ -388,7 +381,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     const double attend = (double)layer->h * (double)layer->seq_len * query
                         + (double)layer->h_kv * (double)layer->source_len * key;
     if ((asked || attend * (double)layout_element(p, LAYOUT_KEYS) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 &&
-        p->at_once && layer->cache == CACHE_NONE && plan_product(p, PRODUCT_KEYS) != NULL &&
+        p->at_once && !layer_has_cache(layer) && plan_product(p, PRODUCT_KEYS) != NULL &&
         plan_product(p, PRODUCT_VALUES) != NULL)
         p->prefetch_keys = ceil_div(p->rows, p->query_blocks);
     if (p->prefetch_keys > 0 && plan_product(p, PRODUCT_QUERIES) != NULL) /* a tile while one passes the keys */
@@ -398,7 +391,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         if (g->kind == PRODUCT_LANES)
             prefetch_lanes(&g->lanes, request, p, layer->source_len);
         else if (g->kind == PRODUCT_PANELS)
-            prefetch_panels(&g->panels, request, p, keys ? new_keys(layer) : layer->seq_len);
+            prefetch_panels(&g->panels, request, p, keys ? layer_new_keys(layer) : layer->seq_len);
     }
 }
 
@@ -458,7 +451,7 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
     }
     p->score_slabs = ceil_div(p->fold->d_score, p->depth_slab);
     p->last_slab = p->fold->d_score - (p->score_slabs - 1) * p->depth_slab;
-    p->sequences = max(1, min(p->batch_rows / layer->seq_len, p->batch_sources / new_keys(layer)));
+    p->sequences = max(1, min(p->batch_rows / layer->seq_len, p->batch_sources / layer_new_keys(layer)));
     p->joint = projections_join(p, layer);
     for (struct product *g = p->products; g < p->products + p->product_count; g++) {
         if (g->kind == PRODUCT_LANES)
@@ -581,7 +574,7 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
  * fill the vectors; and where features fill them badly, their projection wastes less. */
 static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
 {
-    if (layer->projected || layer->cache != CACHE_NONE) /* read where the caller has them */
+    if (layer->projected || layer_has_cache(layer)) /* read where the caller has them */
         return false;
     const int64_t columns = layer->split ? layer->d_v : layer->h_kv * layer->d_v;
     const double tokens = (double)layer->source_len / (double)round_up(layer->source_len, p->lanes);
@@ -623,11 +616,11 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     const bool stays = weights_size(p, layer) * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
-    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, new_keys(layer));
+    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
     const bool only_z = layer->projected && !layer_finishes(layer); /* is a matrix's operand */
     const int64_t sequences = only_z ? queries : min(queries, keys);
     p->batch_rows = sequences * layer->seq_len;
-    p->batch_sources = sequences * new_keys(layer);
+    p->batch_sources = sequences * layer_new_keys(layer);
 }
 
 /* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
@@ -638,7 +631,7 @@ static void plan_relative(struct plan_isa *p, const struct layer *layer)
     if (!score_has(layer, SCORE_RELATIVE))
         return;
     relative_reach(layer, &left, &right);
-    if (layer->cache != CACHE_NONE) { /* by j - p, as keys lie along the lanes: from -left - lanes to right at the first */
+    if (layer_has_cache(layer)) { /* by j - p, as keys lie along the lanes: of the first, -left - lanes to right */
         p->relative.low = left + p->lanes;
         p->relative.high = right;
         p->relative.zero = p->relative.low;
@@ -682,7 +675,7 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
  * many are together is known. */
 static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch)
 {
-    const int64_t n = layer->seq_len, m = new_keys(layer), d = layer->d_k, row = row_stride(p, d);
+    const int64_t n = layer->seq_len, m = layer_new_keys(layer), d = layer->d_k, row = row_stride(p, d);
     const int64_t queries = max(n, p->batch_rows), keys = max(m, p->batch_sources);
     const bool copies = layer_finishes(layer);
     p->layouts[copies ? LAYOUT_X : LAYOUT_QUERIES] = given_of(layer, "q", layer->h, n, d);
@@ -745,7 +738,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->lanes = isa->lanes;
     if (layer->projected)
         plan_given(p, layer, false);
-    p->value_blocks = !layer->projected && layer->cache == CACHE_NONE &&
+    p->value_blocks = !layer->projected && !layer_has_cache(layer) &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
@@ -767,7 +760,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     if (!request_is_small(request) || request_asks(request, PLAN_BATCH_ROWS))
         choose_batch(p, layer, request);
     p->query_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
-    p->source_blocks = ceil_div(max(new_keys(layer), p->batch_sources), p->block);
+    p->source_blocks = ceil_div(max(layer_new_keys(layer), p->batch_sources), p->block);
 
     const int64_t fit = max(p->rows, (int64_t)(isa->l1d_bytes / 2) / layout_element(p, LAYOUT_SCORES) / p->block);
     p->key_block = request_asks(request, PLAN_KEY_BLOCK) ? request->value[PLAN_KEY_BLOCK]
@@ -786,7 +779,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_given(p, layer, true);
     else
         plan_projections(p, layer, request);
-    if (layer->cache != CACHE_NONE) {
+    if (layer_has_cache(layer)) {
         plan_cached(p, layer, request);
         add(p, layer, PRODUCT_APPEND, PRODUCT_COPY);
     }

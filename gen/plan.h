@@ -207,8 +207,8 @@ struct plan_isa {
     struct {
         int64_t row, zero, low, high; /* row: numbers of a head */
     } relative;
-    /* Of a layer with a cache: attention by rows, one for each query and head, with keys along the lanes. What becomes of
-     * a row depends on positions alone, not on the call that brings it. */
+    /* Of a layer with a cache: attention by rows, one for each query and head, with keys along the lanes. What becomes
+     * of a row depends on positions alone, not on the call that brings it. */
     struct {
         int64_t key_block; /* softmax takes positions k key_block ... (k + 1) key_block - 1 at once */
         int64_t segment;   /* a multiple of it: positions after which sums begin anew; they are joined in order */
