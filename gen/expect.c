@@ -748,12 +748,18 @@ static void print_step(FILE *out, const char *name, const struct expect_step *s)
     fprintf(out, "    %-14s %14.0f %14s %8s   %s\n", name, s->cycles, issued, share, bounds[s->held_by].name);
 }
 
-/* One pair of weights: what folding saves or would cost, in the plain layer's multiply-adds. */
-static void print_fold(FILE *out, const char *pair, double saved, bool taken, double total)
+/* One pair of weights: what folding saves or would cost, in the plain layer's multiply-adds; and in a short call, where
+ * weights are read for little work. */
+static void print_fold(FILE *out, const struct plan_fold *f, const char *pair, double saved, double short_share,
+                       bool taken, double total)
 {
     fprintf(out, "  folding %s %s%s %.0f multiply-adds, %.1f %% of the plain layer's: %s\n", pair,
             taken ? "" : "would ", saved >= 0 ? (taken ? "saves" : "save") : (taken ? "costs" : "cost"), fabs(saved),
             100 * fabs(saved) / total, taken ? "taken" : "not taken");
+    if (f->short_n > 0)
+        fprintf(out, "    with %" PRId64 " quer%s and %" PRId64 " key%s: %.2f times the plain layer's work, with what "
+                "reading weights takes\n", f->short_n, f->short_n == 1 ? "y" : "ies", f->short_m,
+                f->short_m == 1 ? "" : "s", short_share);
 }
 
 static void print_folds(FILE *out, const struct plan_fold *f, const struct layer *l)
@@ -767,9 +773,9 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
     if (layer_finishes(l))
         fprintf(out, "  W_Q W_K^T cannot be folded: queries and keys are normed or turned before they meet\n");
     else
-        print_fold(out, "W_Q W_K^T", f->saved_scores, f->scores, total);
+        print_fold(out, f, "W_Q W_K^T", f->saved_scores, f->short_scores, f->scores, total);
     if (l->w_o != W_O_NONE && !l->identity)
-        print_fold(out, "W_V W_O", f->saved_values, f->values, total);
+        print_fold(out, f, "W_V W_O", f->saved_values, f->short_values, f->values, total);
     if (f->scores)
         fputs("  no keys are projected: their multiply-adds count as those of queries\n", out);
     if (f->values)

@@ -5,6 +5,7 @@
  */
 #include "plan_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,8 @@
 #define AHEAD_BYTES 6144         /* measured, Zen 5: 4 to 8 KiB ahead are best, from L3 and from memory */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
+#define WEIGHT_READ 8            /* multiply-adds while a weight comes from beyond L2: measured, 4 (L3) to 25 */
+#define SHORTEST_CALL 16         /* of the limits, calls are as short as a 16th, unless plan.typical_n, typical_m say */
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
 /* ---- what is asked ---- */
@@ -56,23 +59,79 @@ static void make_small(struct plan_request *request)
 /* A score is x W_Q (s W_K)^T = (x W_Q W_K^T) s^T, and what a head adds to y is A (s W_V) W_O = (A s)(W_V W_O). Weights
  * are known when they are packed, so their product costs nothing in a call: keys, or values, are then the input itself,
  * and a projection is gone. What folding costs is that the input is wider than a head. */
+/* Numbers that are packed, without biases and padding */
+static double packed_weights(const struct layer *l, bool scores, bool values)
+{
+    const double heads = (double)l->h, heads_kv = (double)l->h_kv, in_q = (double)l->d_in_q, in = (double)l->d_in_kv;
+    const double z = values ? in : (double)l->d_v, out = (double)l->d_model;
+    double size = l->w_o == W_O_DENSE ? heads * z * out : l->w_o == W_O_CONV ? (double)l->conv_width * z * out : 0;
+    if (l->projected)
+        return size;
+    size += heads * in_q * (scores ? in : (double)l->d_k);
+    if (!scores && !(l->tied && !l->cross))
+        size += heads_kv * in * (double)l->d_k;
+    if (!values && !l->identity)
+        size += heads_kv * in * (double)l->d_v;
+    return size;
+}
+
+/* What folding saves in a call with so many queries and keys: multiply-adds, and with them what reading the weights
+ * takes, as a share of the plain layer's; negative where it costs. */
+struct fold_savings {
+    double scores, values;             /* multiply-adds */
+    double scores_share, values_share; /* of all work */
+};
+
+static struct fold_savings fold_savings(const struct layer *l, int64_t n, int64_t m)
+{
+    const struct layer_cost cost = layer_multiply_adds(l, n, m);
+    const double queries = (double)n * (double)l->h, in = (double)l->d_in_kv;
+    const double pairs = (double)visible_pairs(l, n, m) * (double)l->h;
+    const double merge = l->w_o == W_O_CONV ? cost.output / (double)l->d_v : queries * (double)l->d_model;
+    const double plain = packed_weights(l, false, false), all = cost.total + WEIGHT_READ * plain;
+    struct fold_savings s = {.scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs),
+                             .values = cost.v + cost.values + cost.output - in * (pairs + merge)};
+    s.scores_share = (s.scores - WEIGHT_READ * (packed_weights(l, true, false) - plain)) / all;
+    s.values_share = (s.values - WEIGHT_READ * (packed_weights(l, false, true) - plain)) / all;
+    return s;
+}
+
+/* The gain of a layer whose calls are of so many lengths: the mean of logarithms, so that twice as slow here outweighs
+ * twice as fast there. Shares are bounded, as the other of the two may save what this one adds. */
+static double log_gain(double share)
+{
+    return -log(fmax(0.01, 1 - share));
+}
+
 static struct plan_fold plan_fold(const struct layer *l, const struct plan_request *request)
 {
-    const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
-    const double queries = (double)l->seq_len * (double)l->h, in = (double)l->d_in_kv;
-    const double pairs = (double)visible_pairs(l, l->seq_len, l->source_len) * (double)l->h;
-    const double merge = l->w_o == W_O_CONV ? cost.output / (double)l->d_v : queries * (double)l->d_model;
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
-    f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
-    f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
+    const struct fold_savings full = fold_savings(l, l->seq_len, l->source_len);
+    double scores = 0, values = 0;
+    f.saved_scores = full.scores;
+    f.saved_values = full.values;
     if (l->projected) /* no weights before the scores, and none before the values */
         return f;
     f.q_is_k = l->tied && !l->cross && !layer_has_tensor(l, TENSOR_G_Q);
     if (layer_has_cache(l)) /* which holds keys and values, not inputs */
         return f;
+    for (int64_t part = 1; part <= SHORTEST_CALL; part *= 4) {
+        const int64_t n = request_within(request, PLAN_TYPICAL_N, l->seq_len);
+        const int64_t m = request_within(request, PLAN_TYPICAL_M, l->source_len);
+        const int64_t queries = request_asks(request, PLAN_TYPICAL_N) ? n : ceil_div(l->seq_len, part);
+        const int64_t keys = l->self ? queries
+                           : request_asks(request, PLAN_TYPICAL_M) ? m : ceil_div(l->source_len, part);
+        const struct fold_savings s = fold_savings(l, queries, keys);
+        scores += log_gain(s.scores_share);
+        values += log_gain(s.values_share);
+        f.short_n = queries;
+        f.short_m = keys;
+        f.short_scores = 1 - s.scores_share;
+        f.short_values = 1 - s.values_share;
+    }
     const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
-    f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
-    f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, f.saved_values > 0);
+    f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, scores > 0);
+    f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;
     f.q_is_k = l->tied && !l->cross && !f.scores && !layer_has_tensor(l, TENSOR_G_Q);
@@ -584,25 +643,6 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
     return wide ? tokens > VALUE_BLOCKS_FILL : !input && tokens > VALUE_BLOCKS_GAIN * features;
 }
 
-/* Number of all weights as they are packed, without biases and padding */
-static double weights_size(const struct plan_isa *p, const struct layer *layer)
-{
-    const struct plan_fold *f = p->fold;
-    const double heads = (double)layer->h, in_q = (double)layer->d_in_q, in_kv = (double)layer->d_in_kv;
-    double size = 0;
-    if (!f->q_is_k && !layer->projected)
-        size += heads * in_q * (double)f->d_score;
-    if (!f->scores && !layer->projected)
-        size += (double)layer->h_kv * in_kv * (double)layer->d_k;
-    if (!f->values && !layer->identity && !layer->projected)
-        size += (double)layer->h_kv * in_kv * (double)layer->d_v;
-    if (layer->w_o == W_O_DENSE)
-        size += heads * (double)f->d_z * (double)layer->d_model;
-    if (layer->w_o == W_O_CONV)
-        size += (double)layer->conv_width * (double)f->d_z * (double)layer->d_model;
-    return size;
-}
-
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
  * panel is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer
  * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
@@ -613,7 +653,8 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)) ||
         (layer->projected && layer->w_o == W_O_NONE))
         return;
-    const bool stays = weights_size(p, layer) * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
+    const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
+    const bool stays = weights * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));

@@ -160,6 +160,8 @@ struct plan_fold {
     int64_t d_score, d_value; /* features that a score sums over, and of a value */
     int64_t d_z;  /* of a head's z: with folded values and biases one more, 1 where a query sees a key */
     double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */
+    int64_t short_n, short_m;  /* of a short call, */
+    double short_scores, short_values; /* where each takes so much of the plain layer's work, weights read included */
 };
 
 enum { PLAN_WIDE, PLAN_SINGLE, PLAN_WIDTHS }; /* tiles as wide as a query block, and of a single vector */
