@@ -109,8 +109,8 @@ static const struct option_row rows[] = {
      .help = "time the double-precision reference too"},
     {.name = "vary", .argument = "KEY=VALUES", .kind = OPTION_PAIRS, .field = FIELD(vary),
      .commands = COMMAND_SWEEP, .needed = COMMAND_SWEEP,
-     .help = "a key of the spec, isa, n, m, batch or past, and its values: 1,2,4 or 256:1024:64 (first:last:step); repeat "
-             "it for the next key"},
+     .help = "a key of the spec, isa, n, m, batch or past, and its values: 1,2,4 or 256:1024:64 (first:last:step); "
+             "repeat it for the next key"},
     {.name = "csv", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(csv), .commands = TABLES,
      .help = "the table with every column, as CSV; -: to the standard output"},
     {.name = "json", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(json_lines), .commands = TABLES,

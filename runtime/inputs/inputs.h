@@ -89,8 +89,9 @@ static inline size_t inputs_keys(const struct inputs *inputs, size_t b)
     const int32_t *lengths = inputs->tensor[TENSOR_LENGTHS];
     return lengths != NULL ? (size_t)lengths[b] : inputs->m;
 }
-/* All keys that queries of sequence b may look at are rows 0 ... inputs_rows() - 1: those that a cache holds, then those
- * of the call. Row 0 is the key of position inputs_first(), which is not 0 where a ring has forgotten older ones. */
+/* All keys that queries of sequence b may look at are rows 0 ... inputs_rows() - 1: those that a cache holds, then
+ * those of the call. Row 0 is the key of position inputs_first(), which is not 0 where a ring has forgotten older
+ * ones. */
 int64_t inputs_first(const struct layer *layer, const struct inputs *inputs, size_t b);
 size_t inputs_cached(const struct layer *layer, const struct inputs *inputs, size_t b);
 static inline size_t inputs_rows(const struct layer *layer, const struct inputs *inputs, size_t b)

@@ -257,6 +257,25 @@ static bool refused(struct moving *m, struct kernel_cache cache, void *from, int
            violated(m, "cache_move, %s: refused, but from was written", what);
 }
 
+/* Two sequences that share a partly filled page before the call. */
+static bool refuses_shared(struct moving *m)
+{
+    const size_t count = (size_t)m->layer->page_count;
+    int32_t *past = m->past.data, *table = m->table.data;
+    size_t a = 0;
+    while (a < BATCH && past[a] % m->layer->page_len == 0)
+        a++;
+    if (a == BATCH)
+        return true;
+    const size_t b = (a + 1) % BATCH;
+    past[b] = past[a];
+    memcpy(table + b * count, table + a * count, count * sizeof *table);
+    draw_from(m, 0);
+    struct kernel_cache cache = cache_of(m);
+    cache.free_count = 0;
+    return refused(m, cache, m->from.data, KERNEL_SIZE, false, "a partly filled page that two sequences have already");
+}
+
 static bool refuses(struct moving *m)
 {
     if (!prepare(m))
@@ -299,6 +318,8 @@ static bool refuses(struct moving *m)
     cache.free_count = 0;
     const bool partly = past[m->wanted[0]] % m->layer->page_len != 0;
     if (partly && !refused(m, cache, from, KERNEL_SIZE, false, "no free page for a copy"))
+        return false;
+    if (!refuses_shared(m))
         return false;
     ((int32_t *)m->free_pages.data)[0] = (int32_t)good.pages;
     return m->free_count == 0 || refused(m, good, from, KERNEL_LENGTH, false, "a free page that is none");

@@ -43,7 +43,7 @@ static void check_axis(const struct options *o, const struct axis *axis, struct 
         if (isa_find(axis->value[i]) == NULL)
             diag_error(diag, place, "unknown instruction set '%s'; attngen --help lists them", axis->value[i]);
     if (!is_call_key(axis->key) && (!layer_knows_key(axis->key) || strcmp(axis->key, "name") == 0))
-        diag_error(diag, place, "no key that can be varied; write a key of the spec, plan.…, isa, n, m, batch or past%s",
+        diag_error(diag, place, "no key that can be varied; write a key of the spec, plan.…, isa, n, m, batch, past%s",
                    nearest_add(&nearest, meant));
 }
 

@@ -299,40 +299,11 @@ static void draw_relative(struct dice *dice, struct draft *d)
                           PICK(dice, 1, 2, 7, 30, 100, 1000);
 }
 
-/* What a layer may have since there are more kinds of attention, each by itself. */
-static void draw_more_kinds(struct dice *dice, struct draft *d)
-{
-    if ((d->cross || d->projected) && chance(dice, 0.5))
-        d->offset = WORD(dice, "past", "end");
-    d->pad_skipped = (d->mask & MASK_PADDING) && !d->cross && !d->projected && chance(dice, 0.4);
-    if (chance(dice, 0.25)) {
-        d->qk_norm = WORD(dice, "rms", "layer", "l2", "rms_all");
-        d->norm_eps = REAL(dice, 0.6, 1e-12, 1e-6, 1e-5, 0.01);
-    }
-    if (!d->cross && chance(dice, 0.3))
-        draw_rope(dice, d);
-    d->softcap = REAL(dice, 0.15, 0.5, 1, 5, 30);
-    d->alibi = chance(dice, 0.15);
-    if (chance(dice, 0.2))
-        draw_relative(dice, d);
-    d->sink = chance(dice, 0.15);
-    d->lse = chance(dice, 0.2);
-    if (chance(dice, 0.3))
-        d->scores = WORD(dice, "weights", "raw", "capped", "biased");
-    if (chance(dice, 0.2))
-        draw_score(dice, &(struct text){d->score, 0, sizeof d->score});
-    if (chance(dice, 0.2))
-        draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
-    if (d->rope_given && d->projected)
-        d->source_len = 0; /* such a call has m = n */
-}
-
 /* A cache, and what cannot be with one left out. */
 static void draw_cache(struct dice *dice, struct draft *d)
 {
     d->cache = WORD(dice, "rows", "rows", "ring", "paged", "paged");
     d->cross = false;
-    d->offset = NULL;
     d->d_source = d->source_len = d->conv_width = 0;
     d->mask &= ~(unsigned)MASK_SEGMENTS;
     if (is(d->w_o, "conv"))
@@ -352,6 +323,34 @@ static void draw_cache(struct dice *dice, struct draft *d)
     }
     if (chance(dice, 0.5))
         d->exact_chunks = chance(dice, 0.8) ? "true" : "false";
+}
+
+/* What a layer may have since there are more kinds of attention, each by itself. */
+static void draw_more_kinds(struct dice *dice, struct draft *d)
+{
+    if ((d->cross || d->projected) && d->cache == NULL && chance(dice, 0.5))
+        d->offset = WORD(dice, "past", "end");
+    d->pad_skipped = (d->mask & MASK_PADDING) && !d->cross && !d->projected && chance(dice, 0.4);
+    if (chance(dice, 0.25)) {
+        d->qk_norm = WORD(dice, "rms", "layer", "l2", "rms_all");
+        d->norm_eps = REAL(dice, 0.6, 1e-12, 1e-6, 1e-5, 0.01);
+    }
+    if (!d->cross && chance(dice, 0.3))
+        draw_rope(dice, d);
+    d->softcap = REAL(dice, 0.15, 0.5, 1, 5, 30);
+    d->alibi = chance(dice, 0.15);
+    if (chance(dice, 0.2))
+        draw_relative(dice, d);
+    d->sink = chance(dice, 0.15);
+    d->lse = chance(dice, 0.2);
+    if (chance(dice, 0.3) && !is(d->cache, "ring"))
+        d->scores = WORD(dice, "weights", "raw", "capped", "biased");
+    if (chance(dice, 0.2))
+        draw_score(dice, &(struct text){d->score, 0, sizeof d->score});
+    if (chance(dice, 0.2))
+        draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
+    if (d->rope_given && d->projected)
+        d->source_len = 0; /* such a call has m = n */
 }
 
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
@@ -419,10 +418,10 @@ static void draw_layer(struct dice *dice, struct draft *d, bool cached)
     if (more_kinds && chance(dice, 0.25))
         draw_projected(dice, d);
     draw_masks(dice, d, more_kinds);
-    if (more_kinds)
-        draw_more_kinds(dice, d);
     if (more_kinds && caches)
         draw_cache(dice, d);
+    if (more_kinds)
+        draw_more_kinds(dice, d);
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
