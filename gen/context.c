@@ -511,6 +511,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"SINK", layer->sink}, {"LSE", layer->lse},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
+        {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
         {"MASKS_PLACED", score_masks_placed(layer)},
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
     };

@@ -235,7 +235,7 @@ void layer_free(struct layer *layer);
  * causal, window and no_self together leave visible are counted, exactly and in closed form or O(n); what
  * padding, bool and additive hide is known only at run time and not subtracted. No folding, no padding to tiles.
  * With a cache m is what queries may look at at the end, cached keys and new ones; n of them are projected.
- * With a cache only the n new tokens become keys. w_k = tied in self-attention has k = 0, since K is Q; of a convolution only taps inside 0 … n-1 count. */
+ * w_k = tied in self-attention has k = 0, since K is Q; of a convolution only taps inside 0 … n-1 count. */
 struct layer_cost {
     double q, k, v;      /* projections */
     double scores;       /* Q K^T */

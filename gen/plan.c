@@ -36,7 +36,8 @@
 #define AHEAD_BYTES 6144         /* measured, Zen 5: 4 to 8 KiB ahead are best, from L3 and from memory */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
-#define WEIGHT_READ 8            /* multiply-adds while a weight comes from beyond L2: measured, 4 (L3) to 25 */
+#define WEIGHT_READ 20           /* multiply-adds while a weight comes from beyond L2: measured, Zen 5 with AVX-512 */
+#define KEPT_WEIGHTS (512 * 1024) /* bytes: the smallest L2 that has AVX2 */
 #define SHORTEST_CALL 16         /* of the limits, calls are as short as a 16th, unless plan.typical_n, typical_m say */
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
@@ -75,6 +76,12 @@ static double packed_weights(const struct layer *l, bool scores, bool values)
     return size;
 }
 
+/* What a call takes to read so many weights, in multiply-adds: nothing where they stay in L2. */
+static double reading(double weights)
+{
+    return weights * (double)element_size(OPERANDS) > KEPT_WEIGHTS ? WEIGHT_READ * weights : 0;
+}
+
 /* What folding saves in a call with so many queries and keys: multiply-adds, and with them what reading the weights
  * takes, as a share of the plain layer's; negative where it costs. */
 struct fold_savings {
@@ -88,11 +95,11 @@ static struct fold_savings fold_savings(const struct layer *l, int64_t n, int64_
     const double queries = (double)n * (double)l->h, in = (double)l->d_in_kv;
     const double pairs = (double)visible_pairs(l, n, m) * (double)l->h;
     const double merge = l->w_o == W_O_CONV ? cost.output / (double)l->d_v : queries * (double)l->d_model;
-    const double plain = packed_weights(l, false, false), all = cost.total + WEIGHT_READ * plain;
+    const double plain = reading(packed_weights(l, false, false)), all = cost.total + plain;
     struct fold_savings s = {.scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs),
                              .values = cost.v + cost.values + cost.output - in * (pairs + merge)};
-    s.scores_share = (s.scores - WEIGHT_READ * (packed_weights(l, true, false) - plain)) / all;
-    s.values_share = (s.values - WEIGHT_READ * (packed_weights(l, false, true) - plain)) / all;
+    s.scores_share = (s.scores - reading(packed_weights(l, true, false)) + plain) / all;
+    s.values_share = (s.values - reading(packed_weights(l, false, true)) + plain) / all;
     return s;
 }
 

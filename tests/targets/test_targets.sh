@@ -42,7 +42,7 @@ macos-x86-zig | scalar avx2         | -                     | $zig cc -target x8
 "
 # every kind of mask and scores, tails of vectors, a convolution, what is not finite; rotations and norms
 few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm kinds/hf_bloom_odd
-    kinds/hf_gemma2_window kinds/hf_gptoss_window kinds/hf_t5_enc"
+    kinds/hf_gemma2_window kinds/hf_gptoss_window kinds/hf_t5_enc kinds/d_chunks_paged_1 kinds/d_chunks_ring_1"
 wasi_flags="-O2 -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
 wasi_sources=$(printf '%s\n' gen/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')

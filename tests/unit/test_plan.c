@@ -561,6 +561,8 @@ static void check_fold(const struct fold_rule *rule, int64_t above_k, int64_t ab
     set(&s, "d_v", d_v);
     for (int i = 0; i < 3 && rule->set[i] != NULL; i++)
         set_word(&s, rule->set[i]);
+    set(&s, "plan.typical_n", FOLD_N); /* the rule is that of one length */
+    set_word(&s, "plan.typical_m=1000000");
     struct layer *layer = read_layer(&s);
     struct plan *plan = make_plan(layer);
     assert_int_equal(plan->fold.scores, d_k * rule->scores[1] > rule->scores[0]);
