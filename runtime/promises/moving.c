@@ -218,6 +218,7 @@ static bool resets(struct moving *m)
 {
     if (!prepare(m))
         return false;
+    memset(m->past.data, 0x80, BATCH * sizeof(int32_t)); /* as memory that nobody has written may be */
     const struct kernel_cache cache = cache_of(m);
     const int error = m->call->cache_reset(&cache);
     if (error != KERNEL_OK)
@@ -301,10 +302,10 @@ static bool refuses(struct moving *m)
     draw_from(m, 3);
     kept = past[BATCH - 1];
     past[BATCH - 1] = -1;
-    if (!refused(m, good, from, KERNEL_LENGTH, true, "a past of -1"))
+    if (!refused(m, good, from, KERNEL_LENGTH, false, "a past of -1"))
         return false;
     past[BATCH - 1] = (int32_t)(m->layer->cache_len + 1);
-    if (m->layer->cache != CACHE_RING && !refused(m, good, from, KERNEL_LENGTH, true, "a past behind the cache's end"))
+    if (m->layer->cache != CACHE_RING && !refused(m, good, from, KERNEL_LENGTH, false, "a past behind the cache's end"))
         return false;
     past[BATCH - 1] = kept;
     if (!is_paged(m))
@@ -321,7 +322,7 @@ static bool refuses(struct moving *m)
     if (!refuses_shared(m))
         return false;
     ((int32_t *)m->free_pages.data)[0] = (int32_t)good.pages;
-    return m->free_count == 0 || refused(m, good, from, KERNEL_LENGTH, true, "a free page that is none");
+    return m->free_count == 0 || refused(m, good, from, KERNEL_LENGTH, false, "a free page that is none");
 }
 
 bool moving_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *weights, uint64_t seed,
