@@ -42,6 +42,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size), FIELD(plan_panels, group_size),
     FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group), FIELD(plan_panels, a_tap),
     FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
+    FIELD(plan_panels, tile_row), FIELD(plan_panels, parts_split),
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
     FIELD(plan_panels, prefetch_block), FIELD(plan_panels, prefetch_slab), FIELD(plan_panels, prefetch_end),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
@@ -105,7 +106,8 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
     {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
-    {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K}, {"turns", LAYOUT_TURNS},
+    {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K},
+    {"turns", LAYOUT_TURNS},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
@@ -141,6 +143,8 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             push_heights(emit, "heights", &g->panels.heights);
             emit_set_string(emit, "tiles", g->panels.tiles);
             emit_set_string(emit, "parts_of", g->panels.parts_of);
+            emit_set_boolean(emit, "tile_places", g->panels.tile_places);
+            emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
         }
         emit_end(emit);
     }
@@ -355,7 +359,7 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
     for (size_t i = 0; ranges != NULL && wide != NULL && i < count; i++) {
         struct expression_node node = e->nodes[i], *n = &node;
         const int of[] = {n->a, n->b, n->c}, operands = expression_operands(n->op);
-        if (layer->cache != CACHE_NONE)
+        if (layer_has_cache(layer))
             exchange(n);
         wide[i] = n->type == EXPRESSION_INTEGER && (ranges[i].low < -EXACT || ranges[i].high > EXACT);
         for (int k = 0; k < operands && n->type != EXPRESSION_FLOAT; k++) {
@@ -467,7 +471,8 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     emit_set_number(emit, "ROPE_FACTOR", layer->rope.attention_factor);
     emit_set_boolean(emit, "ROPE_GIVEN", layer->rope.given);
     /* the packed block may lack a row's cosines and sines: a phase of their own makes them */
-    emit_set_boolean(emit, "ROPE_MADE", turns && !layer->projected && (layer->rope.given || layer->cache != CACHE_NONE));
+    emit_set_boolean(emit, "ROPE_MADE",
+                     turns && !layer->projected && (layer->rope.given || layer_has_cache(layer)));
     char text[FINISH_TEXT];
     norm_text(layer, 'q', text);
     emit_set_string(emit, "NORM_TEXT", text);
@@ -497,7 +502,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
         {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0},
         {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
-        {"PAST", layer->offset == OFFSET_PAST}, {"CACHED", layer->cache != CACHE_NONE},
+        {"PAST", layer->offset == OFFSET_PAST}, {"CACHED", layer_has_cache(layer)},
         {"RING", layer->cache == CACHE_RING}, {"PAGED", layer->cache == CACHE_PAGED},
         {"SELF", layer->self}, {"PROJECTED", layer->projected},
         {"HEADS_FIRST", layer->heads_first},
@@ -505,7 +510,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
-        {"VISIBLE_BLOCKS", layer->cache == CACHE_NONE && visible_by_blocks(layer)}, {"MASKS_PLACED", score_masks_placed(layer)},
+        {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
+        {"MASKS_PLACED", score_masks_placed(layer)},
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)

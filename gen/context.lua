@@ -86,9 +86,16 @@ function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or 
 
 -- What tile.in wants to know, where only `of` differs from the plain tile.
 function helpers.tile(of)
-    local all = { a_split = 0, a_far = 0, prefetch = 0, ahead = 0, init = "zero", resume = false, scatter = false, tail = 0,
+    local all = { a_split = 0, a_far = 0, ahead = 0, init = "zero", resume = false, scatter = false, tail = 0,
         weights = false, terms = {} }
     for name, v in pairs(of) do all[name] = v end
+    return all
+end
+
+-- For tile.in: heights of a product that are alike in all but their rows.
+function helpers.heights_alike(heights, unroll, prefetch)
+    local all = {}
+    for i, t in ipairs(heights) do all[i] = { rows = t.rows, unroll = unroll, prefetch = prefetch } end
     return all
 end
 
@@ -124,6 +131,27 @@ function helpers.words_used(vocabulary, text)
         if not (alone and next and next:find("^#define [^\n]*[^\n\\]\n$")) then chosen[i] = block .. "\n" end
     end
     return table.concat(chosen), macros
+end
+
+-- `texts` without those comments of several lines from column one that an earlier line has said.
+function helpers.said_once(texts)
+    local said, out = {}, {}
+    for i, text in ipairs(texts) do
+        local kept, comment = {}, nil
+        for line in text:gmatch("[^\n]*\n") do
+            if comment or (line:find("^/%*") and not line:find("%*/")) then
+                comment = (comment or "") .. line
+            else
+                kept[#kept + 1] = line
+            end
+            if comment and line:find("%*/") then
+                if not said[comment] then kept[#kept + 1] = comment end
+                said[comment], comment = true, nil
+            end
+        end
+        out[i] = table.concat(kept)
+    end
+    return out
 end
 
 -- FNV-1a, 64 bits, as a C constant: tells texts apart, protects nothing.

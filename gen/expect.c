@@ -541,12 +541,59 @@ static void count_attention(struct model *m, int64_t together, double times)
         w->l3 += m->far * 4 * (double)layer_tensor_size(TENSOR_ATTN) * pairs;
 }
 
+/* Attention by rows over a cache: a call with seq_len tokens behind which the cache is full. */
+static void count_cached(struct model *m, double times)
+{
+    const struct layer *l = m->layer;
+    const struct plan_isa *p = m->plan;
+    struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS], *w = &m->work[EXPECT_EXPONENTIAL];
+    const struct tile_heights *tiles = &p->cached.tiles;
+    const int64_t group = l->h / l->h_kv, past = l->source_len - l->seq_len, vecs = p->cached.vecs;
+    const double heads = times * (double)l->h_kv, lanes = (double)p->lanes;
+    const double key = size_of(m, LAYOUT_K_CACHE) * (double)l->d_k, value = size_of(m, LAYOUT_V_CACHE) * (double)l->d_v;
+    const double far = share_lost(m->core->caches, (double)(l->h_kv * l->source_len) * (key + value));
+    const struct terms terms = count_terms(l);
+    int64_t left, right;
+    visible_reach(l, &left, &right);
+    for (int64_t t = 0; t < l->seq_len; t += p->cached.queries) {
+        const int64_t queries = min(p->cached.queries, l->seq_len - t), rows = queries * group;
+        const int64_t first = left == LAYER_UNBOUNDED ? 0 : max(0, past + t - left);
+        const int64_t end = right == LAYER_UNBOUNDED ? l->source_len : min(l->source_len, past + t + queries + right);
+        const double keys = (double)max(0, end - first), vectors = (double)rows * ceil(keys / lanes);
+        const double panels = (double)ceil_div(ceil_div(l->d_v, p->lanes), vecs);
+        int64_t high = rows;
+        const bool few = l->seq_len <= p->cached.few_queries;
+        for (const struct tile_height *h = tiles->at; h < tiles->at + tiles->count; h++) {
+            const double count = heads * (double)tiles_taken(h, &high);
+            if (!few)
+                add_tile(scores, m->core, h->rows, vecs, (double)l->d_k, p->unroll_scores,
+                         count * ceil(keys / (lanes * (double)vecs)));
+            add_tile(sums, m->core, h->rows, vecs, keys, p->unroll_values, count * panels);
+        }
+        if (few) { /* by four rows and keys; a quarter of a tree of sums for each */
+            const int64_t steps = ceil_div(l->d_k, p->lanes);
+            add_tile(scores, m->core, min(rows, 4), 4, (double)steps, steps,
+                     heads * keys / 4 * (double)ceil_div(rows, 4));
+            scores->operations += heads * (double)rows * keys;
+        } else {
+            scores->overhead += heads * keys * (double)l->d_k * m->core->transpose;
+        }
+        w->operations += heads * vectors * (m->core->exp + terms.of_tiles + terms.operations + FIRST_OPERATIONS);
+        w->loads += heads * 3 * vectors;
+        w->overhead += heads * BLOCK_CYCLES * ceil(keys / (double)p->cached.key_block);
+        scores->l2 += heads * keys * key;
+        sums->l2 += heads * keys * value;
+        scores->l3 += far * heads * keys * key;
+        sums->l3 += far * heads * keys * value;
+    }
+}
+
 /* `times` groups of `together` sequences, each projected as one matrix. */
 static void count_group(struct model *m, int64_t together, double times)
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
-    const int64_t rows = together * l->seq_len, keys = together * l->source_len;
+    const int64_t rows = together * l->seq_len, keys = together * layer_new_keys(l);
     const double source = m->far * (double)l->d_source;
     if (p->value_blocks)
         count_transpose(m, keys, l->d_source, times);
@@ -560,7 +607,9 @@ static void count_group(struct model *m, int64_t together, double times)
         const bool queries = g->id == PRODUCT_QUERIES, output = g->id == PRODUCT_OUTPUT;
         const double input = again ? 0 : queries ? m->far * (double)l->d_model : source;
         struct work *w = &m->work[steps[g->id]];
-        if (g->id == PRODUCT_SCORES)
+        if (g->id == PRODUCT_SCORES && layer_has_cache(l))
+            count_cached(m, times * (double)together);
+        else if (g->id == PRODUCT_SCORES)
             count_attention(m, together, times * (double)together);
         if (g->kind == PRODUCT_LANES)
             count_lanes(m, w, g, keys, m->near * (double)l->d_source, times);
@@ -699,12 +748,18 @@ static void print_step(FILE *out, const char *name, const struct expect_step *s)
     fprintf(out, "    %-14s %14.0f %14s %8s   %s\n", name, s->cycles, issued, share, bounds[s->held_by].name);
 }
 
-/* One pair of weights: what folding saves or would cost, in the plain layer's multiply-adds. */
-static void print_fold(FILE *out, const char *pair, double saved, bool taken, double total)
+/* One pair of weights: what folding saves or would cost, in the plain layer's multiply-adds; and in a short call, where
+ * weights are read for little work. */
+static void print_fold(FILE *out, const struct plan_fold *f, const char *pair, double saved, double short_share,
+                       bool taken, double total)
 {
     fprintf(out, "  folding %s %s%s %.0f multiply-adds, %.1f %% of the plain layer's: %s\n", pair,
             taken ? "" : "would ", saved >= 0 ? (taken ? "saves" : "save") : (taken ? "costs" : "cost"), fabs(saved),
             100 * fabs(saved) / total, taken ? "taken" : "not taken");
+    if (f->short_n > 0)
+        fprintf(out, "    with %" PRId64 " quer%s and %" PRId64 " key%s: %.2f times the plain layer's work, with what "
+                "reading weights takes\n", f->short_n, f->short_n == 1 ? "y" : "ies", f->short_m,
+                f->short_m == 1 ? "" : "s", short_share);
 }
 
 static void print_folds(FILE *out, const struct plan_fold *f, const struct layer *l)
@@ -718,9 +773,9 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
     if (layer_finishes(l))
         fprintf(out, "  W_Q W_K^T cannot be folded: queries and keys are normed or turned before they meet\n");
     else
-        print_fold(out, "W_Q W_K^T", f->saved_scores, f->scores, total);
+        print_fold(out, f, "W_Q W_K^T", f->saved_scores, f->short_scores, f->scores, total);
     if (l->w_o != W_O_NONE && !l->identity)
-        print_fold(out, "W_V W_O", f->saved_values, f->values, total);
+        print_fold(out, f, "W_V W_O", f->saved_values, f->short_values, f->values, total);
     if (f->scores)
         fputs("  no keys are projected: their multiply-adds count as those of queries\n", out);
     if (f->values)

@@ -7,6 +7,7 @@
  *
  * Left out on purpose: how the kernel is built. The plan prints its own reasons after this.
  */
+#include "arith.h"
 #include "explain.h"
 
 #include <math.h>
@@ -107,14 +108,14 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
 {
     const struct layer_parameters p = layer_parameters(l);
     const struct layer_cost c = layer_multiply_adds(l, l->seq_len, l->source_len);
-    const double n = (double)l->seq_len, m = (double)l->source_len;
+    const double n = (double)l->seq_len, m = (double)l->source_len, new = (double)layer_new_keys(l);
     const double h = (double)l->h, h_kv = (double)l->h_kv, d_k = (double)l->d_k, d_v = (double)l->d_v;
     const bool k_is_q = l->tied && !l->cross;
 
     const double made = l->projected ? 0 : 1; /* else a call brings them */
     f[STEP_Q] = (struct figures){(double)(p.w_q + p.b_q), c.q, made * n * h * d_k * FLOAT_BYTES};
-    f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : made * m * h_kv * d_k * FLOAT_BYTES};
-    f[STEP_V] = (struct figures){(double)(p.w_v + p.b_v), c.v, l->identity ? 0 : made * m * h_kv * d_v * FLOAT_BYTES};
+    f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : made * new * h_kv * d_k * FLOAT_BYTES};
+    f[STEP_V] = (struct figures){(double)(p.w_v + p.b_v), c.v, l->identity ? 0 : made * new * h_kv * d_v * FLOAT_BYTES};
     f[STEP_SCORES] = (struct figures){0, c.scores, h * n * m * FLOAT_BYTES};
     f[STEP_SOFTMAX] = (struct figures){0, 0, h * n * m * FLOAT_BYTES};
     f[STEP_VALUES] = (struct figures){0, c.values, n * h * d_v * FLOAT_BYTES};
@@ -160,7 +161,7 @@ struct projection {
 /* What a projection of queries or keys is followed by. */
 static void explain_finish(const struct layer *l, bool queries, FILE *out)
 {
-    const double rows = (double)(queries ? l->seq_len : l->source_len), heads = (double)(queries ? l->h : l->h_kv);
+    const double rows = (double)(queries ? l->seq_len : layer_new_keys(l)), heads = (double)(queries ? l->h : l->h_kv);
     const long long gains = (long long)(l->qk_norm == NORM_RMS_ALL ? heads : 1) * (long long)l->d_k;
     const double turned = rows * heads * (double)l->rope.dims;
     char text[FINISH_TEXT];
@@ -184,7 +185,7 @@ static void explain_projection(const struct layer *l, const struct projection *p
 {
     const char *from = p->of_source && l->cross ? "source" : "x";
     const char *part = l->split ? "_i" : "";
-    const int64_t rows = p->of_source ? l->source_len : l->seq_len;
+    const int64_t rows = p->of_source ? layer_new_keys(l) : l->seq_len;
     const int64_t columns = p->of_source ? l->d_source : l->d_model, in = p->of_source ? l->d_in_kv : l->d_in_q;
     const int index = p->heads == l->h ? 'i' : 'g';
     const char *bias = l->bias ? write_text(" + b_%c,%c", p->letter, index).text : "";
@@ -393,6 +394,27 @@ static void total_line(FILE *out, const char *name, double parameters, double mu
     fprintf(out, "  %-13s %16s %16s %20s %6.1f %%\n", name, counted(parameters).text,
             in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text,
             100 * multiply_adds / fmax(total, 1));
+}
+
+/* The cache, and what a step of one token takes where it is nearly full: memory counts there. */
+static void explain_cache(const struct layer *l, FILE *out)
+{
+    static const char *const kinds[] = {"", "rows", "ring", "paged"};
+    const double row = (double)(l->h_kv * (l->d_k + l->d_v)) * FLOAT_BYTES;
+    int64_t left, right;
+    visible_reach(l, &left, &right);
+    const int64_t keys = left != LAYER_UNBOUNDED ? min(left + 1, l->cache_len) : l->cache_len;
+    const struct layer_cost step = layer_multiply_adds(l, 1, l->cache_len);
+    const struct text pages = write_text(l->cache == CACHE_PAGED ? "; pages of %lld, at most %lld of them" : "",
+                                         (long long)l->page_len, (long long)l->page_count);
+    fputs("\nThe cache\n\n", out);
+    line_at(out, 2, write_text("%s of %lld positions, %s each, %s a sequence%s", kinds[l->cache],
+                               (long long)l->cache_len, in_bytes(row).text,
+                               in_bytes(row * (double)l->cache_len).text, pages.text).text);
+    line_at(out, 2, write_text("A step of one token that sees %lld keys reads %s of it and %s of weights, for %s "
+                               "multiply-adds.", (long long)keys, in_bytes(row * (double)keys).text,
+                               in_bytes((double)layer_parameters(l).total * FLOAT_BYTES).text,
+                               counted(step.total).text).text);
 }
 
 static void explain_totals(const struct layer *l, const struct figures *f, FILE *out)
@@ -661,6 +683,9 @@ static void explain_head(const struct layer *l, FILE *out)
     if (l->cross)
         line_at(out, 2, write_text("n = %lld query positions of x, m = %lld key positions of source, %lld wide",
                                    (long long)l->seq_len, (long long)l->source_len, (long long)l->d_source).text);
+    else if (layer_has_cache(l))
+        line_at(out, 2, write_text("n = %lld new tokens of a sequence, up to %lld with those of the cache",
+                                   (long long)l->seq_len, (long long)l->source_len).text);
     else if (l->projected)
         line_at(out, 2, write_text("n = %lld query positions, m = %lld key positions", (long long)l->seq_len,
                                    (long long)l->source_len).text);
@@ -688,6 +713,8 @@ void explain_layer(const struct layer *layer, FILE *out)
     }
     explain_attention(layer, figures, out);
     explain_output(layer, &figures[STEP_OUTPUT], out);
+    if (layer_has_cache(layer))
+        explain_cache(layer, out);
     explain_totals(layer, figures, out);
     if (!layer->projected) /* all that depends on h is the caller's */
         explain_heads(layer, out);

@@ -128,15 +128,20 @@ struct layer {
     int64_t rel_width; /* numbers of a head in the table of relative = table */
 };
 
+static inline bool layer_has_cache(const struct layer *layer)
+{
+    return layer->cache != CACHE_NONE;
+}
 /* Whether a call brings as many keys as queries: those of self-attention, those for a cache, or as many as `positions`
  * serves both. */
 static inline bool layer_is_square(const struct layer *layer)
 {
-    return layer->self || layer->cache != CACHE_NONE || (layer->projected && layer->rope.given);
+    return layer->self || layer_has_cache(layer) || (layer->projected && layer->rope.given);
 }
-static inline bool layer_has_cache(const struct layer *layer)
+/* Tokens of a sequence that a call makes keys and values of, at most. With a cache the others are there already. */
+static inline int64_t layer_new_keys(const struct layer *layer)
 {
-    return layer->cache != CACHE_NONE;
+    return layer_has_cache(layer) ? layer->seq_len : layer->source_len;
 }
 /* Whether something stands between the projections of queries and keys and their scores: a norm, a rotation. */
 static inline bool layer_finishes(const struct layer *layer)
@@ -230,7 +235,7 @@ void layer_free(struct layer *layer);
  * causal, window and no_self together leave visible are counted, exactly and in closed form or O(n); what
  * padding, bool and additive hide is known only at run time and not subtracted. No folding, no padding to tiles.
  * With a cache m is what queries may look at at the end, cached keys and new ones; n of them are projected.
- * w_k = tied in self-attention has k = 0, since K is Q; of a convolution only taps inside 0 … n-1 count. */
+ * With a cache only the n new tokens become keys. w_k = tied in self-attention has k = 0, since K is Q; of a convolution only taps inside 0 … n-1 count. */
 struct layer_cost {
     double q, k, v;      /* projections */
     double scores;       /* Q K^T */

@@ -5,6 +5,7 @@
  */
 #include "plan_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,8 @@
 #define AHEAD_BYTES 6144         /* measured, Zen 5: 4 to 8 KiB ahead are best, from L3 and from memory */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
+#define WEIGHT_READ 8            /* multiply-adds while a weight comes from beyond L2: measured, 4 (L3) to 25 */
+#define SHORTEST_CALL 16         /* of the limits, calls are as short as a 16th, unless plan.typical_n, typical_m say */
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
 /* ---- what is asked ---- */
@@ -56,23 +59,79 @@ static void make_small(struct plan_request *request)
 /* A score is x W_Q (s W_K)^T = (x W_Q W_K^T) s^T, and what a head adds to y is A (s W_V) W_O = (A s)(W_V W_O). Weights
  * are known when they are packed, so their product costs nothing in a call: keys, or values, are then the input itself,
  * and a projection is gone. What folding costs is that the input is wider than a head. */
+/* Numbers that are packed, without biases and padding */
+static double packed_weights(const struct layer *l, bool scores, bool values)
+{
+    const double heads = (double)l->h, heads_kv = (double)l->h_kv, in_q = (double)l->d_in_q, in = (double)l->d_in_kv;
+    const double z = values ? in : (double)l->d_v, out = (double)l->d_model;
+    double size = l->w_o == W_O_DENSE ? heads * z * out : l->w_o == W_O_CONV ? (double)l->conv_width * z * out : 0;
+    if (l->projected)
+        return size;
+    size += heads * in_q * (scores ? in : (double)l->d_k);
+    if (!scores && !(l->tied && !l->cross))
+        size += heads_kv * in * (double)l->d_k;
+    if (!values && !l->identity)
+        size += heads_kv * in * (double)l->d_v;
+    return size;
+}
+
+/* What folding saves in a call with so many queries and keys: multiply-adds, and with them what reading the weights
+ * takes, as a share of the plain layer's; negative where it costs. */
+struct fold_savings {
+    double scores, values;             /* multiply-adds */
+    double scores_share, values_share; /* of all work */
+};
+
+static struct fold_savings fold_savings(const struct layer *l, int64_t n, int64_t m)
+{
+    const struct layer_cost cost = layer_multiply_adds(l, n, m);
+    const double queries = (double)n * (double)l->h, in = (double)l->d_in_kv;
+    const double pairs = (double)visible_pairs(l, n, m) * (double)l->h;
+    const double merge = l->w_o == W_O_CONV ? cost.output / (double)l->d_v : queries * (double)l->d_model;
+    const double plain = packed_weights(l, false, false), all = cost.total + WEIGHT_READ * plain;
+    struct fold_savings s = {.scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs),
+                             .values = cost.v + cost.values + cost.output - in * (pairs + merge)};
+    s.scores_share = (s.scores - WEIGHT_READ * (packed_weights(l, true, false) - plain)) / all;
+    s.values_share = (s.values - WEIGHT_READ * (packed_weights(l, false, true) - plain)) / all;
+    return s;
+}
+
+/* The gain of a layer whose calls are of so many lengths: the mean of logarithms, so that twice as slow here outweighs
+ * twice as fast there. Shares are bounded, as the other of the two may save what this one adds. */
+static double log_gain(double share)
+{
+    return -log(fmax(0.01, 1 - share));
+}
+
 static struct plan_fold plan_fold(const struct layer *l, const struct plan_request *request)
 {
-    const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
-    const double queries = (double)l->seq_len * (double)l->h, in = (double)l->d_in_kv;
-    const double pairs = (double)visible_pairs(l, l->seq_len, l->source_len) * (double)l->h;
-    const double merge = l->w_o == W_O_CONV ? cost.output / (double)l->d_v : queries * (double)l->d_model;
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
-    f.saved_scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs);
-    f.saved_values = cost.v + cost.values + cost.output - in * (pairs + merge);
+    const struct fold_savings full = fold_savings(l, l->seq_len, l->source_len);
+    double scores = 0, values = 0;
+    f.saved_scores = full.scores;
+    f.saved_values = full.values;
     if (l->projected) /* no weights before the scores, and none before the values */
         return f;
     f.q_is_k = l->tied && !l->cross && !layer_has_tensor(l, TENSOR_G_Q);
-    if (l->cache != CACHE_NONE) /* which holds keys and values, not inputs */
+    if (layer_has_cache(l)) /* which holds keys and values, not inputs */
         return f;
+    for (int64_t part = 1; part <= SHORTEST_CALL; part *= 4) {
+        const int64_t n = request_within(request, PLAN_TYPICAL_N, l->seq_len);
+        const int64_t m = request_within(request, PLAN_TYPICAL_M, l->source_len);
+        const int64_t queries = request_asks(request, PLAN_TYPICAL_N) ? n : ceil_div(l->seq_len, part);
+        const int64_t keys = l->self ? queries
+                           : request_asks(request, PLAN_TYPICAL_M) ? m : ceil_div(l->source_len, part);
+        const struct fold_savings s = fold_savings(l, queries, keys);
+        scores += log_gain(s.scores_share);
+        values += log_gain(s.values_share);
+        f.short_n = queries;
+        f.short_m = keys;
+        f.short_scores = 1 - s.scores_share;
+        f.short_values = 1 - s.values_share;
+    }
     const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
-    f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, f.saved_scores > 0);
-    f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, f.saved_values > 0);
+    f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, scores > 0);
+    f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;
     f.q_is_k = l->tied && !l->cross && !f.scores && !layer_has_tensor(l, TENSOR_G_Q);
@@ -84,13 +143,6 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
 }
 
 /* ---- sizes ---- */
-
-/* Tokens of a sequence that a call makes keys and values of, at most. */
-static int64_t new_keys(const struct layer *l)
-{
-    return l->cache != CACHE_NONE ? l->seq_len : l->source_len;
-}
-
 
 /* Do the keys and values of a head that a query sees exceed L2? */
 static bool streams_head(const struct plan_isa *p, const struct layer *l)
@@ -251,7 +303,7 @@ static struct layout input_of(const struct layer *layer, const char *name, bool 
 {
     const int64_t d = source ? layer->d_in_kv : layer->d_in_q, columns = source ? layer->d_source : layer->d_model;
     return rows_of(name, OWNER_CALLER, layer->split ? layer->h : 1,
-                   source ? new_keys(layer) : layer->seq_len, d, layer->split ? d : 0, columns);
+                   source ? layer_new_keys(layer) : layer->seq_len, d, layer->split ? d : 0, columns);
 }
 
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
@@ -263,7 +315,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
     const bool queries = id == PRODUCT_QUERIES, side_by_side = queries && p->z_in_q;
     const bool by_head = layer->split || (queries && p->fold->scores); /* a folded one is made from two of a head */
     const bool arrays = !side_by_side && (by_head || d % p->lanes == 0);
-    const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : new_keys(layer);
+    const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : layer_new_keys(layer);
     const int64_t tokens = max(most, queries ? p->batch_rows : p->batch_sources);
     const int64_t row = side_by_side ? heads * d : row_stride(p, arrays ? d : heads * d);
     const int64_t head = arrays ? tokens * row : d;
@@ -297,7 +349,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || layer->cache != CACHE_NONE ||
+    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
@@ -388,7 +440,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     const double attend = (double)layer->h * (double)layer->seq_len * query
                         + (double)layer->h_kv * (double)layer->source_len * key;
     if ((asked || attend * (double)layout_element(p, LAYOUT_KEYS) > (double)p->isa->l2_bytes / 2) && p->vecs > 1 &&
-        p->at_once && layer->cache == CACHE_NONE && plan_product(p, PRODUCT_KEYS) != NULL &&
+        p->at_once && !layer_has_cache(layer) && plan_product(p, PRODUCT_KEYS) != NULL &&
         plan_product(p, PRODUCT_VALUES) != NULL)
         p->prefetch_keys = ceil_div(p->rows, p->query_blocks);
     if (p->prefetch_keys > 0 && plan_product(p, PRODUCT_QUERIES) != NULL) /* a tile while one passes the keys */
@@ -398,7 +450,7 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         if (g->kind == PRODUCT_LANES)
             prefetch_lanes(&g->lanes, request, p, layer->source_len);
         else if (g->kind == PRODUCT_PANELS)
-            prefetch_panels(&g->panels, request, p, keys ? new_keys(layer) : layer->seq_len);
+            prefetch_panels(&g->panels, request, p, keys ? layer_new_keys(layer) : layer->seq_len);
     }
 }
 
@@ -458,7 +510,7 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
     }
     p->score_slabs = ceil_div(p->fold->d_score, p->depth_slab);
     p->last_slab = p->fold->d_score - (p->score_slabs - 1) * p->depth_slab;
-    p->sequences = max(1, min(p->batch_rows / layer->seq_len, p->batch_sources / new_keys(layer)));
+    p->sequences = max(1, min(p->batch_rows / layer->seq_len, p->batch_sources / layer_new_keys(layer)));
     p->joint = projections_join(p, layer);
     for (struct product *g = p->products; g < p->products + p->product_count; g++) {
         if (g->kind == PRODUCT_LANES)
@@ -470,46 +522,87 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 
 /* ---- all of it ---- */
 
-/* All that the tiles of two products depend on. */
+/* All that the tiles of two products depend on; where they write to is an argument where it differs. */
 static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->element == b->element && a->depth == b->depth && a->k_block == b->k_block && a->taps == b->taps &&
            a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest && a->unroll == b->unroll &&
            a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) && a->tail_vecs == b->tail_vecs &&
-           a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k && a->c_row == b->c_row &&
-           (a->c_split > 0) == (b->c_split > 0) && a->prefetch == b->prefetch;
+           a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k && a->prefetch == b->prefetch;
 }
 
 /* All but tensors that a function for parts of a product depends on, where tiles are shared; biases follow weights.
- * Heads that are finished know their product, and so does an output of tokens that lie apart. */
+ * Heads that are finished know their product, and so does an output of tokens that lie apart. A product whose rows stay
+ * whole can take the function of one whose rows go to arrays of heads, as if it had arrays a head's columns apart. */
 static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b)
 {
+    const bool split_alike = a->parts_split == 0 || b->c_split == 0 || a->parts_split == b->c_split;
     return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels &&
            a->group_size == b->group_size && a->a_group == b->a_group && a->a_tap == b->a_tap &&
-           a->a_block == b->a_block && a->c_split == b->c_split && a->c_group == b->c_group &&
-           a->group_rows == b->group_rows && a->part_panels == b->part_panels && a->parts == b->parts &&
-           a->prefetch_block == b->prefetch_block && a->prefetch_slab == b->prefetch_slab &&
-           a->prefetch_end == b->prefetch_end && a->finish == 0 && b->finish == 0;
+           a->a_block == b->a_block && split_alike && a->group_rows == b->group_rows &&
+           a->part_panels == b->part_panels && a->parts == b->parts && a->prefetch_block == b->prefetch_block &&
+           a->prefetch_slab == b->prefetch_slab && a->prefetch_end == b->prefetch_end && a->finish == 0 &&
+           b->finish == 0;
+}
+
+/* Whether c_group is read. */
+static bool steps_groups(const struct plan_panels *g)
+{
+    return g->groups > 1 || g->c_split > 0;
+}
+
+/* `g` joins the tiles, and the function of parts, of the first product before it that has them alike. */
+static void join_panels(struct plan_isa *p, struct product *g, bool skips)
+{
+    struct plan_panels *const own = &g->panels;
+    own->tiles = own->parts_of = g->label;
+    own->behind = 0;
+    own->tile_row = own->c_row;
+    own->tile_places = own->c_split > 0;
+    own->parts_split = own->c_split;
+    own->parts_placed = false;
+    struct plan_panels *tiles = NULL, *parts = NULL;
+    for (struct product *before = p->products; before < g; before++) {
+        struct plan_panels *const other = &before->panels;
+        if (before->kind != PRODUCT_PANELS || !alike(own, other))
+            continue;
+        tiles = tiles != NULL ? tiles : other;
+        if (parts == NULL && other->parts_of == before->label && parts_alike(other, own) &&
+            !(g->id == PRODUCT_OUTPUT && skips)) {
+            parts = other;
+            own->parts_of = before->label;
+            own->behind = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
+        }
+    }
+    if (tiles != NULL) {
+        own->tiles = tiles->tiles;
+        tiles->tile_row = tiles->tile_row == own->c_row ? own->c_row : 0;
+        tiles->tile_places |= own->tile_places;
+    }
+    if (parts != NULL) {
+        parts->parts_placed |= parts->c_row != own->c_row || parts->c_split != own->c_split ||
+                               (steps_groups(own) && parts->c_group != own->c_group);
+        parts->parts_split = max(parts->parts_split, own->c_split);
+    }
 }
 
 static void share_tiles(struct plan_isa *p, bool skips)
 {
-    for (struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind != PRODUCT_PANELS)
-            continue;
-        g->panels.tiles = g->panels.parts_of = g->label;
-        g->panels.behind = 0;
-        for (const struct product *before = g; before-- > p->products;) {
-            if (before->kind != PRODUCT_PANELS || !alike(&g->panels, &before->panels))
-                continue;
-            const int64_t behind = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
-            g->panels.tiles = before->panels.tiles;
-            if (parts_alike(&g->panels, &before->panels) && !(g->id == PRODUCT_OUTPUT && skips)) {
-                g->panels.parts_of = before->panels.parts_of;
-                g->panels.behind = behind + before->panels.behind;
+    struct product *const end = p->products + p->product_count;
+    for (struct product *g = p->products; g < end; g++)
+        if (g->kind == PRODUCT_PANELS)
+            join_panels(p, g, skips);
+    for (struct product *g = p->products; g < end; g++)
+        for (struct product *first = p->products; first < g && g->kind == PRODUCT_PANELS; first++) {
+            if (first->kind == PRODUCT_PANELS && first->label == g->panels.tiles) {
+                g->panels.tile_row = first->panels.tile_row;
+                g->panels.tile_places = first->panels.tile_places;
+            }
+            if (first->kind == PRODUCT_PANELS && first->label == g->panels.parts_of) {
+                g->panels.parts_placed = first->panels.parts_placed;
+                g->panels.parts_split = first->panels.parts_split;
             }
         }
-    }
 }
 
 static void plan_values(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -540,7 +633,7 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
  * fill the vectors; and where features fill them badly, their projection wastes less. */
 static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
 {
-    if (layer->projected || layer->cache != CACHE_NONE) /* read where the caller has them */
+    if (layer->projected || layer_has_cache(layer)) /* read where the caller has them */
         return false;
     const int64_t columns = layer->split ? layer->d_v : layer->h_kv * layer->d_v;
     const double tokens = (double)layer->source_len / (double)round_up(layer->source_len, p->lanes);
@@ -548,25 +641,6 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
     const bool input = layer->identity || p->fold->values;
     const bool wide = p->isa->wide_values > 0 && p->fold->d_value >= p->isa->wide_values;
     return wide ? tokens > VALUE_BLOCKS_FILL : !input && tokens > VALUE_BLOCKS_GAIN * features;
-}
-
-/* Number of all weights as they are packed, without biases and padding */
-static double weights_size(const struct plan_isa *p, const struct layer *layer)
-{
-    const struct plan_fold *f = p->fold;
-    const double heads = (double)layer->h, in_q = (double)layer->d_in_q, in_kv = (double)layer->d_in_kv;
-    double size = 0;
-    if (!f->q_is_k && !layer->projected)
-        size += heads * in_q * (double)f->d_score;
-    if (!f->scores && !layer->projected)
-        size += (double)layer->h_kv * in_kv * (double)layer->d_k;
-    if (!f->values && !layer->identity && !layer->projected)
-        size += (double)layer->h_kv * in_kv * (double)layer->d_v;
-    if (layer->w_o == W_O_DENSE)
-        size += heads * (double)f->d_z * (double)layer->d_model;
-    if (layer->w_o == W_O_CONV)
-        size += (double)layer->conv_width * (double)f->d_z * (double)layer->d_model;
-    return size;
 }
 
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
@@ -579,14 +653,15 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)) ||
         (layer->projected && layer->w_o == W_O_NONE))
         return;
-    const bool stays = weights_size(p, layer) * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
+    const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
+    const bool stays = weights * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
-    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, new_keys(layer));
+    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
     const bool only_z = layer->projected && !layer_finishes(layer); /* is a matrix's operand */
     const int64_t sequences = only_z ? queries : min(queries, keys);
     p->batch_rows = sequences * layer->seq_len;
-    p->batch_sources = sequences * new_keys(layer);
+    p->batch_sources = sequences * layer_new_keys(layer);
 }
 
 /* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
@@ -597,7 +672,7 @@ static void plan_relative(struct plan_isa *p, const struct layer *layer)
     if (!score_has(layer, SCORE_RELATIVE))
         return;
     relative_reach(layer, &left, &right);
-    if (layer->cache != CACHE_NONE) { /* by j - p, as keys lie along the lanes: from -left - lanes to right at the first */
+    if (layer_has_cache(layer)) { /* by j - p, as keys lie along the lanes: of the first, -left - lanes to right */
         p->relative.low = left + p->lanes;
         p->relative.high = right;
         p->relative.zero = p->relative.low;
@@ -641,7 +716,7 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
  * many are together is known. */
 static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch)
 {
-    const int64_t n = layer->seq_len, m = new_keys(layer), d = layer->d_k, row = row_stride(p, d);
+    const int64_t n = layer->seq_len, m = layer_new_keys(layer), d = layer->d_k, row = row_stride(p, d);
     const int64_t queries = max(n, p->batch_rows), keys = max(m, p->batch_sources);
     const bool copies = layer_finishes(layer);
     p->layouts[copies ? LAYOUT_X : LAYOUT_QUERIES] = given_of(layer, "q", layer->h, n, d);
@@ -704,7 +779,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->lanes = isa->lanes;
     if (layer->projected)
         plan_given(p, layer, false);
-    p->value_blocks = !layer->projected &&
+    p->value_blocks = !layer->projected && !layer_has_cache(layer) &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
@@ -726,7 +801,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     if (!request_is_small(request) || request_asks(request, PLAN_BATCH_ROWS))
         choose_batch(p, layer, request);
     p->query_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
-    p->source_blocks = ceil_div(max(new_keys(layer), p->batch_sources), p->block);
+    p->source_blocks = ceil_div(max(layer_new_keys(layer), p->batch_sources), p->block);
 
     const int64_t fit = max(p->rows, (int64_t)(isa->l1d_bytes / 2) / layout_element(p, LAYOUT_SCORES) / p->block);
     p->key_block = request_asks(request, PLAN_KEY_BLOCK) ? request->value[PLAN_KEY_BLOCK]
@@ -745,7 +820,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_given(p, layer, true);
     else
         plan_projections(p, layer, request);
-    if (layer->cache != CACHE_NONE) {
+    if (layer_has_cache(layer)) {
         plan_cached(p, layer, request);
         add(p, layer, PRODUCT_APPEND, PRODUCT_COPY);
     }

@@ -109,6 +109,11 @@ struct plan_panels {
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
     const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
     int64_t behind;       /* elements of the packed block from that product's weights and biases to these */
+    /* Where the products that tiles or a function of parts serve write to different layouts: */
+    int64_t tile_row;     /* c_row of those tiles; 0: an argument */
+    bool tile_places;     /* the places of a row's vectors are an argument of those tiles: some product has c_split */
+    bool parts_placed;    /* c_row and c_group are arguments of that function */
+    int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
 };
 
 /* A product C^T = W^T A^T, of values in blocks: features as rows, tokens along the lanes. */
@@ -155,6 +160,8 @@ struct plan_fold {
     int64_t d_score, d_value; /* features that a score sums over, and of a value */
     int64_t d_z;  /* of a head's z: with folded values and biases one more, 1 where a query sees a key */
     double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */
+    int64_t short_n, short_m;  /* of a short call, */
+    double short_scores, short_values; /* where each takes so much of the plain layer's work, weights read included */
 };
 
 enum { PLAN_WIDE, PLAN_SINGLE, PLAN_WIDTHS }; /* tiles as wide as a query block, and of a single vector */
@@ -202,8 +209,8 @@ struct plan_isa {
     struct {
         int64_t row, zero, low, high; /* row: numbers of a head */
     } relative;
-    /* Of a layer with a cache: attention by rows, one for each query and head, with keys along the lanes. What becomes of
-     * a row depends on positions alone, not on the call that brings it. */
+    /* Of a layer with a cache: attention by rows, one for each query and head, with keys along the lanes. What becomes
+     * of a row depends on positions alone, not on the call that brings it. */
     struct {
         int64_t key_block; /* softmax takes positions k key_block ... (k + 1) key_block - 1 at once */
         int64_t segment;   /* a multiple of it: positions after which sums begin anew; they are joined in order */

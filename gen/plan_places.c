@@ -69,7 +69,7 @@ static void place_finish(struct plan_isa *p, const struct layer *layer)
         return;
     const int64_t cosines = layer->rope.kind == ROPE_HALF ? layer->rope.dims / 2 : layer->rope.dims;
     p->turn_width = round_up(cosines, p->lanes);
-    p->turn_rows = min(max(layer->seq_len, layer->source_len), layer->cache != CACHE_NONE ? MAX_TURN_ROWS : INT32_MAX);
+    p->turn_rows = min(max(layer->seq_len, layer->source_len), layer_has_cache(layer) ? MAX_TURN_ROWS : INT32_MAX);
     place_new(p, LAYOUT_TURNS, "turns", OWNER_PACKED, p->turn_rows, 2 * p->turn_width);
 }
 
@@ -119,7 +119,7 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         const struct layer_table *table = &layer->tables[i];
         const int64_t row = table->extent[table->axes - 1], rows = table_size(table) / row;
         place_new(p, LAYOUT_TABLES + i, table->name, OWNER_PACKED, rows, row);
-        const unsigned lanes = layer->cache != CACHE_NONE ? READS_J : READS_P; /* what lies along them */
+        const unsigned lanes = layer_has_cache(layer) ? READS_J : READS_P; /* what lies along them */
         if (table_has_runs(layer->score, (int)i, lanes) || table_has_runs(layer->visible, (int)i, lanes))
             place_new(p, LAYOUT_RUNS + i, table->name, OWNER_PACKED, 2 * rows, row + 2 * p->lanes);
     }
@@ -170,7 +170,7 @@ static void place_cached(struct plan_isa *p, const struct layer *layer)
 void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t queries = max(layer->seq_len, p->batch_rows);
-    const int64_t keys = max(layer->cache != CACHE_NONE ? layer->seq_len : layer->source_len, p->batch_sources);
+    const int64_t keys = max(layer_new_keys(layer), p->batch_sources);
     if (!layer->projected)
         place_activations(p);
     else if (!p->z_in_q)
@@ -186,10 +186,10 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     }
     if (layer->rope.given || (layer->rope.kind != ROPE_NONE && layer->offset != OFFSET_NONE))
         place_new(p, LAYOUT_TURNED, "turned", OWNER_SCRATCH, queries, 2 * p->turn_width);
-    if (layer->projected && layer->rope.kind != ROPE_NONE && (layer->rope.given || layer->cache != CACHE_NONE))
+    if (layer->projected && layer->rope.kind != ROPE_NONE && (layer->rope.given || layer_has_cache(layer)))
         place_new(p, LAYOUT_TURNED_KEYS, "turned keys", OWNER_SCRATCH, keys, 2 * p->turn_width);
 
-    if (layer->cache != CACHE_NONE) {
+    if (layer_has_cache(layer)) {
         place_cached(p, layer);
         return;
     }
@@ -233,7 +233,8 @@ static int64_t largest_tile(const struct plan_isa *p)
 {
     int64_t tile = max(max(p->rows, p->value_rows) * p->vecs, max(p->rows_single, p->value_rows_single));
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
-        tile = max(tile, g->kind == PRODUCT_PANELS ? g->panels.rows * g->panels.vecs
+        tile = max(tile, g->kind == PRODUCT_TILES && p->cached.rows > 0 ? p->cached.tiles.at[0].rows * p->cached.vecs
+                         : g->kind == PRODUCT_PANELS ? g->panels.rows * g->panels.vecs
                          : g->kind == PRODUCT_LANES ? g->lanes.height[0] * p->vecs : 0);
     return tile;
 }
@@ -248,6 +249,12 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
     const int64_t rows = STACK_ROWS + ((layer->mask & MASK_SEGMENTS) != 0 ? STACK_SEGMENTS : 0);
     const int64_t finish = !layer_finishes(layer) ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
+    if (layer_has_cache(layer)) { /* a block of rows: two places for each query; squares of quads and columns */
+        p->stack = round_up(STACK_FRAMES + p->cached.queries * 2 * (int64_t)sizeof(size_t) +
+                            2 * squares * p->lanes * p->lanes * f + tile + finish, 64);
+        p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
+        return;
+    }
     p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

@@ -177,7 +177,7 @@ static void explain_expressions(struct plan_isa *p, const struct layer *layer)
                score_has(layer, SCORE_EXPRESSION) ? "in the register tiles of scores"
                : expression_hides(layer->score_kernel, &box) ? "in a pass of its own, for it may hide"
                                                        : "in a pass of its own, too many for register tiles");
-    if (!visible_by_blocks(layer))
+    if (!visible_by_blocks(layer) || layer_has_cache(layer))
         return;
     const bool of_head = (layer->visible_kernel->nodes[layer->visible_kernel->root].reads & READS_I) != 0;
     const struct visible_share share = visible_shares(layer, 0, p->block);
@@ -187,36 +187,72 @@ static void explain_expressions(struct plan_isa *p, const struct layer *layer)
            layer->visible->text, of_head ? "of head 0 " : "", 100 * share.computed, p->block, 100 * share.tested, map);
 }
 
-void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
+/* Attention over a cache, in place of that by blocks of queries. */
+static void explain_cached(struct plan_isa *p, const struct layer *layer)
 {
-    const struct isa *isa = p->isa;
-    const int64_t left = ceil_div(layer->seq_len, p->lanes) % p->vecs;
+    const bool exact = request_or(&p->request, PLAN_EXACT_CHUNKS, PLAN_OFF) == PLAN_ON;
+    char size[32], path[160];
+    reason(p, "attention by rows, one for each query and head, keys along the lanes: blocks of " D64 " row%s, " D64
+           " token%s of the heads that share keys; tiles of at most " D64 " rows x " D64 " vectors", p->cached.rows,
+           plural(p->cached.rows), p->cached.queries, plural(p->cached.queries), p->cached.tiles.at[0].rows,
+           p->cached.vecs);
+    reason(p, "softmax takes positions k " D64 " ... k " D64 " + " D64 " at once; sums begin anew every " D64
+           " positions, %s of keys and values, and are joined in order", p->cached.key_block, p->cached.key_block,
+           p->cached.key_block - 1, p->cached.segment,
+           bytes_text(size, p->cached.segment * (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
+    if (p->cached.few_queries > 0)
+        snprintf(path, sizeof path, "calls with up to " D64 " token%s sum scores along the features, longer ones along "
+                 "the keys", p->cached.few_queries, plural(p->cached.few_queries));
+    else
+        snprintf(path, sizeof path, "every call sums scores in the same order: %s", exact ? "exact_chunks" :
+                 "so many heads share keys that one token fills the tiles");
+    reason(p, "%s", path);
+    if (p->cached.split > 0)
+        reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
+               p->cached.segments);
+    if (p->cached.ahead > 0)
+        reason(p, "for few rows, keys and values are prefetched " D64 " rows ahead", p->cached.ahead);
+}
+
+/* Tiles and blocks of attention by blocks of queries. */
+static void explain_attention(struct plan_isa *p, const struct layer *layer, bool is_small)
+{
     char size[32], rest[80] = "";
-    reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
-           isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
-    if (is_small)
-        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
+    const int64_t left = ceil_div(layer->seq_len, p->lanes) % p->vecs;
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
-    explain_fold(p, layer);
-    explain_finish(p, layer);
     reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s", p->block, p->vecs, plural(p->vecs),
            why(&p->request, PLAN_QUERY_VECS, is_small ? "the smallest code" : "the cheapest tiles"), layer->seq_len,
-           !request_asks(&p->request, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(isa, layer->seq_len, false)
+           !request_asks(&p->request, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(p->isa, layer->seq_len, false)
                ? ", a head's keys and values exceeding L2" : "", rest);
     reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
            "registers; single vectors " D64 " x " D64, p->rows, p->block, p->rows * p->vecs, p->vecs,
-           plural(p->vecs), isa->registers, p->rows_single, p->lanes);
+           plural(p->vecs), p->isa->registers, p->rows_single, p->lanes);
     reason(p, "weighted sums: tile " D64 " x " D64 ", single vectors " D64 " x " D64 ": d_v in near-equal parts",
            p->value_rows, p->block, p->value_rows_single, p->lanes);
     reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, %s", p->key_block, p->key_block, p->block,
            bytes_text(size, p->key_block * p->block * layout_element(p, LAYOUT_SCORES)),
            why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
                                             : "about half of L1, in near-equal blocks of source_len"));
+}
+
+void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
+{
+    const struct isa *isa = p->isa;
+    reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
+           isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
+    if (is_small)
+        reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
+    explain_fold(p, layer);
+    explain_finish(p, layer);
+    if (layer_has_cache(layer))
+        explain_cached(p, layer);
+    else
+        explain_attention(p, layer, is_small);
     explain_expressions(p, layer);
-    if (p->two_pass)
+    if (p->two_pass && !layer_has_cache(layer))
         reason(p, "softmax in two passes: the largest score of each query first, then the weights and their sums");
-    if (p->depth_slab < p->fold->d_score)
+    if (p->depth_slab < p->fold->d_score && !layer_has_cache(layer))
         reason(p, "scores are summed in slabs of " D64 " features, %s", p->depth_slab,
                why(&p->request, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
     explain_products(p);
@@ -237,7 +273,8 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
                plural(p->prefetch_keys), p->value_blocks ? "" : " and values");
     if (p->batch_rows > layer->seq_len)
         reason(p, "sequences of a batch are projected together, up to " D64 " tokens", p->batch_rows);
-    reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
+    if (!layer_has_cache(layer))
+        reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
 }
 
 /* "from the spec: plan.unroll = 4" */
@@ -305,6 +342,16 @@ static void print_lanes(FILE *out, const char *name, const struct plan_lanes *g)
     fputc('\n', out);
 }
 
+/* Tiles of a layer with a cache: rows of scores and of sums. */
+static void print_rows(FILE *out, const char *name, const struct plan_isa *p)
+{
+    fprintf(out, "      %-14s x " D64 " keys: ", name, p->cached.vecs * p->lanes);
+    print_heights(out, &p->cached.tiles);
+    fprintf(out, " rows; of sums the same, by ");
+    print_heights(out, &p->cached.panels);
+    fputs(" vectors of features\n", out);
+}
+
 /* The lists that the templates walk. */
 static void print_schedule(FILE *out, const struct plan_isa *p)
 {
@@ -315,6 +362,10 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
             print_panels(out, g->name, &g->panels, p->lanes);
         else if (g->kind == PRODUCT_LANES)
             print_lanes(out, g->name, &g->lanes);
+        else if (g->id == PRODUCT_SCORES && p->cached.rows > 0)
+            print_rows(out, g->name, p);
+        else if (g->id == PRODUCT_SUMS && p->cached.rows > 0)
+            continue;
         else if (g->id == PRODUCT_SCORES)
             print_widths(out, g->name, "keys", p->score_tiles, p);
         else if (g->id == PRODUCT_SUMS)

@@ -33,6 +33,8 @@ static const struct {
     [PLAN_BATCH_ROWS] = {"plan.batch_rows", 1, 256, "auto or 1 ... 256 tokens"},
     [PLAN_SOFTMAX] = {"plan.softmax", 1, 0, "auto, one_pass or two_pass"},
     [PLAN_SIZE] = {"plan.size", 1, 0, "auto, fast or small"},
+    [PLAN_TYPICAL_N] = {"plan.typical_n", 1, INT32_MAX, "auto or 1 ... 2147483647 queries"},
+    [PLAN_TYPICAL_M] = {"plan.typical_m", 1, INT32_MAX, "auto or 1 ... 2147483647 keys"},
     [PLAN_EXACT_CHUNKS] = {"plan.exact_chunks", 1, 0, "auto, true or false"},
 };
 

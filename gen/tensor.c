@@ -25,7 +25,7 @@ static bool is_last_y(const struct layer *layer)
     return layer->projected && !layer->heads_first && layer->w_o == W_O_NONE;
 }
 static bool has_past(const struct layer *layer) { return layer->offset == OFFSET_PAST; }
-static bool is_cached(const struct layer *layer) { return layer->cache != CACHE_NONE; }
+static bool is_cached(const struct layer *layer) { return layer_has_cache(layer); }
 static bool is_cached_first(const struct layer *layer) { return is_cached(layer) && layer->heads_first; }
 static bool has_rows(const struct layer *layer) { return is_cached(layer) && layer->cache != CACHE_PAGED; }
 static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
@@ -79,10 +79,12 @@ static const struct row {
     [TENSOR_Q] = {.shown = {"q", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][h][d_k]",
                   .has = is_projected, .variant = {{is_first, "[batch][h][n][d_k]"}}},
     [TENSOR_K] = {.shown = {"k", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_k]",
-                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"}, {is_cached, "[batch][n][h_kv][d_k]"},
+                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"},
+                                                 {is_cached, "[batch][n][h_kv][d_k]"},
                                                  {is_cached_first, "[batch][h_kv][n][d_k]"}}},
     [TENSOR_V] = {.shown = {"v", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_v]",
-                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"}, {is_cached, "[batch][n][h_kv][d_v]"},
+                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"},
+                                                 {is_cached, "[batch][n][h_kv][d_v]"},
                                                  {is_cached_first, "[batch][h_kv][n][d_v]"}}},
     [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL,
                                   " int32, 0 ... m: keys that exist|; memory past them is not touched"},

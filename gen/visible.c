@@ -105,7 +105,7 @@ struct expression_box visible_box(const struct layer *layer)
         box.p.high += INT32_MAX;
     if (layer->cache == CACHE_RING)
         box.j.high = box.p.high;
-    else if (layer->cache != CACHE_NONE) /* keys lie along the lanes */
+    else if (layer_has_cache(layer)) /* keys lie along the lanes */
         box.j.high += BLOCK_LANES;
     if (layer->offset == OFFSET_END) {
         box.p.low = -layer->seq_len;

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- C text with no line over MOST columns: names and numbers of the layer are of any length, so templates cannot break
 -- lines where the emitted text has to. A line of code is broken where its brackets nest least, a comment's words move
--- to the next line.
+-- to the next line. What a template has broken for its own width is one line again where that fits.
 --
--- Left out on purpose: everything that fits stays as it is.
+-- Left out on purpose: everything else that fits stays as it is.
 
 local MOST = 120
 local FEWEST = 40 -- columns that a broken line keeps
@@ -94,9 +94,37 @@ local function message(line, out)
     out[#out + 1] = line
 end
 
+-- The lines of `text`. One of code that ends in a comma between parentheses, or at an operator, and the line behind it
+-- are one if that fits, or if the first is to be broken anyway.
+local function lines_of(text)
+    local lines, open, comment, goes_on = {}, {}, false, false
+    for line in text:gmatch("[^\n]*") do -- the last one is what follows the last newline
+        local macro = line:find("^#") or (#lines > 0 and lines[#lines]:find("\\$"))
+        local before = lines[#lines]
+        if goes_on and not macro and (columns(before) > MOST or columns(before) + #line:match("^ *(.*)$") < MOST) then
+            lines[#lines] = before .. " " .. line:match("^ *(.*)$")
+        else
+            lines[#lines + 1] = line
+        end
+        local code = line
+        if comment then code = line:match("%*/(.*)$") or "" end
+        comment = comment and not line:find("%*/")
+        code = code:gsub("\\.", ""):gsub('"[^"]*"', ""):gsub("/%*.-%*/", "")
+        if code:find("/%*") then code, comment = code:match("^(.-)/%*"), true end
+        code = code:gsub("'[^']*'", "")
+        if not macro then
+            for c in code:gmatch("[%(%[{}%]%)]") do
+                if c:find("[%(%[{]") then open[#open + 1] = c else open[#open] = nil end
+            end
+        end
+        local list = code:find(",$") and open[#open] == "("
+        goes_on = not macro and not comment and (list or code:find(" [?:=]$") or code:find(" [&|][&|]$"))
+    end
+    return lines
+end
+
 local function wrap(text)
-    local lines, out = {}, {}
-    for line in text:gmatch("[^\n]*") do lines[#lines + 1] = line end -- the last one is what follows the last newline
+    local lines, out = lines_of(text), {}
     local comment = false
     for i = 1, #lines do
         local line = lines[i]

@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x27c60eb1d3dcac6eu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xe4720561efbb844eu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -134,7 +134,7 @@ _Static_assert(TINY_PACKED_BYTES == ((size_t)65600) &&
 #define QUERY_SCALE 0.36067376f /* scale log2(e), multiplied into w_q and b_q, so that weights are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
 
-/* what clang fits to each of two calls, one with a constant; gcc's tiles are functions of their own */
+/* what folds with constant arguments: text of tiles of several heights; for clang, scores with and without weights */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define INLINE static inline __attribute__((always_inline))
 #else
@@ -324,6 +324,7 @@ static void group_of(const tiny_args *args, size_t first, size_t count, struct g
     g->keys = g->count * m;
 }
 
+
 /* What a pass of a tile of queries over the keys does */
 enum pass {
     PLAIN,
@@ -331,39 +332,44 @@ enum pass {
 };
 
 /* Rows of register tiles, of one vector or more, in the words of the set whose tile it is: row i of the sums is
- * c_i_0, c_i_1, ...; a row of the streamed operand is b_0, b_1, ... */
+ * c_i_0, c_i_1, ...; a row of the streamed operand is b_0, b_1, ... A tile has `rows` rows, a constant: where its text
+ * is that of several heights, what it says of further rows is left out. */
 #define load_1(p) (b_0 = vec_load(p))
 
-#define row_1(i, a) vec_row_1(c_##i##_0, a, b_0)
+#define row_1(i, a) do { if (i < rows) vec_row_1(c_##i##_0, a, b_0); } while (0)
 #define zero_1(i) vec c_##i##_0 = vec_zero()
-#define resume_1(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero()
-#define weigh_1(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0))
-#define store_1(i, p) (vec_store(p, c_##i##_0))
+#define resume_1(i, p) vec c_##i##_0 = (resume && i < rows) ? vec_load(p) : vec_zero()
+#define weigh_1(i) do { if (i < rows) c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0); \
+                       } while (0)
+#define store_1(i, p) do { if (i < rows) vec_store(p, c_##i##_0); } while (0)
 #define load_2(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES))
-#define row_2(i, a) vec_row_2(c_##i##_0, c_##i##_1, a, b_0, b_1)
+#define row_2(i, a) do { if (i < rows) vec_row_2(c_##i##_0, c_##i##_1, a, b_0, b_1); } while (0)
 #define zero_2(i) vec c_##i##_0 = vec_zero(), c_##i##_1 = vec_zero()
-#define resume_2(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero(), \
-    c_##i##_1 = resume ? vec_load((p) + LANES) : vec_zero()
-#define weigh_2(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
-                    c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1))
-#define store_2(i, p) (vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1))
-#define scatter_2(i, at) (vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1))
+#define resume_2(i, p) vec c_##i##_0 = (resume && i < rows) ? vec_load(p) : vec_zero(), \
+    c_##i##_1 = (resume && i < rows) ? vec_load((p) + LANES) : vec_zero()
+#define weigh_2(i) do { if (i < rows) c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
+                       c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1); } while (0)
+#define store_2(i, p) do { if (i < rows) vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1); } while (0)
+#define scatter_2(i, at) do { if (i < rows) vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1); \
+                             } while (0)
 #define load_4(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES), b_2 = vec_load((p) + LANES + LANES), \
                    b_3 = vec_load((p) + LANES + LANES + LANES))
-#define row_4(i, a) vec_row_4(c_##i##_0, c_##i##_1, c_##i##_2, c_##i##_3, a, b_0, b_1, b_2, b_3)
+#define row_4(i, a) do { if (i < rows) vec_row_4(c_##i##_0, c_##i##_1, c_##i##_2, c_##i##_3, a, b_0, b_1, b_2, b_3); \
+                        } while (0)
 #define zero_4(i) vec c_##i##_0 = vec_zero(), c_##i##_1 = vec_zero(), c_##i##_2 = vec_zero(), c_##i##_3 = vec_zero()
-#define resume_4(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero(), \
-    c_##i##_1 = resume ? vec_load((p) + LANES) : vec_zero(), \
-    c_##i##_2 = resume ? vec_load((p) + LANES + LANES) : vec_zero(), \
-    c_##i##_3 = resume ? vec_load((p) + LANES + LANES + LANES) : vec_zero()
-#define weigh_4(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
-                    c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1), \
-                    c_##i##_2 = vec_exp2(vec_sub(c_##i##_2, m_2)), l_2 = vec_add(l_2, c_##i##_2), \
-                    c_##i##_3 = vec_exp2(vec_sub(c_##i##_3, m_3)), l_3 = vec_add(l_3, c_##i##_3))
-#define store_4(i, p) (vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1), \
-                       vec_store((p) + LANES + LANES, c_##i##_2), vec_store((p) + LANES + LANES + LANES, c_##i##_3))
-#define scatter_4(i, at) (vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1), \
-                          vec_store(c_2 + (at), c_##i##_2), vec_store(c_3 + (at), c_##i##_3))
+#define resume_4(i, p) vec c_##i##_0 = (resume && i < rows) ? vec_load(p) : vec_zero(), \
+    c_##i##_1 = (resume && i < rows) ? vec_load((p) + LANES) : vec_zero(), \
+    c_##i##_2 = (resume && i < rows) ? vec_load((p) + LANES + LANES) : vec_zero(), \
+    c_##i##_3 = (resume && i < rows) ? vec_load((p) + LANES + LANES + LANES) : vec_zero()
+#define weigh_4(i) do { if (i < rows) c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0), \
+                       c_##i##_1 = vec_exp2(vec_sub(c_##i##_1, m_1)), l_1 = vec_add(l_1, c_##i##_1), \
+                       c_##i##_2 = vec_exp2(vec_sub(c_##i##_2, m_2)), l_2 = vec_add(l_2, c_##i##_2), \
+                       c_##i##_3 = vec_exp2(vec_sub(c_##i##_3, m_3)), l_3 = vec_add(l_3, c_##i##_3); } while (0)
+#define store_4(i, p) do { if (i < rows) vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1), \
+                          vec_store((p) + LANES + LANES, c_##i##_2), \
+                          vec_store((p) + LANES + LANES + LANES, c_##i##_3); } while (0)
+#define scatter_4(i, at) do { if (i < rows) vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1), \
+                             vec_store(c_2 + (at), c_##i##_2), vec_store(c_3 + (at), c_##i##_3); } while (0)
 
 /* ==== scalar ====
  *
@@ -591,8 +597,8 @@ TARGET static void transpose_scalar(const float *src, size_t src_row, size_t row
 
 /* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
-/* 4 tokens x 8 features, 64 deep */
-TARGET static void queries_4_scalar(const float *a, const float *b, float *c, const size_t *at)
+/* 4 or 1 tokens x 8 features, 64 deep */
+INLINE TARGET void queries_4_to_1_scalar(const float *a, const float *b, float *c, const size_t *at, int rows)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -607,23 +613,18 @@ TARGET static void queries_4_scalar(const float *a, const float *b, float *c, co
     scatter_2(0, 0); scatter_2(1, 16); scatter_2(2, 32); scatter_2(3, 48);
 }
 
-/* 1 token x 8 features, 64 deep */
+TARGET static void queries_4_scalar(const float *a, const float *b, float *c, const size_t *at)
+{
+    queries_4_to_1_scalar(a, b, c, at, 4);
+}
+
 TARGET static void queries_1_scalar(const float *a, const float *b, float *c, const size_t *at)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        load_2(b); row_2(0, a[0]); load_2(b + 8); row_2(0, a[1]);
-        a += 2; b += 16; vec_end_iteration();
-    }
-    scatter_2(0, 0);
+    queries_4_to_1_scalar(a, b, c, at, 1);
 }
 
 /* one panel over `count` tokens, at most 8; tiles of near-equal height where there are 8 */
-TARGET static void queries_scalar(const float *a, const float *w, float *c, const size_t *at,
-        size_t count)
+TARGET static void queries_scalar(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
     for (; count >= 4; count -= 4, a += 256, c += 64)
         queries_4_scalar(a, w, c, at);
@@ -643,24 +644,20 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 8; panel++) {
         const float *w = packed + 16 + panel * 512;
-        const float *a_head = a;
-        float *c_head = c;
         size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 8 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
+            queries_scalar(a + row * 64, w, c + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 8 queries at a time -- */
@@ -709,8 +706,8 @@ TARGET static int softmax_scalar(float *s, const float *maximum, float *m, float
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes, rows QUERY_BLOCK apart -- */
 
-/* 5 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
-TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+/* 5, 2 or 1 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+INLINE TARGET void scores_5_to_1_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l, int rows)
 {
     zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4);
     vec b_0, b_1;
@@ -727,42 +724,22 @@ TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, 
     store_2(0, c); store_2(1, c + 8); store_2(2, c + 16); store_2(3, c + 24); store_2(4, c + 32);
 }
 
-/* 2 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    scores_5_to_1_2x_scalar(a, b, c, m, l, 5);
+}
+
 TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_2(0); zero_2(1);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        load_2(b); row_2(0, a[0]); row_2(1, a[16]); load_2(b + 8); row_2(0, a[1]); row_2(1, a[17]);
-        a += 2; b += 16; vec_end_iteration();
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
-        weigh_2(0); weigh_2(1);
-        vec_store(l, l_0); vec_store(l + 4, l_1);
-    }
-    store_2(0, c); store_2(1, c + 8);
+    scores_5_to_1_2x_scalar(a, b, c, m, l, 2);
 }
 
-/* 1 key x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_2(0);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        load_2(b); row_2(0, a[0]); load_2(b + 8); row_2(0, a[1]);
-        a += 2; b += 16; vec_end_iteration();
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
-        weigh_2(0);
-        vec_store(l, l_0); vec_store(l + 4, l_1);
-    }
-    store_2(0, c);
+    scores_5_to_1_2x_scalar(a, b, c, m, l, 1);
 }
 
-TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
+TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         scores_5_2x_scalar(k, q_t, s, m, l);
@@ -777,6 +754,7 @@ TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, 
 /* 4 features x 8 queries over a block of keys */
 TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
+    enum { rows = 4 };
     resume_2(0, c); resume_2(1, c + 8); resume_2(2, c + 16); resume_2(3, c + 24);
     vec b_0, b_1;
     for (; depth >= 2; depth -= 2) {
@@ -798,8 +776,7 @@ TARGET static void values_2x_scalar(const float *v, const float *p, float *o, in
 }
 
 /* One block, `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
-TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key,
-        size_t keys)
+TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
@@ -833,8 +810,9 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes, rows QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
-TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+/* 12, 3 or 1 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+INLINE TARGET void scores_12_to_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l,
+                                            int rows)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11);
@@ -858,43 +836,22 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
     store_1(11, c + 88);
 }
 
-/* 3 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    scores_12_to_1_1x_scalar(a, b, c, m, l, 12);
+}
+
 TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0); zero_1(1); zero_1(2);
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]);
-        load_1(b + 8); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]);
-        a += 2; b += 16; vec_end_iteration();
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0); weigh_1(1); weigh_1(2);
-        vec_store(l, l_0);
-    }
-    store_1(0, c); store_1(1, c + 8); store_1(2, c + 16);
+    scores_12_to_1_1x_scalar(a, b, c, m, l, 3);
 }
 
-/* 1 key x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0);
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        load_1(b); row_1(0, a[0]); load_1(b + 8); row_1(0, a[1]);
-        a += 2; b += 16; vec_end_iteration();
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0);
-        vec_store(l, l_0);
-    }
-    store_1(0, c);
+    scores_12_to_1_1x_scalar(a, b, c, m, l, 1);
 }
 
-TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
+TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         scores_12_1x_scalar(k, q_t, s, m, l);
@@ -909,6 +866,7 @@ TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, 
 /* 8 features x 4 queries over a block of keys */
 TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
+    enum { rows = 8 };
     resume_1(0, c); resume_1(1, c + 8); resume_1(2, c + 16); resume_1(3, c + 24); resume_1(4, c + 32);
     resume_1(5, c + 40); resume_1(6, c + 48); resume_1(7, c + 56);
     vec b_0;
@@ -935,8 +893,7 @@ TARGET static void values_1x_scalar(const float *v, const float *p, float *o, in
 }
 
 /* One block, `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key,
-        size_t keys)
+TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
@@ -1007,19 +964,6 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
     }
 }
 
-/* Resets m, l and o before a pass */
-TARGET static void restart_scalar(struct tile_scalar *tile)
-{
-    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
-        vec_store(tile->l + lane, vec_zero());
-        vec_store(tile->m + lane, vec_load(tile->start + lane));
-    }
-    for (size_t i = 0; i < VECS; i++) {
-        tile->resume[i] = 0;
-        tile->some_open[i] = 1;
-    }
-}
-
 /* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, size_t vectors)
 {
@@ -1056,10 +1000,17 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
     return failed;
 }
 
-/* One pass over the keys; returns what finish does */
+/* One pass over the keys, with a state that begins anew; returns what finish does */
 TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors, float *z)
 {
-    restart_scalar(tile);
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
     walk_scalar(tile, pass, vectors);
     return finish_scalar(tile, vectors, z);
 }
@@ -1089,8 +1040,8 @@ TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
 
-/* 4 tokens x 8 features, 64 deep */
-TARGET static void output_4_scalar(const float *a, const float *b, float *c)
+/* 4 or 1 tokens x 8 features, 64 deep */
+INLINE TARGET void output_4_to_1_scalar(const float *a, const float *b, float *c, int rows)
 {
     zero_2(0); zero_2(1); zero_2(2); zero_2(3);
     vec b_0, b_1;
@@ -1102,21 +1053,18 @@ TARGET static void output_4_scalar(const float *a, const float *b, float *c)
     store_2(0, c); store_2(1, c + 64); store_2(2, c + 128); store_2(3, c + 192);
 }
 
-/* 1 token x 8 features, 64 deep */
+TARGET static void output_4_scalar(const float *a, const float *b, float *c)
+{
+    output_4_to_1_scalar(a, b, c, 4);
+}
+
 TARGET static void output_1_scalar(const float *a, const float *b, float *c)
 {
-    zero_2(0);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        load_2(b); row_2(0, a[0]); load_2(b + 8); row_2(0, a[8]);
-        a += 16; b += 16; vec_end_iteration();
-    }
-    store_2(0, c);
+    output_4_to_1_scalar(a, b, c, 1);
 }
 
 /* one panel over `count` tokens, at most 8; tiles of near-equal height where there are 8 */
-TARGET static void output_scalar(const float *a, const float *w, float *c,
-        size_t count)
+TARGET static void output_scalar(const float *a, const float *w, float *c, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)
         output_4_scalar(a, w, c);
@@ -1136,10 +1084,8 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 8; panel++) {
         const float *w = packed + 12304 + panel * 512;
-        const float *a_head = a;
-        float *c_head = c + panel * 8;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_scalar(a_head + row * 64, w, c_head + row * 64, min_size(QUERY_BLOCK, end - row));
+            output_scalar(a + row * 64, w, c + panel * 8 + row * 64, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -1173,8 +1119,7 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
-                group + at);
+        queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group + at);
     else if (at < 2)
         queries_part_scalar(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
                 group + at - 1);
@@ -1247,8 +1192,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
         attend_part_scalar(g, scratch, worker, part);
         break;
     default:
-        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 64,
-                g->count * g->args->n, part);
+        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -1289,6 +1233,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
  * keys lie [head][token][16]: a head's width fills whole vectors
  * values lie [head][token][16]: a head's width fills whole vectors
  * one part of attend: 1 head x 2 query blocks
+ * A comment of several lines that holds for scalar too stands there alone.
  */
 
 #if COMPILES_AVX2
@@ -1384,9 +1329,6 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 /* 2^i, from the low bits i + 127 */
 #define vec_power(u) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(u), 23))
 
-/* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
- * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
- * minimax in the relative error (Remez, 2.4e-7 with its rounding); times 2^i. */
 TARGET static inline vec exp2_avx2(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
@@ -1429,8 +1371,6 @@ TARGET static inline void transpose_8x8_avx2(const float *src, size_t src_row, f
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_8x8_avx2(src, src_row, dst, dst_row)
 
-/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
- * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
         size_t dst_row, size_t width)
 {
@@ -1452,8 +1392,8 @@ TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows,
 
 /* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
-/* 6 tokens x 16 features, 64 deep */
-TILE TARGET static void queries_6_avx2(const float *a, const float *b, float *c, const size_t *at)
+/* 6, 5, 2 or 1 tokens x 16 features, 64 deep */
+INLINE TARGET void queries_6_to_1_avx2(const float *a, const float *b, float *c, const size_t *at, int rows)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -1471,54 +1411,28 @@ TILE TARGET static void queries_6_avx2(const float *a, const float *b, float *c,
     scatter_2(0, 0); scatter_2(1, 16); scatter_2(2, 32); scatter_2(3, 48); scatter_2(4, 64); scatter_2(5, 80);
 }
 
-/* 5 tokens x 16 features, 64 deep */
+TILE TARGET static void queries_6_avx2(const float *a, const float *b, float *c, const size_t *at)
+{
+    queries_6_to_1_avx2(a, b, c, at, 6);
+}
+
 TILE TARGET static void queries_5_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        load_2(b); row_2(0, a[0]); row_2(1, a[64]); row_2(2, a[128]); row_2(3, a[192]); row_2(4, a[256]);
-        load_2(b + 16); row_2(1, a[65]); row_2(2, a[129]); row_2(3, a[193]); row_2(4, a[257]); row_2(0, a[1]);
-        a += 2; b += 32;
-    }
-    scatter_2(0, 0); scatter_2(1, 16); scatter_2(2, 32); scatter_2(3, 48); scatter_2(4, 64);
+    queries_6_to_1_avx2(a, b, c, at, 5);
 }
 
-/* 2 tokens x 16 features, 64 deep */
 TILE TARGET static void queries_2_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        load_2(b); row_2(0, a[0]); row_2(1, a[64]); load_2(b + 16); row_2(1, a[65]); row_2(0, a[1]);
-        a += 2; b += 32;
-    }
-    scatter_2(0, 0); scatter_2(1, 16);
+    queries_6_to_1_avx2(a, b, c, at, 2);
 }
 
-/* 1 token x 16 features, 64 deep */
 TILE TARGET static void queries_1_avx2(const float *a, const float *b, float *c, const size_t *at)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero();
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        load_2(b); row_2(0, a[0]); load_2(b + 16); row_2(0, a[1]);
-        a += 2; b += 32;
-    }
-    scatter_2(0, 0);
+    queries_6_to_1_avx2(a, b, c, at, 1);
 }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
-TARGET static void queries_avx2(const float *a, const float *w, float *c, const size_t *at,
-        size_t count)
+TARGET static void queries_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
     for (; count >= 6 && count != 10; count -= 6, a += 384, c += 96)
         queries_6_avx2(a, w, c, at);
@@ -1542,24 +1456,20 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 16 + panel * 1024;
-        const float *a_head = a;
-        float *c_head = c;
         size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx2(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
+            queries_avx2(a + row * 64, w, c + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
@@ -1587,9 +1497,6 @@ TARGET static vec largest_avx2(const float *s, size_t keys)
     return largest;
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
- * the first scores that it sees. Later scores may exceed it, which attend checks.
- * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_avx2(float *s, const float *maximum, float *m, float *l, size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
@@ -1608,8 +1515,8 @@ TARGET static int softmax_avx2(float *s, const float *maximum, float *m, float *
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes, rows QUERY_BLOCK apart -- */
 
-/* 6 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
-TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+/* 6, 2 or 1 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+INLINE TARGET void scores_6_to_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l, int rows)
 {
     zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4); zero_2(5);
     vec b_0, b_1;
@@ -1627,42 +1534,22 @@ TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *
     store_2(0, c); store_2(1, c + 16); store_2(2, c + 32); store_2(3, c + 48); store_2(4, c + 64); store_2(5, c + 80);
 }
 
-/* 2 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    scores_6_to_1_2x_avx2(a, b, c, m, l, 6);
+}
+
 TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_2(0); zero_2(1);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        load_2(b); row_2(0, a[0]); row_2(1, a[16]); load_2(b + 16); row_2(1, a[17]); row_2(0, a[1]);
-        a += 2; b += 32;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 8); vec l_1 = vec_load(l + 8);
-        weigh_2(0); weigh_2(1);
-        vec_store(l, l_0); vec_store(l + 8, l_1);
-    }
-    store_2(0, c); store_2(1, c + 16);
+    scores_6_to_1_2x_avx2(a, b, c, m, l, 2);
 }
 
-/* 1 key x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_2(0);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        load_2(b); row_2(0, a[0]); load_2(b + 16); row_2(0, a[1]);
-        a += 2; b += 32;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 8); vec l_1 = vec_load(l + 8);
-        weigh_2(0);
-        vec_store(l, l_0); vec_store(l + 8, l_1);
-    }
-    store_2(0, c);
+    scores_6_to_1_2x_avx2(a, b, c, m, l, 1);
 }
 
-INLINE TARGET void scores_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
+INLINE TARGET void scores_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 6; keys -= 6, k += 6 * K_ROW, s += 6 * QUERY_BLOCK)
         scores_6_2x_avx2(k, q_t, s, m, l);
@@ -1674,8 +1561,8 @@ INLINE TARGET void scores_2x_avx2(const float *k, const float *q_t, float *s, co
 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
 
-/* 6 features x 16 queries over a block of keys */
-TILE TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
+/* 6 or 5 features x 16 queries over a block of keys */
+INLINE TARGET void values_6_to_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth, int rows)
 {
     resume_2(0, c); resume_2(1, c + 16); resume_2(2, c + 32); resume_2(3, c + 48); resume_2(4, c + 64);
     resume_2(5, c + 80);
@@ -1693,21 +1580,14 @@ TILE TARGET static void values_6_2x_avx2(const float *a, const float *b, float *
     store_2(0, c); store_2(1, c + 16); store_2(2, c + 32); store_2(3, c + 48); store_2(4, c + 64); store_2(5, c + 80);
 }
 
-/* 5 features x 16 queries over a block of keys */
+TILE TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
+{
+    values_6_to_5_2x_avx2(a, b, c, resume, depth, 6);
+}
+
 TILE TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
-    resume_2(0, c); resume_2(1, c + 16); resume_2(2, c + 32); resume_2(3, c + 48); resume_2(4, c + 64);
-    vec b_0, b_1;
-    for (; depth >= 2; depth -= 2) {
-        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]);
-        load_2(b + 16); row_2(1, a[17]); row_2(2, a[18]); row_2(3, a[19]); row_2(4, a[20]); row_2(0, a[16]);
-        a += 32; b += 32;
-    }
-    for (; depth > 0; depth--) {
-        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]);
-        a += 16; b += 16;
-    }
-    store_2(0, c); store_2(1, c + 16); store_2(2, c + 32); store_2(3, c + 48); store_2(4, c + 64);
+    values_6_to_5_2x_avx2(a, b, c, resume, depth, 5);
 }
 
 TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
@@ -1720,8 +1600,7 @@ TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int 
 }
 
 /* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
-TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key,
-        size_t keys)
+TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
@@ -1755,8 +1634,8 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 8 queries along the lanes, rows QUERY_BLOCK apart -- */
 
-/* 14 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
-TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+/* 14, 4 or 1 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+INLINE TARGET void scores_14_to_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l, int rows)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11); zero_1(12); zero_1(13);
@@ -1781,43 +1660,22 @@ TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float 
     store_1(11, c + 176); store_1(12, c + 192); store_1(13, c + 208);
 }
 
-/* 4 keys x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    scores_14_to_1_1x_avx2(a, b, c, m, l, 14);
+}
+
 TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0); zero_1(1); zero_1(2); zero_1(3);
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]);
-        load_1(b + 16); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]); row_1(0, a[1]);
-        a += 2; b += 32;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3);
-        vec_store(l, l_0);
-    }
-    store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48);
+    scores_14_to_1_1x_avx2(a, b, c, m, l, 4);
 }
 
-/* 1 key x 8 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0);
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        load_1(b); row_1(0, a[0]); load_1(b + 16); row_1(0, a[1]);
-        a += 2; b += 32;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0);
-        vec_store(l, l_0);
-    }
-    store_1(0, c);
+    scores_14_to_1_1x_avx2(a, b, c, m, l, 1);
 }
 
-INLINE TARGET void scores_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
+INLINE TARGET void scores_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         scores_14_1x_avx2(k, q_t, s, m, l);
@@ -1832,6 +1690,7 @@ INLINE TARGET void scores_1x_avx2(const float *k, const float *q_t, float *s, co
 /* 8 features x 8 queries over a block of keys */
 TILE TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
+    enum { rows = 8 };
     resume_1(0, c); resume_1(1, c + 16); resume_1(2, c + 32); resume_1(3, c + 48); resume_1(4, c + 64);
     resume_1(5, c + 80); resume_1(6, c + 96); resume_1(7, c + 112);
     vec b_0;
@@ -1858,8 +1717,7 @@ TARGET static void values_1x_avx2(const float *v, const float *p, float *o, int 
 }
 
 /* One block, `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key,
-        size_t keys)
+TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
@@ -1897,8 +1755,6 @@ static size_t block_keys_avx2(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 5) / 6 * 6);
 }
 
-/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
- * with one vector of queries at a time. */
 TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* keys at full width */
@@ -1930,19 +1786,6 @@ TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vect
     }
 }
 
-/* Resets m, l and o before a pass */
-TARGET static void restart_avx2(struct tile_avx2 *tile)
-{
-    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
-        vec_store(tile->l + lane, vec_zero());
-        vec_store(tile->m + lane, vec_load(tile->start + lane));
-    }
-    for (size_t i = 0; i < VECS; i++) {
-        tile->resume[i] = 0;
-        tile->some_open[i] = 1;
-    }
-}
-
 /* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_avx2(struct tile_avx2 *tile, const float *flags, size_t vectors)
 {
@@ -1954,9 +1797,6 @@ TARGET static void raise_avx2(struct tile_avx2 *tile, const float *flags, size_t
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
- * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
- * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 576;
@@ -1979,19 +1819,21 @@ TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
     return failed;
 }
 
-/* One pass over the keys; returns what finish does */
+/* One pass over the keys, with a state that begins anew; returns what finish does */
 TARGET static int pass_avx2(struct tile_avx2 *tile, enum pass pass, size_t vectors, float *z)
 {
-    restart_avx2(tile);
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
     walk_avx2(tile, pass, vectors);
     return finish_avx2(tile, vectors, z);
 }
 
-/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
- * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
- * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
- * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
- * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
@@ -2012,8 +1854,8 @@ TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
 
-/* 6 tokens x 16 features, 64 deep */
-TILE TARGET static void output_6_avx2(const float *a, const float *b, float *c)
+/* 6, 5, 2 or 1 tokens x 16 features, 64 deep */
+INLINE TARGET void output_6_to_1_avx2(const float *a, const float *b, float *c, int rows)
 {
     zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4); zero_2(5);
     vec b_0, b_1;
@@ -2027,46 +1869,28 @@ TILE TARGET static void output_6_avx2(const float *a, const float *b, float *c)
     store_2(5, c + 320);
 }
 
-/* 5 tokens x 16 features, 64 deep */
+TILE TARGET static void output_6_avx2(const float *a, const float *b, float *c)
+{
+    output_6_to_1_avx2(a, b, c, 6);
+}
+
 TILE TARGET static void output_5_avx2(const float *a, const float *b, float *c)
 {
-    zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        load_2(b); row_2(0, a[0]); row_2(1, a[1]); row_2(2, a[2]); row_2(3, a[3]); row_2(4, a[4]);
-        load_2(b + 16); row_2(1, a[17]); row_2(2, a[18]); row_2(3, a[19]); row_2(4, a[20]); row_2(0, a[16]);
-        a += 32; b += 32;
-    }
-    store_2(0, c); store_2(1, c + 64); store_2(2, c + 128); store_2(3, c + 192); store_2(4, c + 256);
+    output_6_to_1_avx2(a, b, c, 5);
 }
 
-/* 2 tokens x 16 features, 64 deep */
 TILE TARGET static void output_2_avx2(const float *a, const float *b, float *c)
 {
-    zero_2(0); zero_2(1);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        load_2(b); row_2(0, a[0]); row_2(1, a[1]); load_2(b + 16); row_2(1, a[17]); row_2(0, a[16]);
-        a += 32; b += 32;
-    }
-    store_2(0, c); store_2(1, c + 64);
+    output_6_to_1_avx2(a, b, c, 2);
 }
 
-/* 1 token x 16 features, 64 deep */
 TILE TARGET static void output_1_avx2(const float *a, const float *b, float *c)
 {
-    zero_2(0);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 32; k++) {
-        load_2(b); row_2(0, a[0]); load_2(b + 16); row_2(0, a[16]);
-        a += 32; b += 32;
-    }
-    store_2(0, c);
+    output_6_to_1_avx2(a, b, c, 1);
 }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
-TARGET static void output_avx2(const float *a, const float *w, float *c,
-        size_t count)
+TARGET static void output_avx2(const float *a, const float *w, float *c, size_t count)
 {
     for (; count >= 6 && count != 10; count -= 6, a += 6, c += 384)
         output_6_avx2(a, w, c);
@@ -2090,10 +1914,8 @@ TARGET static void output_part_avx2(const float *packed, const float *a, float *
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 12304 + panel * 1024;
-        const float *a_head = a;
-        float *c_head = c + panel * 16;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_avx2(a_head + row * 64, w, c_head + row * 64, min_size(QUERY_BLOCK, end - row));
+            output_avx2(a + row * 64, w, c + panel * 16 + row * 64, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -2127,8 +1949,7 @@ TARGET static void project_part_avx2(const float *packed, const struct group *g,
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
-                group + at);
+        queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group + at);
     else if (at < 2)
         queries_part_avx2(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
                 group + at - 1);
@@ -2146,8 +1967,6 @@ TARGET static void transpose_queries_avx2(const float *q, size_t count, float *q
                     min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
-/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
- * `step` apart */
 TARGET static void lanes_out_avx2(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -2201,8 +2020,7 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
         attend_part_avx2(g, scratch, worker, part);
         break;
     default:
-        output_part_avx2(packed, scratch, g->args->y + g->first * g->args->n * 64,
-                g->count * g->args->n, part);
+        output_part_avx2(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -2262,6 +2080,7 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
  * keys lie [head][token][16]: a head's width fills whole vectors
  * values lie [head][token][16]: a head's width fills whole vectors
  * one part of attend: 1 head x 1 query block
+ * A comment of several lines that holds for scalar too stands there alone.
  */
 
 #if COMPILES_AVX512
@@ -2401,8 +2220,6 @@ TARGET static inline void transpose_16x16_avx512(const float *src, size_t src_ro
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_16x16_avx512(src, src_row, dst, dst_row)
 
-/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
- * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_avx512(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
         size_t dst_row, size_t width)
 {
@@ -2424,8 +2241,8 @@ TARGET static void transpose_avx512(const float *src, size_t src_row, size_t row
 
 /* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
-/* 6 tokens x 64 features, 64 deep */
-TILE TARGET static void queries_6_avx512(const float *a, const float *b, float *c, const size_t *at)
+/* 6, 5, 2 or 1 tokens x 64 features, 64 deep */
+INLINE TARGET void queries_6_to_1_avx512(const float *a, const float *b, float *c, const size_t *at, int rows)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -2448,63 +2265,28 @@ TILE TARGET static void queries_6_avx512(const float *a, const float *b, float *
     scatter_4(0, 0); scatter_4(1, 16); scatter_4(2, 32); scatter_4(3, 48); scatter_4(4, 64); scatter_4(5, 80);
 }
 
-/* 5 tokens x 64 features, 64 deep */
+TILE TARGET static void queries_6_avx512(const float *a, const float *b, float *c, const size_t *at)
+{
+    queries_6_to_1_avx512(a, b, c, at, 6);
+}
+
 TILE TARGET static void queries_5_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
-    float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
-    vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_2_2 = vec_zero(); vec c_2_3 = vec_zero();
-    vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero(); vec c_3_2 = vec_zero(); vec c_3_3 = vec_zero();
-    vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_4_2 = vec_zero(); vec c_4_3 = vec_zero();
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        load_4(b); row_4(0, a[0]); row_4(1, a[64]); row_4(2, a[128]); row_4(3, a[192]); row_4(4, a[256]);
-        load_4(b + 64); row_4(0, a[1]); row_4(1, a[65]); row_4(2, a[129]); row_4(3, a[193]); row_4(4, a[257]);
-        a += 2; b += 128;
-    }
-    scatter_4(0, 0); scatter_4(1, 16); scatter_4(2, 32); scatter_4(3, 48); scatter_4(4, 64);
+    queries_6_to_1_avx512(a, b, c, at, 5);
 }
 
-/* 2 tokens x 64 features, 64 deep */
 TILE TARGET static void queries_2_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
-    float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        load_4(b); row_4(0, a[0]); row_4(1, a[64]); load_4(b + 64); row_4(0, a[1]); row_4(1, a[65]);
-        a += 2; b += 128;
-    }
-    scatter_4(0, 0); scatter_4(1, 16);
+    queries_6_to_1_avx512(a, b, c, at, 2);
 }
 
-/* 1 token x 64 features, 64 deep */
 TILE TARGET static void queries_1_avx512(const float *a, const float *b, float *c, const size_t *at)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
-    float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        load_4(b); row_4(0, a[0]); load_4(b + 64); row_4(0, a[1]);
-        a += 2; b += 128;
-    }
-    scatter_4(0, 0);
+    queries_6_to_1_avx512(a, b, c, at, 1);
 }
 
 /* one panel over `count` tokens, at most 32; tiles of near-equal height where there are 32 */
-TARGET static void queries_avx512(const float *a, const float *w, float *c, const size_t *at,
-        size_t count)
+TARGET static void queries_avx512(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
     for (; count >= 6 && count != 20; count -= 6, a += 384, c += 96)
         queries_6_avx512(a, w, c, at);
@@ -2528,24 +2310,20 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
     const size_t end = min_size(rows, first + 32);
     {
         const float *w = packed + 16;
-        const float *a_head = a;
-        float *c_head = c;
         size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
             const size_t column = i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_avx512(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
+            queries_avx512(a + row * 64, w, c + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 32 queries at a time -- */
@@ -2573,9 +2351,6 @@ TARGET static vec largest_avx512(const float *s, size_t keys)
     return largest;
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
- * the first scores that it sees. Later scores may exceed it, which attend checks.
- * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_avx512(float *s, const float *maximum, float *m, float *l, size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
@@ -2594,8 +2369,9 @@ TARGET static int softmax_avx512(float *s, const float *maximum, float *m, float
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 32 queries along the lanes, rows QUERY_BLOCK apart -- */
 
-/* 14 keys x 32 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
-TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+/* 14, 4 or 1 keys x 32 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+INLINE TARGET void scores_14_to_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l,
+                                            int rows)
 {
     zero_2(0); zero_2(1); zero_2(2); zero_2(3); zero_2(4); zero_2(5); zero_2(6); zero_2(7); zero_2(8); zero_2(9);
     zero_2(10); zero_2(11); zero_2(12); zero_2(13);
@@ -2621,45 +2397,22 @@ TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, floa
     store_2(11, c + 352); store_2(12, c + 384); store_2(13, c + 416);
 }
 
-/* 4 keys x 32 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    scores_14_to_1_2x_avx512(a, b, c, m, l, 14);
+}
+
 TILE TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_2(0); zero_2(1); zero_2(2); zero_2(3);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        load_2(b); row_2(0, a[0]); row_2(1, a[16]); row_2(2, a[32]); row_2(3, a[48]);
-        load_2(b + 32); row_2(0, a[1]); row_2(1, a[17]); row_2(2, a[33]); row_2(3, a[49]);
-        a += 2; b += 64;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        weigh_2(0); weigh_2(1); weigh_2(2); weigh_2(3);
-        vec_store(l, l_0); vec_store(l + 16, l_1);
-    }
-    store_2(0, c); store_2(1, c + 32); store_2(2, c + 64); store_2(3, c + 96);
+    scores_14_to_1_2x_avx512(a, b, c, m, l, 4);
 }
 
-/* 1 key x 32 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TILE TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_2(0);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        load_2(b); row_2(0, a[0]); load_2(b + 32); row_2(0, a[1]);
-        a += 2; b += 64;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 16);
-        vec l_1 = vec_load(l + 16);
-        weigh_2(0);
-        vec_store(l, l_0); vec_store(l + 16, l_1);
-    }
-    store_2(0, c);
+    scores_14_to_1_2x_avx512(a, b, c, m, l, 1);
 }
 
-INLINE TARGET void scores_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
+INLINE TARGET void scores_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 14; keys -= 14, k += 14 * K_ROW, s += 14 * QUERY_BLOCK)
         scores_14_2x_avx512(k, q_t, s, m, l);
@@ -2674,6 +2427,7 @@ INLINE TARGET void scores_2x_avx512(const float *k, const float *q_t, float *s, 
 /* 8 features x 32 queries over a block of keys */
 TILE TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
+    enum { rows = 8 };
     resume_2(0, c); resume_2(1, c + 32); resume_2(2, c + 64); resume_2(3, c + 96); resume_2(4, c + 128);
     resume_2(5, c + 160); resume_2(6, c + 192); resume_2(7, c + 224);
     vec b_0, b_1;
@@ -2700,8 +2454,7 @@ TARGET static void values_2x_avx512(const float *v, const float *p, float *o, in
 }
 
 /* One block, `keys` keys from `key` on, for the 32 queries of `tile` from lane `lane` on */
-TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key,
-        size_t keys)
+TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
@@ -2735,8 +2488,9 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes, rows QUERY_BLOCK apart -- */
 
-/* 16 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
-TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+/* 16, 4 or 1 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+INLINE TARGET void scores_16_to_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l,
+                                            int rows)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11); zero_1(12); zero_1(13); zero_1(14); zero_1(15);
@@ -2761,43 +2515,22 @@ TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, floa
     store_1(11, c + 352); store_1(12, c + 384); store_1(13, c + 416); store_1(14, c + 448); store_1(15, c + 480);
 }
 
-/* 4 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    scores_16_to_1_1x_avx512(a, b, c, m, l, 16);
+}
+
 TILE TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0); zero_1(1); zero_1(2); zero_1(3);
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]);
-        load_1(b + 32); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]);
-        a += 2; b += 64;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3);
-        vec_store(l, l_0);
-    }
-    store_1(0, c); store_1(1, c + 32); store_1(2, c + 64); store_1(3, c + 96);
+    scores_16_to_1_1x_avx512(a, b, c, m, l, 4);
 }
 
-/* 1 key x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TILE TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0);
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        load_1(b); row_1(0, a[0]); load_1(b + 32); row_1(0, a[1]);
-        a += 2; b += 64;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0);
-        vec_store(l, l_0);
-    }
-    store_1(0, c);
+    scores_16_to_1_1x_avx512(a, b, c, m, l, 1);
 }
 
-INLINE TARGET void scores_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
+INLINE TARGET void scores_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         scores_16_1x_avx512(k, q_t, s, m, l);
@@ -2812,6 +2545,7 @@ INLINE TARGET void scores_1x_avx512(const float *k, const float *q_t, float *s, 
 /* 16 features x 16 queries over a block of keys */
 TILE TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
+    enum { rows = 16 };
     resume_1(0, c); resume_1(1, c + 32); resume_1(2, c + 64); resume_1(3, c + 96); resume_1(4, c + 128);
     resume_1(5, c + 160); resume_1(6, c + 192); resume_1(7, c + 224); resume_1(8, c + 256); resume_1(9, c + 288);
     resume_1(10, c + 320); resume_1(11, c + 352); resume_1(12, c + 384); resume_1(13, c + 416); resume_1(14, c + 448);
@@ -2843,8 +2577,7 @@ TARGET static void values_1x_avx512(const float *v, const float *p, float *o, in
 }
 
 /* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key,
-        size_t keys)
+TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
@@ -2882,8 +2615,6 @@ static size_t block_keys_avx512(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 13) / 14 * 14);
 }
 
-/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
- * with one vector of queries at a time. */
 TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* keys at full width */
@@ -2915,19 +2646,6 @@ TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t 
     }
 }
 
-/* Resets m, l and o before a pass */
-TARGET static void restart_avx512(struct tile_avx512 *tile)
-{
-    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
-        vec_store(tile->l + lane, vec_zero());
-        vec_store(tile->m + lane, vec_load(tile->start + lane));
-    }
-    for (size_t i = 0; i < VECS; i++) {
-        tile->resume[i] = 0;
-        tile->some_open[i] = 1;
-    }
-}
-
 /* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_avx512(struct tile_avx512 *tile, const float *flags, size_t vectors)
 {
@@ -2939,9 +2657,6 @@ TARGET static void raise_avx512(struct tile_avx512 *tile, const float *flags, si
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
- * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
- * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 1344;
@@ -2964,19 +2679,21 @@ TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float 
     return failed;
 }
 
-/* One pass over the keys; returns what finish does */
+/* One pass over the keys, with a state that begins anew; returns what finish does */
 TARGET static int pass_avx512(struct tile_avx512 *tile, enum pass pass, size_t vectors, float *z)
 {
-    restart_avx512(tile);
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
     walk_avx512(tile, pass, vectors);
     return finish_avx512(tile, vectors, z);
 }
 
-/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
- * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
- * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
- * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
- * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
@@ -2997,8 +2714,8 @@ TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
 
-/* 6 tokens x 64 features, 64 deep */
-TILE TARGET static void output_6_avx512(const float *a, const float *b, float *c)
+/* 6, 5, 2 or 1 tokens x 64 features, 64 deep */
+INLINE TARGET void output_6_to_1_avx512(const float *a, const float *b, float *c, int rows)
 {
     zero_4(0); zero_4(1); zero_4(2); zero_4(3); zero_4(4); zero_4(5);
     vec b_0, b_1, b_2, b_3;
@@ -3012,46 +2729,28 @@ TILE TARGET static void output_6_avx512(const float *a, const float *b, float *c
     store_4(5, c + 320);
 }
 
-/* 5 tokens x 64 features, 64 deep */
+TILE TARGET static void output_6_avx512(const float *a, const float *b, float *c)
+{
+    output_6_to_1_avx512(a, b, c, 6);
+}
+
 TILE TARGET static void output_5_avx512(const float *a, const float *b, float *c)
 {
-    zero_4(0); zero_4(1); zero_4(2); zero_4(3); zero_4(4);
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        load_4(b); row_4(0, a[0]); row_4(1, a[1]); row_4(2, a[2]); row_4(3, a[3]); row_4(4, a[4]);
-        load_4(b + 64); row_4(0, a[32]); row_4(1, a[33]); row_4(2, a[34]); row_4(3, a[35]); row_4(4, a[36]);
-        a += 64; b += 128;
-    }
-    store_4(0, c); store_4(1, c + 64); store_4(2, c + 128); store_4(3, c + 192); store_4(4, c + 256);
+    output_6_to_1_avx512(a, b, c, 5);
 }
 
-/* 2 tokens x 64 features, 64 deep */
 TILE TARGET static void output_2_avx512(const float *a, const float *b, float *c)
 {
-    zero_4(0); zero_4(1);
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        load_4(b); row_4(0, a[0]); row_4(1, a[1]); load_4(b + 64); row_4(0, a[32]); row_4(1, a[33]);
-        a += 64; b += 128;
-    }
-    store_4(0, c); store_4(1, c + 64);
+    output_6_to_1_avx512(a, b, c, 2);
 }
 
-/* 1 token x 64 features, 64 deep */
 TILE TARGET static void output_1_avx512(const float *a, const float *b, float *c)
 {
-    zero_4(0);
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        load_4(b); row_4(0, a[0]); load_4(b + 64); row_4(0, a[32]);
-        a += 64; b += 128;
-    }
-    store_4(0, c);
+    output_6_to_1_avx512(a, b, c, 1);
 }
 
 /* one panel over `count` tokens, at most 32; tiles of near-equal height where there are 32 */
-TARGET static void output_avx512(const float *a, const float *w, float *c,
-        size_t count)
+TARGET static void output_avx512(const float *a, const float *w, float *c, size_t count)
 {
     for (; count >= 6 && count != 20; count -= 6, a += 6, c += 384)
         output_6_avx512(a, w, c);
@@ -3075,10 +2774,8 @@ TARGET static void output_part_avx512(const float *packed, const float *a, float
     const size_t end = min_size(rows, first + 32);
     {
         const float *w = packed + 12304;
-        const float *a_head = a;
-        float *c_head = c;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_avx512(a_head + row * 64, w, c_head + row * 64, min_size(QUERY_BLOCK, end - row));
+            output_avx512(a + row * 64, w, c + row * 64, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -3112,8 +2809,7 @@ TARGET static void project_part_avx512(const float *packed, const struct group *
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
-                group + at);
+        queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group + at);
     else if (at < 2)
         queries_part_avx512(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
                 group + at - 1);
@@ -3131,8 +2827,6 @@ TARGET static void transpose_queries_avx512(const float *q, size_t count, float 
                     min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
-/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
- * `step` apart */
 TARGET static void lanes_out_avx512(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -3186,8 +2880,7 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
         attend_part_avx512(g, scratch, worker, part);
         break;
     default:
-        output_part_avx512(packed, scratch, g->args->y + g->first * g->args->n * 64,
-                g->count * g->args->n, part);
+        output_part_avx512(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -3246,6 +2939,7 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
  * keys lie [head][token][16]: a head's width fills whole vectors
  * values lie [head][token][16]: a head's width fills whole vectors
  * one part of attend: 1 head x 2 query blocks
+ * A comment of several lines that holds for scalar too stands there alone.
  */
 
 #if COMPILES_NEON
@@ -3332,9 +3026,6 @@ TARGET static inline float32x4_t max_neon(float32x4_t a, float32x4_t b)
 /* 2^i, from the low bits i + 127 */
 #define vec_power(u) mask_neon(vshlq_n_u32(bits_neon(u), 23))
 
-/* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
- * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
- * minimax in the relative error (Remez, 2.4e-7 with its rounding); times 2^i. */
 TARGET static inline vec exp2_neon(vec t)
 {
     const vec magic = vec_splat(12583039.0f);
@@ -3367,8 +3058,6 @@ TARGET static inline void transpose_4x4_neon(const float *src, size_t src_row, f
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_4x4_neon(src, src_row, dst, dst_row)
 
-/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
- * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
         size_t dst_row, size_t width)
 {
@@ -3390,8 +3079,8 @@ TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows,
 
 /* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
-/* 4 tokens x 16 features, 64 deep */
-TARGET static void queries_4_neon(const float *a, const float *b, float *c, const size_t *at)
+/* 4 or 1 tokens x 16 features, 64 deep */
+INLINE TARGET void queries_4_to_1_neon(const float *a, const float *b, float *c, const size_t *at, int rows)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -3410,25 +3099,18 @@ TARGET static void queries_4_neon(const float *a, const float *b, float *c, cons
     scatter_4(0, 0); scatter_4(1, 16); scatter_4(2, 32); scatter_4(3, 48);
 }
 
-/* 1 token x 16 features, 64 deep */
+TARGET static void queries_4_neon(const float *a, const float *b, float *c, const size_t *at)
+{
+    queries_4_to_1_neon(a, b, c, at, 4);
+}
+
 TARGET static void queries_1_neon(const float *a, const float *b, float *c, const size_t *at)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
-    float *const c_3 = c + at[3];
-    vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        load_4(b); row_4(0, a[0]); load_4(b + 16); row_4(0, a[1]);
-        a += 2; b += 32;
-    }
-    scatter_4(0, 0);
+    queries_4_to_1_neon(a, b, c, at, 1);
 }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
-TARGET static void queries_neon(const float *a, const float *w, float *c, const size_t *at,
-        size_t count)
+TARGET static void queries_neon(const float *a, const float *w, float *c, const size_t *at, size_t count)
 {
     for (; count >= 4; count -= 4, a += 256, c += 64)
         queries_4_neon(a, w, c, at);
@@ -3448,24 +3130,20 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 16 + panel * 1024;
-        const float *a_head = a;
-        float *c_head = c;
         size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 4; i++) {
             const size_t column = panel * 16 + i * LANES;
             at[i] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_neon(a_head + row * 64, w, c_head + row * 16, at, min_size(QUERY_BLOCK, end - row));
+            queries_neon(a + row * 64, w, c + row * 16, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
@@ -3493,9 +3171,6 @@ TARGET static vec largest_neon(const float *s, size_t keys)
     return largest;
 }
 
-/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
- * the first scores that it sees. Later scores may exceed it, which attend checks.
- * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_neon(float *s, const float *maximum, float *m, float *l, size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
@@ -3514,8 +3189,8 @@ TARGET static int softmax_neon(float *s, const float *maximum, float *m, float *
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 16 queries along the lanes, rows QUERY_BLOCK apart -- */
 
-/* 5 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
-TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+/* 5, 2 or 1 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+INLINE TARGET void scores_5_to_1_4x_neon(const float *a, const float *b, float *c, const float *m, float *l, int rows)
 {
     zero_4(0); zero_4(1); zero_4(2); zero_4(3); zero_4(4);
     vec b_0, b_1, b_2, b_3;
@@ -3534,46 +3209,22 @@ TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, co
     store_4(0, c); store_4(1, c + 16); store_4(2, c + 32); store_4(3, c + 48); store_4(4, c + 64);
 }
 
-/* 2 keys x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    scores_5_to_1_4x_neon(a, b, c, m, l, 5);
+}
+
 TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_4(0); zero_4(1);
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        load_4(b); row_4(0, a[0]); row_4(1, a[16]); load_4(b + 16); row_4(0, a[1]); row_4(1, a[17]);
-        a += 2; b += 32;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
-        const vec m_2 = vec_load(m + 8); vec l_2 = vec_load(l + 8); const vec m_3 = vec_load(m + 12);
-        vec l_3 = vec_load(l + 12);
-        weigh_4(0); weigh_4(1);
-        vec_store(l, l_0); vec_store(l + 4, l_1); vec_store(l + 8, l_2); vec_store(l + 12, l_3);
-    }
-    store_4(0, c); store_4(1, c + 16);
+    scores_5_to_1_4x_neon(a, b, c, m, l, 2);
 }
 
-/* 1 key x 16 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_4(0);
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 8; k++) {
-        load_4(b); row_4(0, a[0]); load_4(b + 16); row_4(0, a[1]);
-        a += 2; b += 32;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l); const vec m_1 = vec_load(m + 4); vec l_1 = vec_load(l + 4);
-        const vec m_2 = vec_load(m + 8); vec l_2 = vec_load(l + 8); const vec m_3 = vec_load(m + 12);
-        vec l_3 = vec_load(l + 12);
-        weigh_4(0);
-        vec_store(l, l_0); vec_store(l + 4, l_1); vec_store(l + 8, l_2); vec_store(l + 12, l_3);
-    }
-    store_4(0, c);
+    scores_5_to_1_4x_neon(a, b, c, m, l, 1);
 }
 
-TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
+TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 5; keys -= 5, k += 5 * K_ROW, s += 5 * QUERY_BLOCK)
         scores_5_4x_neon(k, q_t, s, m, l);
@@ -3588,6 +3239,7 @@ TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, co
 /* 4 features x 16 queries over a block of keys */
 TARGET static void values_4_4x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
 {
+    enum { rows = 4 };
     resume_4(0, c); resume_4(1, c + 16); resume_4(2, c + 32); resume_4(3, c + 48);
     vec b_0, b_1, b_2, b_3;
     for (; depth >= 2; depth -= 2) {
@@ -3609,8 +3261,7 @@ TARGET static void values_4x_neon(const float *v, const float *p, float *o, int 
 }
 
 /* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
-TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key,
-        size_t keys)
+TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
@@ -3644,8 +3295,8 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes, rows QUERY_BLOCK apart -- */
 
-/* 16 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
-TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+/* 16, 4 or 1 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+INLINE TARGET void scores_16_to_1_1x_neon(const float *a, const float *b, float *c, const float *m, float *l, int rows)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11); zero_1(12); zero_1(13); zero_1(14); zero_1(15);
@@ -3670,43 +3321,22 @@ TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, c
     store_1(11, c + 176); store_1(12, c + 192); store_1(13, c + 208); store_1(14, c + 224); store_1(15, c + 240);
 }
 
-/* 4 keys x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    scores_16_to_1_1x_neon(a, b, c, m, l, 16);
+}
+
 TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0); zero_1(1); zero_1(2); zero_1(3);
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        load_1(b); row_1(0, a[0]); row_1(1, a[16]); row_1(2, a[32]); row_1(3, a[48]);
-        load_1(b + 16); row_1(0, a[1]); row_1(1, a[17]); row_1(2, a[33]); row_1(3, a[49]);
-        a += 2; b += 32;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0); weigh_1(1); weigh_1(2); weigh_1(3);
-        vec_store(l, l_0);
-    }
-    store_1(0, c); store_1(1, c + 16); store_1(2, c + 32); store_1(3, c + 48);
+    scores_16_to_1_1x_neon(a, b, c, m, l, 4);
 }
 
-/* 1 key x 4 queries, 16 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0);
-    vec b_0;
-    for (size_t k = 0; k < 8; k++) {
-        load_1(b); row_1(0, a[0]); load_1(b + 16); row_1(0, a[1]);
-        a += 2; b += 32;
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0);
-        vec_store(l, l_0);
-    }
-    store_1(0, c);
+    scores_16_to_1_1x_neon(a, b, c, m, l, 1);
 }
 
-TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
+TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 16; keys -= 16, k += 16 * K_ROW, s += 16 * QUERY_BLOCK)
         scores_16_1x_neon(k, q_t, s, m, l);
@@ -3721,6 +3351,7 @@ TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, co
 /* 16 features x 4 queries over a block of keys */
 TARGET static void values_16_1x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
 {
+    enum { rows = 16 };
     resume_1(0, c); resume_1(1, c + 16); resume_1(2, c + 32); resume_1(3, c + 48); resume_1(4, c + 64);
     resume_1(5, c + 80); resume_1(6, c + 96); resume_1(7, c + 112); resume_1(8, c + 128); resume_1(9, c + 144);
     resume_1(10, c + 160); resume_1(11, c + 176); resume_1(12, c + 192); resume_1(13, c + 208); resume_1(14, c + 224);
@@ -3752,8 +3383,7 @@ TARGET static void values_1x_neon(const float *v, const float *p, float *o, int 
 }
 
 /* One block, `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
-TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key,
-        size_t keys)
+TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t lane, size_t key, size_t keys)
 {
     const float *k = tile->k + key * K_ROW, *q_t = tile->q_t + lane;
     float *s = tile->worker + lane, *m = tile->m + lane, *l = tile->l + lane;
@@ -3791,8 +3421,6 @@ static size_t block_keys_neon(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 4) / 5 * 5);
 }
 
-/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
- * with one vector of queries at a time. */
 TARGET static void walk_neon(struct tile_neon *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* keys at full width */
@@ -3824,19 +3452,6 @@ TARGET static void walk_neon(struct tile_neon *tile, enum pass pass, size_t vect
     }
 }
 
-/* Resets m, l and o before a pass */
-TARGET static void restart_neon(struct tile_neon *tile)
-{
-    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
-        vec_store(tile->l + lane, vec_zero());
-        vec_store(tile->m + lane, vec_load(tile->start + lane));
-    }
-    for (size_t i = 0; i < VECS; i++) {
-        tile->resume[i] = 0;
-        tile->some_open[i] = 1;
-    }
-}
-
 /* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_neon(struct tile_neon *tile, const float *flags, size_t vectors)
 {
@@ -3848,9 +3463,6 @@ TARGET static void raise_neon(struct tile_neon *tile, const float *flags, size_t
             tile->start[lane] = tile->m[lane];
 }
 
-/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
- * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
- * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 560;
@@ -3873,19 +3485,21 @@ TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
     return failed;
 }
 
-/* One pass over the keys; returns what finish does */
+/* One pass over the keys, with a state that begins anew; returns what finish does */
 TARGET static int pass_neon(struct tile_neon *tile, enum pass pass, size_t vectors, float *z)
 {
-    restart_neon(tile);
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
     walk_neon(tile, pass, vectors);
     return finish_neon(tile, vectors, z);
 }
 
-/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
- * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
- * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
- * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
- * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_neon(struct tile_neon *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
@@ -3906,8 +3520,8 @@ TARGET static void attend_neon(struct tile_neon *tile, float *z)
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
 
-/* 4 tokens x 16 features, 64 deep */
-TARGET static void output_4_neon(const float *a, const float *b, float *c)
+/* 4 or 1 tokens x 16 features, 64 deep */
+INLINE TARGET void output_4_to_1_neon(const float *a, const float *b, float *c, int rows)
 {
     zero_4(0); zero_4(1); zero_4(2); zero_4(3);
     vec b_0, b_1, b_2, b_3;
@@ -3919,21 +3533,18 @@ TARGET static void output_4_neon(const float *a, const float *b, float *c)
     store_4(0, c); store_4(1, c + 64); store_4(2, c + 128); store_4(3, c + 192);
 }
 
-/* 1 token x 16 features, 64 deep */
+TARGET static void output_4_neon(const float *a, const float *b, float *c)
+{
+    output_4_to_1_neon(a, b, c, 4);
+}
+
 TARGET static void output_1_neon(const float *a, const float *b, float *c)
 {
-    zero_4(0);
-    vec b_0, b_1, b_2, b_3;
-    for (size_t k = 0; k < 32; k++) {
-        load_4(b); row_4(0, a[0]); load_4(b + 16); row_4(0, a[16]);
-        a += 32; b += 32;
-    }
-    store_4(0, c);
+    output_4_to_1_neon(a, b, c, 1);
 }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
-TARGET static void output_neon(const float *a, const float *w, float *c,
-        size_t count)
+TARGET static void output_neon(const float *a, const float *w, float *c, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 256)
         output_4_neon(a, w, c);
@@ -3953,10 +3564,8 @@ TARGET static void output_part_neon(const float *packed, const float *a, float *
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 12304 + panel * 1024;
-        const float *a_head = a;
-        float *c_head = c + panel * 16;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_neon(a_head + row * 64, w, c_head + row * 64, min_size(QUERY_BLOCK, end - row));
+            output_neon(a + row * 64, w, c + panel * 16 + row * 64, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -3990,8 +3599,7 @@ TARGET static void project_part_neon(const float *packed, const struct group *g,
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows,
-                group + at);
+        queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group + at);
     else if (at < 2)
         queries_part_neon(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
                 group + at - 1);
@@ -4009,8 +3617,6 @@ TARGET static void transpose_queries_neon(const float *q, size_t count, float *q
                     min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
-/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
- * `step` apart */
 TARGET static void lanes_out_neon(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -4064,8 +3670,7 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
         attend_part_neon(g, scratch, worker, part);
         break;
     default:
-        output_part_neon(packed, scratch, g->args->y + g->first * g->args->n * 64,
-                g->count * g->args->n, part);
+        output_part_neon(packed, scratch, g->args->y + g->first * g->args->n * 64, g->count * g->args->n, part);
         break;
     }
 }
@@ -4296,8 +3901,9 @@ static int check_args(const tiny_args *a)
 {
     if (a == NULL)
         return TINY_ERROR_NULL;
-    if (a->source || a->q || a->k || a->v || a->lengths || a->past || a->positions || a->prefix || a->segment ||
-        a->segment_q || a->segment_k || a->attn || a->lse || a->mask_bool || a->mask_add)
+    if (a->source || a->q || a->k || a->v || a->lengths || a->past || a->positions || a->page_table || a->prefix ||
+        a->segment || a->segment_q || a->segment_k || a->attn || a->lse || a->k_cache || a->v_cache || a->k_pages ||
+        a->v_pages || a->mask_bool || a->mask_add)
         return TINY_ERROR_UNUSED;
     if (a->n > SEQ_LEN || (a->m != a->n && a->m != 0))
         return TINY_ERROR_SIZE;
@@ -4512,6 +4118,8 @@ const char *tiny_strerror(int error)
         return "not a block that tiny_pack filled for this layer and plan, or not whole";
     case TINY_ERROR_PART:
         return "phase or part is out of range";
+    case TINY_ERROR_OVERLAP:
+        return "a cache overlaps another tensor of the call";
     default:
         return "unknown error";
     }

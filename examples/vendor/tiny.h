@@ -46,8 +46,8 @@
 extern "C" {
 #endif
 
-#define TINY_INTERFACE_VERSION 2
-#define TINY_PAIR 0x27c60eb1d3dcac6eu /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_INTERFACE_VERSION 3
+#define TINY_PAIR 0xe4720561efbb844eu /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -93,7 +93,8 @@ typedef enum tiny_error {
     TINY_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
     TINY_ERROR_NONFINITE = 8, /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
     TINY_ERROR_PACKED = 9,    /* not a complete block that tiny_pack filled for this layer and plan */
-    TINY_ERROR_PART = 10      /* phase or part out of range */
+    TINY_ERROR_PART = 10,     /* phase or part out of range */
+    TINY_ERROR_OVERLAP = 11   /* a cache overlaps another tensor of the call */
 } tiny_error;
 
 /* The structs are the same for every layer. Pointers that this layer does not use must be NULL; the extents of a mask
@@ -113,6 +114,7 @@ typedef struct tiny_args {
     const int32_t *lengths;
     const int32_t *past;
     const int32_t *positions;
+    const int32_t *page_table;
     const int32_t *prefix;
     const int32_t *segment;
     const int32_t *segment_q;
@@ -124,7 +126,12 @@ typedef struct tiny_args {
     float *y;
     float *attn;
     float *lse;
+    float *k_cache;
+    float *v_cache;
+    float *k_pages;
+    float *v_pages;
     size_t batch, n, m; /* m: n or 0 */
+    size_t pages; /* of a paged cache */
 } tiny_args;
 
 /* Packs the weights into `packed` (TINY_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of one ISA read,

@@ -71,9 +71,11 @@ static bool choose(struct heatmap *map)
     p->sequence = o->sequence != UNSET ? o->sequence : 0;
     p->first_head = o->head != UNSET ? o->head : 0;
     p->heads = o->head != UNSET ? 1 : h;
-    if (in->batch == 0 || in->n == 0 || in->m == 0)
+    if (p->sequence < in->batch)
+        p->m = layer_has_cache(p->layer) ? inputs_rows(p->layer, in, p->sequence) : in->m;
+    if (in->batch == 0 || in->n == 0 || (p->sequence < in->batch && p->m == 0))
         diag_error(&map->diag, o->in, "%zu sequences of %zu queries on %zu keys have no weights to show", in->batch,
-                   in->n, in->m);
+                   in->n, p->m);
     else if (p->sequence >= in->batch)
         diag_error(&map->diag, "command line", "--sequence %zu: the file has %zu; 0 to %zu are possible", p->sequence,
                    in->batch, in->batch - 1);
@@ -89,14 +91,15 @@ static bool read_all_labels(struct heatmap *map)
 {
     const struct options *o = map->options;
     const struct inputs *in = &map->call.inputs;
-    const bool cross = !map->call.layer->self; /* queries are no keys */
-    const size_t padded = inputs_keys(in, map->picture.sequence);
+    const bool cached = layer_has_cache(map->call.layer);
+    const bool cross = !map->call.layer->self || cached; /* queries are no keys, or not all of them */
+    const size_t padded = cached ? map->picture.m : inputs_keys(in, map->picture.sequence);
     if (o->source_labels != NULL && !cross) {
         diag_error(&map->diag, "command line", "--source-labels is for cross-attention; --labels names both axes here");
         return false;
     }
     return labels_read(&map->picture.queries, o->labels, in->n, cross ? in->n : padded, &map->diag) &&
-           labels_read(&map->picture.keys, cross ? o->source_labels : o->labels, in->m, padded, &map->diag);
+           labels_read(&map->picture.keys, cross ? o->source_labels : o->labels, map->picture.m, padded, &map->diag);
 }
 
 /* The best instruction set, or the best of those asked for. */
@@ -131,11 +134,12 @@ static float pixel(const struct heatmap *map, size_t head, size_t row, size_t co
 {
     const struct picture *p = &map->picture;
     const struct inputs *in = &map->call.inputs;
-    const float *attn = map->call.attn + (p->sequence * (size_t)map->call.layer->h + head) * in->n * in->m;
+    const size_t width = inputs_columns(map->call.layer, in), h = (size_t)map->call.layer->h;
+    const float *attn = map->call.attn + (p->sequence * h + head) * in->n * width;
     float largest = HIDDEN;
     for (size_t t = row * p->block; t < (row + 1) * p->block && t < in->n; t++)
-        for (size_t j = column * p->block; j < (column + 1) * p->block && j < in->m; j++) {
-            const float weight = attn[t * in->m + j];
+        for (size_t j = column * p->block; j < (column + 1) * p->block && j < p->m; j++) {
+            const float weight = attn[t * width + j];
             if (!reference_visible(map->call.layer, in, p->sequence, head, t, j))
                 continue;
             if (!isfinite(weight))
@@ -149,11 +153,11 @@ static bool gather_weights(struct heatmap *map)
 {
     struct picture *p = &map->picture;
     const struct inputs *in = &map->call.inputs;
-    const size_t longest = in->n > in->m ? in->n : in->m;
+    const size_t longest = in->n > p->m ? in->n : p->m;
     do {
         p->block++;
         p->rows = (in->n + p->block - 1) / p->block;
-        p->columns = (in->m + p->block - 1) / p->block;
+        p->columns = (p->m + p->block - 1) / p->block;
     } while (p->heads * p->rows * p->columns > PIXELS_LIMIT || (longest - 1) / p->block >= SIDE_LIMIT);
     const size_t count = p->heads * p->rows * p->columns;
     p->weights = malloc(count * sizeof *p->weights);
@@ -201,7 +205,7 @@ int command_heatmap(const struct options *options)
            run_kernel(&map) && gather_weights(&map) && picture_draw(&map.picture, options->out, &map.diag);
     if (good)
         printf("%s: %zu head%s, %zu queries on %zu keys, the largest weight is %.4g\n", options->out, map.picture.heads,
-               map.picture.heads == 1 ? "" : "s", map.call.inputs.n, map.call.inputs.m, map.picture.top);
+               map.picture.heads == 1 ? "" : "s", map.call.inputs.n, map.picture.m, map.picture.top);
     fflush(stdout);
     const int code = diag_report(&map.diag, stderr);
     labels_free(&map.picture.queries);

@@ -20,7 +20,7 @@
 /* NAME_error of the emitted header. */
 enum kernel_error {
     KERNEL_OK, KERNEL_NULL, KERNEL_UNUSED, KERNEL_SIZE, KERNEL_LENGTH, KERNEL_BROADCAST, KERNEL_ALIGN, KERNEL_ISA,
-    KERNEL_NONFINITE, KERNEL_PACKED, KERNEL_PART
+    KERNEL_NONFINITE, KERNEL_PACKED, KERNEL_PART, KERNEL_OVERLAP
 };
 
 /* NAME_weights and NAME_args of the emitted header. */
@@ -87,7 +87,7 @@ struct kernel_table {
     size_t few_queries; /* of a layer with a cache: up to so many a call runs on a path of its own; 0: there is none */
     /* of a layer with a cache, on a struct kernel_cache; else NULL */
     int (*cache_reset)(const void *cache);
-    int (*cache_move)(const void *cache, int32_t *from);
+    int (*cache_move)(void *cache, int32_t *from);
 };
 
 struct kernel {

@@ -12,6 +12,7 @@
 #include "reference/compare.h"
 #include "verify.h"
 
+#define COMPARED_UP_TO 3e8 /* multiply-adds of all tokens: more would take the reference too long */
 #define ALIKE 7 /* tokens of a call in the way that has the same number again and again */
 
 /* How the tokens are cut. */
@@ -40,7 +41,7 @@ struct feeding {
     struct guarded scratch;
     struct random random;
     size_t *done; /* [batch] tokens that were fed */
-    bool extreme;
+    bool extreme, compares;
     char *why;
     struct diag *diag;
 };
@@ -53,10 +54,10 @@ bool chunks_apply(const struct layer *layer)
 }
 
 bool chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed, size_t batch, size_t length,
-                 const struct inputs *weights, struct diag *diag)
+                 int64_t past, const struct inputs *weights, struct diag *diag)
 {
-    const struct inputs_draw draw = {.seed = seed, .batch = batch, .n = length, .m = length, .past_given = true,
-                                     .whole_pages = true};
+    const struct inputs_draw draw = {.seed = seed, .batch = batch, .n = length, .m = length, .past_given = past == 0,
+                                     .past_most = past, .whole_pages = true};
     return inputs_draw_call(stream, layer, &draw, weights, diag);
 }
 
@@ -97,7 +98,7 @@ static size_t token_at(const struct layer *layer, const struct inputs *in, enum 
     return inputs_head_row(layer, in, tensor, b, t, head) * sizeof(float);
 }
 
-/* Tokens done … done+n-1 of each sequence; behind its last one it again, which is padding. */
+/* Of those that are fed, tokens done … done+n-1 of each sequence; behind its last one it again, which is padding. */
 static void take_tokens(const struct feeding *f, struct inputs *in, enum layer_tensor tensor)
 {
     size_t heads;
@@ -151,7 +152,7 @@ static bool make_call(struct feeding *f, struct inputs *in, size_t n, const int3
             memcpy(in->tensor[t], lengths, bytes);
         else if (t == TENSOR_PAST)
             for (size_t b = 0; b < in->batch; b++)
-                ((int32_t *)in->tensor[t])[b] = (int32_t)f->done[b];
+                ((int32_t *)in->tensor[t])[b] = ((const int32_t *)all->tensor[t])[b] + (int32_t)f->done[b];
         else if (kind == TENSOR_OF_PAIRS)
             take_rows(f, in, t);
         else if (t == TENSOR_PAGE_TABLE || t == TENSOR_PREFIX)
@@ -311,7 +312,7 @@ static bool feed(struct feeding *f, enum way way, struct fed *fed)
             const size_t wanted = way == WAY_MIXED && rest < left ? random_bits(&f->random) % (n + 1) : n;
             lengths[b] = (int32_t)min_size(rest, wanted);
         }
-        good = feed_call(f, n, lengths, way == WAY_MIXED, fed);
+        good = feed_call(f, n, lengths, way == WAY_MIXED && f->compares, fed);
     }
     free(lengths);
     return good;
@@ -383,6 +384,8 @@ bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const s
     const bool exact = is_exact(layer);
     if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)
         return true;
+    const double work = layer_multiply_adds(layer, (int64_t)stream->n, inputs_reach(layer, stream)).total;
+    f.compares = (double)stream->batch * work < COMPARED_UP_TO;
     f.done = malloc(stream->batch * sizeof *f.done);
     bool good = (f.done != NULL && guarded_make(&f.scratch, f.call->scratch_bytes, 0)) || no_memory(&f);
     for (enum way way = 0; good && way < WAYS; way++) {

@@ -16,6 +16,7 @@
 #include "fenced.h"
 #include "guarded.h"
 #include "merging.h"
+#include "moving.h"
 #include "packing.h"
 #include "reference/reference.h"
 
@@ -497,14 +498,16 @@ static size_t past_length(const struct layer *layer, const struct inputs *in, en
     }
 }
 
-/* Bytes up to the last row of a cache that the call reads or writes. */
+/* Bytes up to the last row of a cache that the call may read or write: those of all tokens so far, of which a ring has
+ * the latest, and of new ones. */
 static size_t touchable(const struct layer *layer, const struct inputs *in, bool values)
 {
     size_t end = 0;
     for (size_t b = 0; b < in->batch; b++)
-        for (size_t row = 0; row < inputs_rows(layer, in, b); row++)
+        for (int64_t back = 1; back <= inputs_first(layer, in, b) + (int64_t)inputs_rows(layer, in, b) &&
+                               back <= layer->cache_len; back++)
             for (size_t i = 0; i < (size_t)layer->h_kv; i++) {
-                const int64_t position = inputs_first(layer, in, b) + (int64_t)row;
+                const int64_t position = inputs_first(layer, in, b) + (int64_t)inputs_rows(layer, in, b) - back;
                 const size_t at = inputs_cache_row(layer, in, values, b, i, position);
                 end = at + 1 > end ? at + 1 : end;
             }
@@ -1267,14 +1270,14 @@ static int32_t fresh_of(const struct attempt *a, size_t b)
 static bool past_too_far(struct attempt *a)
 {
     const struct layer *layer = a->trial->layer;
-    const bool ring = layer->cache == CACHE_RING;
     const size_t b = a->args.batch - 1;
-    const int64_t past = inputs_positions(layer) - (ring ? (int64_t)a->args.n : fresh_of(a, b)) + 1;
+    const int64_t past = inputs_positions(layer) - fresh_of(a, b) + 1;
     return layer_has_cache(layer) && past <= INT32_MAX && set_past(a, b, (int32_t)past);
 }
 static bool past_wraps(struct attempt *a)
 {
-    return layer_has_cache(a->trial->layer) && set_past(a, 0, INT32_MAX);
+    const bool fits = a->trial->layer->cache == CACHE_RING && fresh_of(a, 0) == 0;
+    return layer_has_cache(a->trial->layer) && !fits && set_past(a, 0, INT32_MAX);
 }
 static bool inner_past_too_far(struct attempt *a)
 {
@@ -1411,6 +1414,26 @@ static bool k_cache_off(struct attempt *a) { a->args.k_cache = off(a, a->args.k_
 static bool v_cache_off(struct attempt *a) { a->args.v_cache = off(a, a->args.v_cache); return has(a, TENSOR_V_CACHE); }
 static bool k_pages_off(struct attempt *a) { a->args.k_pages = off(a, a->args.k_pages); return has(a, TENSOR_K_PAGES); }
 static bool v_pages_off(struct attempt *a) { a->args.v_pages = off(a, a->args.v_pages); return has(a, TENSOR_V_PAGES); }
+/* A cache on top of something else of the call. */
+static bool overlapping(struct attempt *a, bool values, const void *with)
+{
+    if (!layer_has_cache(a->trial->layer) || a->args.batch == 0)
+        return false;
+    float **const caches[] = {has(a, TENSOR_K_PAGES) ? &a->args.k_pages : &a->args.k_cache,
+                              has(a, TENSOR_V_PAGES) ? &a->args.v_pages : &a->args.v_cache};
+    *caches[values] = (float *)(uintptr_t)with;
+    return true;
+}
+static bool keys_on_y(struct attempt *a) { return overlapping(a, false, a->args.y); }
+static bool values_on_y(struct attempt *a) { return overlapping(a, true, a->args.y); }
+static bool values_on_keys(struct attempt *a)
+{
+    return overlapping(a, true, has(a, TENSOR_K_PAGES) ? a->args.k_pages : a->args.k_cache);
+}
+static bool keys_on_tokens(struct attempt *a)
+{
+    return overlapping(a, false, a->args.x != NULL ? a->args.x : a->args.q);
+}
 static bool positions_off(struct attempt *a)
 {
     a->args.positions = off(a, a->args.positions);
@@ -1570,6 +1593,10 @@ static const struct wrong {
     {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
     {"segment_k off its boundary", KERNEL_ALIGN, segment_k_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
+    {"a cache's keys on y", KERNEL_OVERLAP, keys_on_y},
+    {"a cache's values on y", KERNEL_OVERLAP, values_on_y},
+    {"a cache's values on its keys", KERNEL_OVERLAP, values_on_keys},
+    {"a cache's keys on x or q", KERNEL_OVERLAP, keys_on_tokens},
 };
 
 /* A cache is as the inputs have it. */
@@ -1805,7 +1832,8 @@ static bool texts_are_right(struct trial *t)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
             return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
                             phases[phase % count]);
-    for (int error = KERNEL_OK; error <= KERNEL_PART + 1; error++) {
+    const int last = layer_has_cache(t->layer) ? KERNEL_OVERLAP : KERNEL_PART; /* others never overlap */
+    for (int error = KERNEL_OK; error <= last + 1; error++) {
         const char *text = t->call->strerror(error);
         if (text == NULL || *text == '\0')
             return violated(t, "strerror(%d) has no text", error);
@@ -1857,6 +1885,11 @@ static bool merges(struct trial *t)
     return merging_holds(t->kernel, t->layer, t->in, t->packed, t->base_y, t->base_lse, t->why, t->diag);
 }
 
+static bool moves_sequences(struct trial *t)
+{
+    return moving_holds(t->kernel, t->layer, t->in, t->seed, t->why, t->diag);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(uint64_t hash, const unsigned char *bytes, size_t count) /* FNV-1a */
@@ -1890,7 +1923,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL}, {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
-        {merges, PROMISES_OF_VALUES}, {good_and_bad_packing, PROMISES_ALL}, {last_run, PROMISES_ALL},
+        {merges, PROMISES_OF_VALUES}, {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
+        {last_run, PROMISES_ALL},
     };
     struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
                       .seed = seed, .why = why, .diag = diag};

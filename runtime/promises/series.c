@@ -189,6 +189,7 @@ static bool add_extremes(struct making *k)
 
 #define MIN_STREAM 24
 #define MAX_STREAM 700 /* past the segments that most plans cut contexts into */
+#define MAX_DEEP 4000
 
 /* Tokens of sequences that a cache takes in, as many as the work allows; a ring takes more than it keeps. */
 static size_t stream_length(const struct making *k, size_t batch)
@@ -205,11 +206,14 @@ static bool add_streams(struct making *k)
 {
     struct series *s = k->series;
     const size_t batch = 3, length = chunks_apply(k->layer) ? stream_length(k, batch) : 0;
+    const size_t deep = length > 0 ? min_size(MIN_STREAM, (size_t)k->layer->cache_len / 2) : 0;
     const size_t most = min_size(extremes_batch(k->layer, EXTREMES_MIXED), 6);
     const struct inputs_draw draw = {.seed = k->draw->seed + 77, .init = k->draw->init, .batch = most,
                                      .n = min_size(length, MAX_EXTREME), .m = length};
     return length == 0 ||
-           (chunks_draw(&s->stream, k->layer, k->draw->seed + 99, batch, length, k->drawn, k->diag) &&
+           (chunks_draw(&s->stream, k->layer, k->draw->seed + 99, batch, length, 0, k->drawn, k->diag) &&
+            (deep == 0 || chunks_draw(&s->deep_stream, k->layer, k->draw->seed + 98, batch, deep, MAX_DEEP, k->drawn,
+                                      k->diag)) &&
             extremes_draw(&s->extreme_stream, k->layer, &draw, EXTREMES_MIXED, &s->extreme_weights, k->diag));
 }
 
@@ -240,6 +244,7 @@ void series_free(struct series *series)
         bounds_free(&series->call[i].bounds);
     }
     inputs_free(&series->stream);
+    inputs_free(&series->deep_stream);
     inputs_free(&series->extreme_stream);
     inputs_free(&series->extreme_weights);
     free(series->call);

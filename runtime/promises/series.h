@@ -20,7 +20,8 @@ struct series {
     /* batches of short sequences first, then sequences of many sizes, on the drawn weights; the rest on their own */
     size_t count, batches, sized;
     struct inputs extreme_weights;
-    struct inputs stream, extreme_stream; /* whole sequences, for a cache; n = 0 without one */
+    struct inputs stream, deep_stream, extreme_stream; /* whole sequences, and tokens behind many others, for a cache;
+                                                        * n = 0 without one */
 };
 
 /* All follows from the layer and `draw`, whose weights `drawn` has; how many calls, from the work of the main one.

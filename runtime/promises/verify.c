@@ -264,6 +264,7 @@ static bool verify_packed(const struct subject *s, struct blocks *b, int isa, st
 {
     return compare_main(s, b, f, diag) && compare_sizes(s, b, f, diag) &&
            chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, false, f->why, diag) &&
+           chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, false, f->why, diag) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
            compare_extremes(s, b, isa, f, diag);
 }

@@ -91,7 +91,7 @@ static size_t panels_across(size_t heads)
 static struct layout lay_out(const struct picture *p)
 {
     const struct inputs *in = p->inputs;
-    const double n = (double)in->n, m = (double)in->m, longest = fmax(n, m);
+    const double n = (double)in->n, m = (double)p->m, longest = fmax(n, m);
     struct layout l = {.across = panels_across(p->heads)};
     l.down = (p->heads + l.across - 1) / l.across;
     double side = p->heads == 1 ? 560 : fmax(60, fmin(240, 1200 / (double)l.across));
@@ -110,7 +110,7 @@ static struct layout lay_out(const struct picture *p)
     l.bar_height = fmin(320, fmax(140, (double)l.down * l.step_y - 34));
     l.width = fmax(l.bar_left + l.bar_width + 132, 620);
     l.keys_y = l.top + (double)l.down * l.step_y - 34 + 22 +
-               (p->keys.text != NULL ? tic_width(&p->keys, in->m, l.font_x) : 18);
+               (p->keys.text != NULL ? tic_width(&p->keys, p->m, l.font_x) : 18);
     l.height = fmax(l.keys_y, l.top + l.bar_height + 50) + 18;
     const size_t max = p->rows > p->columns ? p->rows : p->columns;
     l.repeat = max < SHARP ? SHARP / max : 1;
@@ -169,13 +169,13 @@ static char *caption(const struct picture *p, int line)
         if (layer->h_kv != layer->h)
             fprintf(out, " on h_kv = %lld", (long long)layer->h_kv);
         fprintf(out, ", d_k = %lld, n = %zu", (long long)layer->d_k, in->n);
-        if (!layer->self)
-            fprintf(out, ", m = %zu", in->m);
+        if (!layer->self || layer_has_cache(layer))
+            fprintf(out, ", m = %zu", p->m);
         fprintf(out, ", mask = %s", masks);
     } else {
         if (in->batch > 1)
             fprintf(out, "sequence %zu (of %zu), ", p->sequence, in->batch);
-        if (layer->mask & MASK_PADDING)
+        if ((layer->mask & MASK_PADDING) && !layer_has_cache(layer))
             fprintf(out, "%zu keys of %zu, ", inputs_keys(in, p->sequence), in->m);
         fprintf(out, "%s kernel", p->isa);
         if (p->block > 1)
@@ -237,7 +237,7 @@ static void put_panel(FILE *out, const struct picture *p, const struct layout *l
     if (layer->h_kv != layer->h)
         fprintf(out, " (keys %lld)", (long long)head * layer->h_kv / layer->h);
     fputs("' offset 0,-0.7\n", out);
-    put_tics(out, 'x', &p->keys, in->m, l->panel_w, l->font_x, i + l->across >= p->heads);
+    put_tics(out, 'x', &p->keys, p->m, l->panel_w, l->font_x, i + l->across >= p->heads);
     put_tics(out, 'y', &p->queries, in->n, l->panel_h, l->font_y, i % l->across == 0);
     fprintf(out, "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\nplot ", p->columns * p->block - 1,
             p->rows * p->block - 1);

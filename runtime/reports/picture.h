@@ -19,6 +19,7 @@ struct picture {
     const struct inputs *inputs;
     const char *isa;
     size_t sequence, first_head, heads;
+    size_t m;             /* keys: those of the call, or of a cache as well */
     enum scale scale;
     struct labels queries, keys;
     size_t block;         /* weights along the side of a pixel, which shows the largest of them */

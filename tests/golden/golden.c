@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xfeed8c4ec197924au
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xb12b5c417fc4416du
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -100,6 +100,13 @@ _Static_assert(GOLDEN_PACKED_BYTES == ((size_t)1344) &&
 
 #define QUERY_SCALE 0.7213475f /* scale log2(e), multiplied into w_q and b_q, so that weights are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
+
+/* what folds with constant arguments: text of tiles of several heights; for clang, scores with and without weights */
+#if defined(__GNUC__) && !defined(__TINYC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
 
 static inline size_t min_size(size_t a, size_t b)
 {
@@ -259,6 +266,7 @@ static void visible_keys(const struct sequence *s, size_t t, size_t last, size_t
     (void)last;
 }
 
+
 /* What a pass of a tile of queries over the keys does */
 enum pass {
     PLAIN,
@@ -267,19 +275,22 @@ enum pass {
 };
 
 /* Rows of register tiles, of one vector or more, in the words of the set whose tile it is: row i of the sums is
- * c_i_0, c_i_1, ...; a row of the streamed operand is b_0, b_1, ... */
+ * c_i_0, c_i_1, ...; a row of the streamed operand is b_0, b_1, ... A tile has `rows` rows, a constant: where its text
+ * is that of several heights, what it says of further rows is left out. */
 #define load_1(p) (b_0 = vec_load(p))
 
-#define row_1(i, a) vec_row_1(c_##i##_0, a, b_0)
+#define row_1(i, a) do { if (i < rows) vec_row_1(c_##i##_0, a, b_0); } while (0)
 #define zero_1(i) vec c_##i##_0 = vec_zero()
-#define resume_1(i, p) vec c_##i##_0 = resume ? vec_load(p) : vec_zero()
-#define weigh_1(i) (c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0))
-#define store_1(i, p) (vec_store(p, c_##i##_0))
+#define resume_1(i, p) vec c_##i##_0 = (resume && i < rows) ? vec_load(p) : vec_zero()
+#define weigh_1(i) do { if (i < rows) c_##i##_0 = vec_exp2(vec_sub(c_##i##_0, m_0)), l_0 = vec_add(l_0, c_##i##_0); \
+                       } while (0)
+#define store_1(i, p) do { if (i < rows) vec_store(p, c_##i##_0); } while (0)
 #define load_2(p) (b_0 = vec_load(p), b_1 = vec_load((p) + LANES))
-#define row_2(i, a) vec_row_2(c_##i##_0, c_##i##_1, a, b_0, b_1)
+#define row_2(i, a) do { if (i < rows) vec_row_2(c_##i##_0, c_##i##_1, a, b_0, b_1); } while (0)
 #define begin_2(i, p) vec c_##i##_0 = vec_load(p), c_##i##_1 = vec_load((p) + LANES)
-#define store_2(i, p) (vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1))
-#define scatter_2(i, at) (vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1))
+#define store_2(i, p) do { if (i < rows) vec_store(p, c_##i##_0), vec_store((p) + LANES, c_##i##_1); } while (0)
+#define scatter_2(i, at) do { if (i < rows) vec_store(c_0 + (at), c_##i##_0), vec_store(c_1 + (at), c_##i##_1); \
+                             } while (0)
 
 /* ==== scalar ====
  *
@@ -518,8 +529,9 @@ TARGET static void transpose_scalar(const float *src, size_t src_row, size_t row
 
 /* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
-/* 4 tokens x 8 features, 8 deep */
-TARGET static void queries_4_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at)
+/* 4 or 1 tokens x 8 features, 8 deep */
+INLINE TARGET void queries_4_to_1_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at,
+                                         int rows)
 {
     float *const c_0 = c + at[0];
     float *const c_1 = c + at[1];
@@ -532,18 +544,14 @@ TARGET static void queries_4_scalar(const float *a, const float *b, const float 
     scatter_2(0, 0); scatter_2(1, 4); scatter_2(2, 8); scatter_2(3, 12);
 }
 
-/* 1 token x 8 features, 8 deep */
+TARGET static void queries_4_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at)
+{
+    queries_4_to_1_scalar(a, b, bias, c, at, 4);
+}
+
 TARGET static void queries_1_scalar(const float *a, const float *b, const float *bias, float *c, const size_t *at)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    begin_2(0, bias);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        load_2(b); row_2(0, a[0]);
-        a += 1; b += 8; vec_end_iteration();
-    }
-    scatter_2(0, 0);
+    queries_4_to_1_scalar(a, b, bias, c, at, 1);
 }
 
 /* one panel over `count` tokens, at most 4; tiles of near-equal height where there are 4 */
@@ -569,24 +577,20 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
     {
         const float *w = packed + 16;
         const float *bias = packed + 80;
-        const float *a_head = a;
-        float *c_head = c;
         size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t i = 0; i < 2; i++) {
             const size_t column = i * LANES;
             at[i] = column / 4 * ((size_t)32) + column % 4;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            queries_scalar(a_head + row * 8, w, bias, c_head + row * 4, at, min_size(QUERY_BLOCK, end - row));
+            queries_scalar(a + row * 8, w, bias, c + row * 4, at, min_size(QUERY_BLOCK, end - row));
     }
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 80 floats behind those */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-
 /* by the functions of the queries, with weights and biases 160 floats behind those */
 
 /* -- attention: A = softmax(Q K^T), Z = A V, 4 queries at a time -- */
@@ -638,8 +642,9 @@ TARGET static int softmax_scalar(float *s, const float *visible, const float *ma
 
 /* -- scores: s[key][lane] = sum_d k[key][d] q_t[d][lane], 4 queries along the lanes, rows QUERY_BLOCK apart -- */
 
-/* 12 keys x 4 queries, 4 deep; with l, s becomes 2^(s - m), which is added to l */
-TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+/* 12, 3 or 1 keys x 4 queries, 4 deep; with l, s becomes 2^(s - m), which is added to l */
+INLINE TARGET void scores_12_to_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l,
+                                            int rows)
 {
     zero_1(0); zero_1(1); zero_1(2); zero_1(3); zero_1(4); zero_1(5); zero_1(6); zero_1(7); zero_1(8); zero_1(9);
     zero_1(10); zero_1(11);
@@ -660,42 +665,22 @@ TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c,
     store_1(11, c + 44);
 }
 
-/* 3 keys x 4 queries, 4 deep; with l, s becomes 2^(s - m), which is added to l */
+TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
+{
+    scores_12_to_1_1x_scalar(a, b, c, m, l, 12);
+}
+
 TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0); zero_1(1); zero_1(2);
-    vec b_0;
-    for (size_t k = 0; k < 4; k++) {
-        load_1(b); row_1(0, a[0]); row_1(1, a[4]); row_1(2, a[8]);
-        a += 1; b += 4; vec_end_iteration();
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0); weigh_1(1); weigh_1(2);
-        vec_store(l, l_0);
-    }
-    store_1(0, c); store_1(1, c + 4); store_1(2, c + 8);
+    scores_12_to_1_1x_scalar(a, b, c, m, l, 3);
 }
 
-/* 1 key x 4 queries, 4 deep; with l, s becomes 2^(s - m), which is added to l */
 TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
 {
-    zero_1(0);
-    vec b_0;
-    for (size_t k = 0; k < 4; k++) {
-        load_1(b); row_1(0, a[0]);
-        a += 1; b += 4; vec_end_iteration();
-    }
-    if (l != NULL) {
-        const vec m_0 = vec_load(m); vec l_0 = vec_load(l);
-        weigh_1(0);
-        vec_store(l, l_0);
-    }
-    store_1(0, c);
+    scores_12_to_1_1x_scalar(a, b, c, m, l, 1);
 }
 
-TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l,
-        size_t keys)
+TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
     for (; keys >= 12; keys -= 12, k += 12 * K_ROW, s += 12 * QUERY_BLOCK)
         scores_12_1x_scalar(k, q_t, s, m, l);
@@ -741,6 +726,7 @@ TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *
 /* 4 features x 4 queries over a block of keys */
 TARGET static void values_4_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
+    enum { rows = 4 };
     resume_1(0, c); resume_1(1, c + 4); resume_1(2, c + 8); resume_1(3, c + 12);
     vec b_0;
     for (; depth > 0; depth--) {
@@ -853,19 +839,6 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
     }
 }
 
-/* Resets m, l and o before a pass */
-TARGET static void restart_scalar(struct tile_scalar *tile)
-{
-    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
-        vec_store(tile->l + lane, vec_zero());
-        vec_store(tile->m + lane, vec_load(tile->start + lane));
-    }
-    for (size_t i = 0; i < VECS; i++) {
-        tile->resume[i] = 0;
-        tile->some_open[i] = 1;
-    }
-}
-
 /* Finds the largest score of each flagged query, from which its next pass starts. */
 TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, size_t vectors)
 {
@@ -902,10 +875,17 @@ TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float 
     return failed;
 }
 
-/* One pass over the keys; returns what finish does */
+/* One pass over the keys, with a state that begins anew; returns what finish does */
 TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t vectors, float *z)
 {
-    restart_scalar(tile);
+    for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES) {
+        vec_store(tile->l + lane, vec_zero());
+        vec_store(tile->m + lane, vec_load(tile->start + lane));
+    }
+    for (size_t i = 0; i < VECS; i++) {
+        tile->resume[i] = 0;
+        tile->some_open[i] = 1;
+    }
     walk_scalar(tile, pass, vectors);
     return finish_scalar(tile, vectors, z);
 }
@@ -937,8 +917,8 @@ TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 
 /* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
 
-/* 4 tokens x 8 features, 8 deep */
-TARGET static void output_4_scalar(const float *a, const float *b, const float *bias, float *c)
+/* 4 or 1 tokens x 8 features, 8 deep */
+INLINE TARGET void output_4_to_1_scalar(const float *a, const float *b, const float *bias, float *c, int rows)
 {
     begin_2(0, bias); begin_2(1, bias); begin_2(2, bias); begin_2(3, bias);
     vec b_0, b_1;
@@ -949,21 +929,18 @@ TARGET static void output_4_scalar(const float *a, const float *b, const float *
     store_2(0, c); store_2(1, c + 8); store_2(2, c + 16); store_2(3, c + 24);
 }
 
-/* 1 token x 8 features, 8 deep */
+TARGET static void output_4_scalar(const float *a, const float *b, const float *bias, float *c)
+{
+    output_4_to_1_scalar(a, b, bias, c, 4);
+}
+
 TARGET static void output_1_scalar(const float *a, const float *b, const float *bias, float *c)
 {
-    begin_2(0, bias);
-    vec b_0, b_1;
-    for (size_t k = 0; k < 8; k++) {
-        load_2(b); row_2(0, a[0]);
-        a += 4; b += 8; vec_end_iteration();
-    }
-    store_2(0, c);
+    output_4_to_1_scalar(a, b, bias, c, 1);
 }
 
 /* one panel over `count` tokens, at most 4; tiles of near-equal height where there are 4 */
-TARGET static void output_scalar(const float *a, const float *w, const float *bias, float *c,
-        size_t count)
+TARGET static void output_scalar(const float *a, const float *w, const float *bias, float *c, size_t count)
 {
     for (; count >= 4; count -= 4, a += 4, c += 32)
         output_4_scalar(a, w, bias, c);
@@ -984,10 +961,8 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
     {
         const float *w = packed + 256;
         const float *bias = packed + 320;
-        const float *a_head = a;
-        float *c_head = c;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
-            output_scalar(a_head + row * 8, w, bias, c_head + row * 8, min_size(QUERY_BLOCK, end - row));
+            output_scalar(a + row * 8, w, bias, c + row * 8, min_size(QUERY_BLOCK, end - row));
     }
 }
 
@@ -1021,8 +996,7 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
     const size_t groups = (g->keys + 7) / 8; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 64, rows,
-                group + at);
+        queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 64, rows, group + at);
     else if (at < 2)
         queries_part_scalar(packed + 80, g->args->x + g->first * g->args->n * D_MODEL, scratch + 128, g->keys,
                 group + at - 1);
@@ -1095,8 +1069,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
         attend_part_scalar(g, scratch, worker, part);
         break;
     default:
-        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 8,
-                g->count * g->args->n, part);
+        output_part_scalar(packed, scratch, g->args->y + g->first * g->args->n * 8, g->count * g->args->n, part);
         break;
     }
 }
@@ -1243,8 +1216,9 @@ static int check_args(const golden_args *a)
 {
     if (a == NULL)
         return GOLDEN_ERROR_NULL;
-    if (a->source || a->q || a->k || a->v || a->lengths || a->past || a->positions || a->prefix || a->segment ||
-        a->segment_q || a->segment_k || a->attn || a->lse || a->mask_bool || a->mask_add)
+    if (a->source || a->q || a->k || a->v || a->lengths || a->past || a->positions || a->page_table || a->prefix ||
+        a->segment || a->segment_q || a->segment_k || a->attn || a->lse || a->k_cache || a->v_cache || a->k_pages ||
+        a->v_pages || a->mask_bool || a->mask_add)
         return GOLDEN_ERROR_UNUSED;
     if (a->n > SEQ_LEN || (a->m != a->n && a->m != 0))
         return GOLDEN_ERROR_SIZE;
@@ -1459,6 +1433,8 @@ const char *golden_strerror(int error)
         return "not a block that golden_pack filled for this layer and plan, or not whole";
     case GOLDEN_ERROR_PART:
         return "phase or part is out of range";
+    case GOLDEN_ERROR_OVERLAP:
+        return "a cache overlaps another tensor of the call";
     default:
         return "unknown error";
     }

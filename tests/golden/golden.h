@@ -53,8 +53,8 @@
 extern "C" {
 #endif
 
-#define GOLDEN_INTERFACE_VERSION 2
-#define GOLDEN_PAIR 0xfeed8c4ec197924au /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_INTERFACE_VERSION 3
+#define GOLDEN_PAIR 0xb12b5c417fc4416du /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -101,7 +101,8 @@ typedef enum golden_error {
     /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
     GOLDEN_ERROR_NONFINITE = 8,
     GOLDEN_ERROR_PACKED = 9,    /* not a complete block that golden_pack filled for this layer and plan */
-    GOLDEN_ERROR_PART = 10      /* phase or part out of range */
+    GOLDEN_ERROR_PART = 10,     /* phase or part out of range */
+    GOLDEN_ERROR_OVERLAP = 11   /* a cache overlaps another tensor of the call */
 } golden_error;
 
 /* The structs are the same for every layer. Pointers that this layer does not use must be NULL; the extents of a mask
@@ -121,6 +122,7 @@ typedef struct golden_args {
     const int32_t *lengths;
     const int32_t *past;
     const int32_t *positions;
+    const int32_t *page_table;
     const int32_t *prefix;
     const int32_t *segment;
     const int32_t *segment_q;
@@ -132,7 +134,12 @@ typedef struct golden_args {
     float *y;
     float *attn;
     float *lse;
+    float *k_cache;
+    float *v_cache;
+    float *k_pages;
+    float *v_pages;
     size_t batch, n, m; /* m: n or 0 */
+    size_t pages; /* of a paged cache */
 } golden_args;
 
 /* Packs the weights into `packed` (GOLDEN_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of one ISA

@@ -812,7 +812,14 @@ static bool uses(const struct plan_panels *g, const char *tiles)
 static void test_shared_tiles(void **state)
 {
     (void)state;
-    CHECK_PLAN("avx2", uses(K(&p), "keys") && uses(V(&p), "keys") && uses(O(&p), "queries"), "d_model=512", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "queries") && uses(O(&p), "queries"), "d_model=512", "h=8", "seq_len=128");
+    /* rows of queries stay whole, those of keys go to an array a head: places and strides are arguments */
+    CHECK_PLAN("avx2", Q(&p)->tile_row == 0 && Q(&p)->tile_places && O(&p)->tile_places && Q(&p)->parts_placed &&
+               Q(&p)->parts_split == 64 && Q(&p)->c_split == 0 && K(&p)->c_split == 64, "d_model=512", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", strcmp(K(&p)->parts_of, "queries") == 0 && strcmp(V(&p)->parts_of, "queries") == 0 &&
+               V(&p)->behind == 2 * K(&p)->behind, "d_model=512", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", Q(&p)->tile_row == Q(&p)->c_row && !Q(&p)->tile_places && !Q(&p)->parts_placed,
+               "d_model=512", "h=8", "d_k=12", "d_v=12", "seq_len=128");
     CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "queries") && uses(O(&p), "output"), "d_model=64", "h=8", "seq_len=128");
     CHECK_PLAN("avx2", uses(K(&p), "keys") && uses(V(&p), "keys"), "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12", "seq_len=128");
     CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "inputs"), "d_model=512", "h=8", "d_k=64", "d_v=20", "seq_len=128");

@@ -328,6 +328,29 @@ static void test_wrap(void **state)
            "const char *s = \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, and, more\";\n");
 }
 
+/* What a template broke is one line again where that fits; lists in braces, comments and macros stay. */
+static void test_joined_lines(void **state)
+{
+    (void)state;
+    expect("int f(int a,\n        int b,\n        int c)\n{\n", "int f(int a, int b, int c)\n{\n");
+    expect("x = a ? b :\n        c;\nif (a &&\n    b)\n", "x = a ? b : c;\nif (a && b)\n");
+    expect("enum {\n    A,\n    B,\n};\nint i[] = {f(1,\n             2),\n};\n", "enum {\n    A,\n    B,\n};\nint i[] = {f(1, 2),\n};\n");
+    expect("/* (one,\n * two) */\n#define f(a, \\\n          b) g(a,\nint i;\n", "/* (one,\n * two) */\n#define f(a, \\\n          b) g(a,\nint i;\n");
+    expect("f(\"(\", '(');\nint a,\n    b; /* (\n,\n */ int c,\n    d;\n", "f(\"(\", '(');\nint a,\n    b; /* (\n,\n */ int c,\n    d;\n");
+    expect("$ local x = ('x'):rep(51)\nint f(int ${x}, int ${x},\n      int b);\n",
+           "int f(int xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, int xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx,\n"
+           "      int b);\n");
+}
+
+/* A comment of several lines is said once, others as often as they come. */
+static void test_said_once(void **state)
+{
+    (void)state;
+    expect("$ local a, b = '/* one\\n * two */\\nint f;\\n/* three */\\n', '/* one\\n * other */\\n'\n"
+           "$ for _, text in ipairs(said_once({a .. b, b .. a .. '    /* one\\n     * two */\\n'})) do emit(text) end\n",
+           "/* one\n * two */\nint f;\n/* three */\n/* one\n * other */\nint f;\n/* three */\n    /* one\n     * two */\n");
+}
+
 static void test_helpers(void **state)
 {
     (void)state;
@@ -565,6 +588,7 @@ int main(void)
         cmocka_unit_test(test_include),
         cmocka_unit_test(test_include_errors),
         cmocka_unit_test(test_helpers), cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_joined_lines), cmocka_unit_test(test_said_once),
         cmocka_unit_test(test_float_round_trips),
         cmocka_unit_test(test_long_lines_and_many_values),
         cmocka_unit_test(test_context_mistakes),

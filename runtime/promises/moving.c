@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/* See moving.h. */
+#include "moving.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/arith.h"
+#include "guarded.h"
+#include "promises.h"
+
+#define BATCH 6
+#define TURNS 24
+#define MOST 60 /* tokens of a sequence, about */
+
+struct moving {
+    const struct kernel_table *call;
+    const struct layer *layer;
+    struct inputs before;              /* of BATCH sequences */
+    struct guarded cache[2], past, table, from, free_pages; /* what a function is given */
+    int32_t wanted[BATCH];             /* from, as it was */
+    size_t pages, free_count;
+    struct random random;
+    char *why;
+    struct diag *diag;
+};
+
+static bool is_paged(const struct moving *m)
+{
+    return m->layer->cache == CACHE_PAGED;
+}
+
+static int32_t past_of(const struct inputs *in, size_t b)
+{
+    return ((const int32_t *)in->tensor[TENSOR_PAST])[b];
+}
+
+static size_t used_pages(const struct moving *m, size_t b)
+{
+    return ((size_t)past_of(&m->before, b) + (size_t)m->layer->page_len - 1) / (size_t)m->layer->page_len;
+}
+
+static size_t cache_bytes(const struct moving *m, bool values)
+{
+    return inputs_count(m->layer, &m->before, inputs_cache_of(m->layer, values)) * sizeof(float);
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+/* More pages than are used, one for each sequence at least. */
+static bool add_pages(struct moving *m)
+{
+    struct inputs *in = &m->before;
+    for (int values = 0; is_paged(m) && values < 2; values++) {
+        const enum layer_tensor tensor = inputs_cache_of(m->layer, values);
+        const size_t had = cache_bytes(m, values), page = had / in->pages;
+        float *more = realloc(in->tensor[tensor], had + BATCH * page);
+        if (more == NULL)
+            return false;
+        in->tensor[tensor] = more;
+        memset((char *)more + had, 0x7f, BATCH * page);
+    }
+    in->pages += is_paged(m) ? BATCH : 0;
+    return true;
+}
+
+/* Pages that no sequence uses, in no order. */
+static void list_free(struct moving *m)
+{
+    const int32_t *table = m->before.tensor[TENSOR_PAGE_TABLE];
+    int32_t *list = m->free_pages.data;
+    m->free_count = 0;
+    for (size_t page = 0; is_paged(m) && page < m->before.pages; page++) {
+        bool used = false;
+        for (size_t b = 0; b < BATCH; b++)
+            for (size_t i = 0; i < used_pages(m, b); i++)
+                used = used || table[b * (size_t)m->layer->page_count + i] == (int32_t)page;
+        if (used)
+            continue;
+        const size_t at = random_bits(&m->random) % (m->free_count + 1);
+        list[m->free_count++] = list[at];
+        list[at] = (int32_t)page;
+    }
+}
+
+/* What a function is given, as it is before. */
+static bool prepare(struct moving *m)
+{
+    const size_t offset = 4 * (random_bits(&m->random) % 8);
+    const size_t table = inputs_count(m->layer, &m->before, TENSOR_PAGE_TABLE);
+    struct guarded *all[] = {&m->cache[0], &m->cache[1], &m->past, &m->table, &m->from, &m->free_pages};
+    const size_t bytes[] = {cache_bytes(m, false), cache_bytes(m, true), BATCH * sizeof(int32_t),
+                            table * sizeof(int32_t), BATCH * sizeof(int32_t), m->before.pages * sizeof(int32_t)};
+    bool good = true;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        guarded_free(all[i]);
+        good = good && guarded_make(all[i], bytes[i], offset);
+    }
+    if (!good) {
+        diag_environment(m->diag, NULL, "out of memory");
+        return false;
+    }
+    for (int values = 0; values < 2; values++)
+        memcpy(m->cache[values].data, m->before.tensor[inputs_cache_of(m->layer, values)], bytes[values]);
+    memcpy(m->past.data, m->before.tensor[TENSOR_PAST], bytes[2]);
+    if (is_paged(m))
+        memcpy(m->table.data, m->before.tensor[TENSOR_PAGE_TABLE], bytes[3]);
+    list_free(m);
+    return true;
+}
+
+static struct kernel_cache cache_of(const struct moving *m)
+{
+    const bool paged = is_paged(m);
+    return (struct kernel_cache){.k = m->cache[0].data, .v = m->cache[1].data, .past = m->past.data,
+                                 .page_table = paged ? m->table.data : NULL, .batch = BATCH, .pages = m->before.pages,
+                                 .free_pages = paged ? m->free_pages.data : NULL, .free_count = m->free_count};
+}
+
+static bool zones_intact(struct moving *m, const char *what)
+{
+    const struct guarded *all[] = {&m->cache[0], &m->cache[1], &m->past, &m->table, &m->from, &m->free_pages};
+    bool intact = true;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        intact = intact && guarded_zones_intact(all[i]);
+    return intact || violated(m, "%s: wrote outside the cache, its numbers and from", what);
+}
+
+/* ---- moving ------------------------------------------------------------------------------------------------------ */
+
+/* Kept, reversed, turned, all copies of one, all dropped, two circles, and anything. */
+static void draw_from(struct moving *m, size_t turn)
+{
+    for (size_t b = 0; b < BATCH; b++) {
+        const size_t any = random_bits(&m->random) % (BATCH + 1);
+        const size_t of[] = {b, BATCH - 1 - b, (b + 1) % BATCH, turn % BATCH, BATCH, (b + 2) % BATCH};
+        const size_t chosen = turn < sizeof of / sizeof *of ? of[turn] : any;
+        m->wanted[b] = chosen == BATCH ? -1 - (int32_t)(b % 2) : (int32_t)chosen;
+    }
+    memcpy(m->from.data, m->wanted, sizeof m->wanted);
+}
+
+/* The rows of sequence b are those that sequence from[b] had. */
+static bool rows_are_right(struct moving *m, const struct inputs *after, size_t b, size_t from)
+{
+    const struct layer *layer = m->layer;
+    const int64_t end = past_of(&m->before, from), rows = layer->cache_len;
+    const int64_t first = layer->cache == CACHE_RING && end > rows ? end - rows : 0;
+    for (int values = 0; values < 2; values++) {
+        const size_t bytes = (size_t)(values ? layer->d_v : layer->d_k) * sizeof(float);
+        const enum layer_tensor tensor = inputs_cache_of(layer, values);
+        for (int64_t p = first; p < end; p++)
+            for (size_t i = 0; i < (size_t)layer->h_kv; i++) {
+                const float *was = inputs_floats(&m->before, tensor) +
+                                   inputs_cache_row(layer, &m->before, values, from, i, p);
+                const float *is = inputs_floats(after, tensor) + inputs_cache_row(layer, after, values, b, i, p);
+                if (memcmp(was, is, bytes) != 0)
+                    return violated(m, "cache_move: position %lld of sequence %zu is not that of sequence %zu before",
+                                    (long long)p, b, from);
+            }
+    }
+    return true;
+}
+
+/* No other sequence has the page to which the next token of sequence b goes, if it is partly filled. */
+static bool page_is_own(struct moving *m, const struct inputs *after, size_t b)
+{
+    const size_t len = (size_t)m->layer->page_len, count = (size_t)m->layer->page_count;
+    const size_t end = is_paged(m) ? (size_t)past_of(after, b) : 0;
+    const int32_t *table = after->tensor[TENSOR_PAGE_TABLE];
+    for (size_t other = 0; end > 0 && end % len != 0 && other < BATCH; other++)
+        for (size_t page = 0; other != b && page < ((size_t)past_of(after, other) + len - 1) / len; page++)
+            if (table[other * count + page] == table[b * count + end / len])
+                return violated(m, "cache_move: sequences %zu and %zu share a page that the former will write to", b,
+                                other);
+    return true;
+}
+
+static bool moved_right(struct moving *m, const struct kernel_cache *cache)
+{
+    struct inputs after = m->before;
+    after.tensor[inputs_cache_of(m->layer, false)] = m->cache[0].data;
+    after.tensor[inputs_cache_of(m->layer, true)] = m->cache[1].data;
+    after.tensor[TENSOR_PAST] = m->past.data;
+    after.tensor[TENSOR_PAGE_TABLE] = is_paged(m) ? m->table.data : NULL;
+    bool good = cache->free_count <= m->free_count || violated(m, "cache_move: there are more free pages than before");
+    for (size_t b = 0; good && b < BATCH; b++) {
+        const int32_t length = m->wanted[b] < 0 ? 0 : past_of(&m->before, (size_t)m->wanted[b]);
+        if (past_of(&after, b) != length)
+            return violated(m, "cache_move: sequence %zu has %d tokens, not %d", b, (int)past_of(&after, b),
+                            (int)length);
+        good = m->wanted[b] < 0 || rows_are_right(m, &after, b, (size_t)m->wanted[b]);
+    }
+    for (size_t b = 0; good && b < BATCH; b++)
+        good = page_is_own(m, &after, b);
+    return good;
+}
+
+static bool moves(struct moving *m)
+{
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        if (!prepare(m))
+            return false;
+        draw_from(m, turn);
+        struct kernel_cache cache = cache_of(m);
+        const int error = m->call->cache_move(&cache, m->from.data);
+        if (error != KERNEL_OK)
+            return violated(m, "cache_move: returns %d (%s)", error, m->call->strerror(error));
+        if (!zones_intact(m, "cache_move") || !moved_right(m, &cache))
+            return false;
+    }
+    return true;
+}
+
+/* ---- emptying ---------------------------------------------------------------------------------------------------- */
+
+static bool resets(struct moving *m)
+{
+    if (!prepare(m))
+        return false;
+    const struct kernel_cache cache = cache_of(m);
+    const int error = m->call->cache_reset(&cache);
+    if (error != KERNEL_OK)
+        return violated(m, "cache_reset: returns %d (%s)", error, m->call->strerror(error));
+    bool zero = true;
+    for (int values = 0; values < 2; values++)
+        for (size_t i = 0; i < m->cache[values].bytes; i++)
+            zero = zero && ((const unsigned char *)m->cache[values].data)[i] == 0;
+    for (size_t b = 0; b < BATCH; b++)
+        zero = zero && ((const int32_t *)m->past.data)[b] == 0;
+    return zones_intact(m, "cache_reset") && (zero || violated(m, "cache_reset: something is not zero"));
+}
+
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
+
+static void *off(void *at)
+{
+    return (char *)at + 1;
+}
+
+/* Both functions, or the move alone; nothing is written. */
+static bool refused(struct moving *m, struct kernel_cache cache, void *from, int expected, bool of_reset,
+                    const char *what)
+{
+    int error = m->call->cache_move(&cache, from);
+    if (error != expected)
+        return violated(m, "cache_move, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
+    error = of_reset ? m->call->cache_reset(&cache) : expected;
+    if (error != expected)
+        return violated(m, "cache_reset, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
+    for (int values = 0; values < 2; values++)
+        if (memcmp(m->cache[values].data, m->before.tensor[inputs_cache_of(m->layer, values)],
+                   m->cache[values].bytes) != 0)
+            return violated(m, "cache_move or cache_reset, %s: refused, but the cache was written", what);
+    return memcmp(m->from.data, m->wanted, sizeof m->wanted) == 0 ||
+           violated(m, "cache_move, %s: refused, but from was written", what);
+}
+
+static bool refuses(struct moving *m)
+{
+    if (!prepare(m))
+        return false;
+    draw_from(m, 3); /* copies of one sequence */
+    struct kernel_cache cache = cache_of(m), good = cache;
+    int32_t *from = m->from.data, *past = m->past.data, kept;
+    cache.k = NULL;
+    if (!refused(m, cache, from, KERNEL_NULL, true, "k = NULL"))
+        return false;
+    cache = good;
+    cache.past = NULL;
+    if (!refused(m, cache, from, KERNEL_NULL, true, "past = NULL"))
+        return false;
+    cache = good;
+    cache.v = off(cache.v);
+    if (!refused(m, cache, from, KERNEL_ALIGN, true, "v off its boundary"))
+        return false;
+    if (!refused(m, good, NULL, KERNEL_NULL, false, "from = NULL"))
+        return false;
+    m->wanted[BATCH - 1] = from[BATCH - 1] = BATCH;
+    if (!refused(m, good, from, KERNEL_LENGTH, false, "from[b] = batch"))
+        return false;
+    draw_from(m, 3);
+    kept = past[BATCH - 1];
+    past[BATCH - 1] = -1;
+    if (!refused(m, good, from, KERNEL_LENGTH, true, "a past of -1"))
+        return false;
+    past[BATCH - 1] = (int32_t)(m->layer->cache_len + 1);
+    if (m->layer->cache != CACHE_RING && !refused(m, good, from, KERNEL_LENGTH, true, "a past behind the cache's end"))
+        return false;
+    past[BATCH - 1] = kept;
+    if (!is_paged(m))
+        return true;
+    cache.v = good.v;
+    cache.page_table = NULL;
+    if (!refused(m, cache, from, KERNEL_NULL, true, "page_table = NULL"))
+        return false;
+    cache = good;
+    cache.free_count = 0;
+    const bool partly = past[m->wanted[0]] % m->layer->page_len != 0;
+    if (partly && !refused(m, cache, from, KERNEL_SIZE, false, "no free page for a copy"))
+        return false;
+    ((int32_t *)m->free_pages.data)[0] = (int32_t)good.pages;
+    return m->free_count == 0 || refused(m, good, from, KERNEL_LENGTH, true, "a free page that is none");
+}
+
+bool moving_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *weights, uint64_t seed,
+                  char why[300], struct diag *diag)
+{
+    struct moving m = {.call = kernel->call, .layer = layer, .random = {seed ^ 0x6D6F7665}, .why = why, .diag = diag};
+    const struct inputs_draw draw = {.seed = seed, .batch = BATCH, .n = 1, .m = 1, .past_most = MOST};
+    if (!layer_has_cache(layer) || m.call->cache_move == NULL || m.call->cache_reset == NULL)
+        return true;
+    bool good = inputs_draw_call(&m.before, layer, &draw, weights, diag);
+    if (good && !add_pages(&m)) {
+        diag_environment(diag, NULL, "out of memory");
+        good = false;
+    }
+    good = good && moves(&m) && resets(&m) && refuses(&m);
+    struct guarded *all[] = {&m.cache[0], &m.cache[1], &m.past, &m.table, &m.from, &m.free_pages};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        guarded_free(all[i]);
+    inputs_free(&m.before);
+    return good;
+}
