@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A step of one emitted layer with a cache, its queries, keys and values given, in one run with what reading its keys and values takes:
+/* A step of one emitted layer with a cache, its queries, keys and values given, in one run with what reading its keys
+ * and values takes:
  *
- *     two workers   by one thread and by two that spin, at several numbers of cached keys; and reading, by one core and by two
+ *     two workers   by one thread and by two that spin, at several numbers of cached keys; reading, by one and by two
  *     ring          at several positions of a long sequence
  *
- * Prints a table in Markdown: medians over the rounds; in each round everything is measured once, one after the other.
+ * Prints a table in Markdown: medians over the rounds, in each of which everything is measured once, one after the
+ * other; and what the fastest samples say, for machines that others use as well.
  *
  *     decode ISA SECONDS CORE CORE, built with -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"' [-DRING]
  */
@@ -43,6 +45,7 @@ struct job {
     enum way way;
     int64_t calls;
     FUNCTION(args) args;
+    int64_t ns; /* that the calls took, by one thread without the time that others had its core */
     _Atomic size_t next[2]; /* the next part of this phase; the other is being made ready */
     _Atomic int error;
     float sums[2][READ_LINE]; /* what was read; apart from each other */
@@ -103,22 +106,6 @@ static void run_read(struct job *job, int64_t threads, int64_t worker)
     }
 }
 
-static void work(struct crew *crew, int64_t worker, void *pointer)
-{
-    struct job *job = pointer;
-    size_t step = 0;
-    for (int64_t call = 0; call < job->calls; call++)
-        if (job->way == STEP) {
-            if (FUNCTION(forward)(packed, &job->args, scratch) != 0)
-                job->error = 1;
-        } else if (job->way == STEP_OF_TWO) {
-            run_parts(job, crew, worker, &step);
-        } else {
-            run_read(job, crew->threads, worker);
-            crew_barrier(crew);
-        }
-}
-
 /* ns so far that this thread was ready while something else had its core; 0 if unknown */
 static int64_t waited(void)
 {
@@ -131,19 +118,41 @@ static int64_t waited(void)
     return waited;
 }
 
-/* us of a call, the mean of `calls`. By one thread: without the time that others had the core. */
+static void work(struct crew *crew, int64_t worker, void *pointer)
+{
+    struct job *job = pointer;
+    size_t step = 0;
+    const int64_t lost = worker == 0 ? waited() : 0;
+    crew_barrier(crew);
+    const int64_t start = crew_now();
+    for (int64_t call = 0; call < job->calls; call++)
+        if (job->way == STEP) {
+            if (FUNCTION(forward)(packed, &job->args, scratch) != 0)
+                job->error = 1;
+        } else if (job->way == STEP_OF_TWO) {
+            run_parts(job, crew, worker, &step);
+        } else {
+            run_read(job, crew->threads, worker);
+            crew_barrier(crew);
+        }
+    if (worker == 0) {
+        job->ns = crew_now() - start;
+        job->ns -= crew->threads == 1 ? waited() - lost : 0;
+    }
+}
+
+/* us of a call, the mean of `calls` */
 static double measure(struct job *job, enum way way, int64_t calls, const int32_t *cores)
 {
     job->way = way;
     job->calls = calls;
     job->next[0] = job->next[1] = 0;
-    const int64_t threads = way == STEP_OF_TWO || way == READ_BY_TWO ? 2 : 1, lost = waited();
-    const int64_t all = crew_time(threads, cores, work, job), ns = threads == 1 ? all - (waited() - lost) : all;
-    if (all < 0 || job->error) {
+    const int64_t threads = way == STEP_OF_TWO || way == READ_BY_TWO ? 2 : 1;
+    if (crew_time(threads, cores, work, job) < 0 || job->error) {
         fputs("decode: a call failed\n", stderr);
         exit(1);
     }
-    return 1e-3 * (double)ns / (double)calls;
+    return 1e-3 * (double)job->ns / (double)calls;
 }
 
 static int by_size(const void *a, const void *b)
@@ -201,8 +210,8 @@ int main(int argc, char **argv)
                 samples[point][way][rounds] = measure(&job, way, calls, cores);
             }
 #ifdef RING
-    printf("| %s, %s, ring of %d: position | µs | quartiles | fastest | times that at %d |\n| --: | --: | --: | --: | --: |\n",
-           TEXT(NAME), argv[1], LEN, (int)past[3]);
+    printf("| %s, %s, ring of %d: position | µs | quartiles | fastest | times that at %d |\n"
+           "| --: | --: | --: | --: | --: |\n", TEXT(NAME), argv[1], LEN, (int)past[3]);
     for (size_t point = 0; point < POINTS; point++) {
         const double ratio = median_ratio(samples[point][STEP], samples[3][STEP], rounds);
         static double sorted[MOST_ROUNDS];
@@ -212,21 +221,23 @@ int main(int argc, char **argv)
                quantile(sorted, rounds, 0.75), sorted[0], ratio);
     }
 #else
-    printf("| %s, %s: keys | reading, µs | GB/s | step, µs | share of reading | two read, GB/s | times one | two workers, µs | "
-           "times one | share of two reading |\n| --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
-           TEXT(NAME), argv[1]);
+    printf("| %s, %s: keys | reading, µs | GB/s | step, µs | share of reading | two read, GB/s | times one | two workers, "
+           "µs | "
+           "times one | fastest samples | share of two reading |\n"
+           "| --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n", TEXT(NAME), argv[1]);
     for (size_t point = 0; point < POINTS; point++) {
         double (*s)[MOST_ROUNDS] = samples[point];
-        const double share = median_ratio(s[READ], s[STEP], rounds), two_read = median_ratio(s[READ], s[READ_BY_TWO], rounds);
+        const double share = median_ratio(s[READ], s[STEP], rounds);
+        const double two_read = median_ratio(s[READ], s[READ_BY_TWO], rounds);
         const double two = median_ratio(s[STEP], s[STEP_OF_TWO], rounds);
         const double share_of_two = median_ratio(s[READ_BY_TWO], s[STEP_OF_TWO], rounds);
         const double megabytes = 4e-6 * H_KV * (D_K + D_V) * (past[point] + 1.0);
         double us[WAYS];
         for (int way = 0; way < WAYS; way++)
             us[way] = quantile(s[way], rounds, 0.5);
-        printf("| %d | %.0f | %.0f | %.0f | %.0f %% | %.0f | %.2f | %.0f | %.2f | %.0f %% |\n", (int)past[point], us[READ],
-               1e3 * megabytes / us[READ], us[STEP], 100 * share, 1e3 * megabytes / us[READ_BY_TWO], two_read, us[STEP_OF_TWO],
-               two, 100 * share_of_two);
+        printf("| %d | %.0f | %.0f | %.0f | %.0f %% | %.0f | %.2f | %.0f | %.2f | %.2f | %.0f %% |\n", (int)past[point],
+               us[READ], 1e3 * megabytes / us[READ], us[STEP], 100 * share, 1e3 * megabytes / us[READ_BY_TWO], two_read,
+               us[STEP_OF_TWO], two, s[STEP][0] / s[STEP_OF_TWO][0], 100 * share_of_two);
     }
 #endif
     fprintf(stderr, "%zu rounds\n", rounds);

@@ -273,7 +273,8 @@ def reference(case, tensors):
         else:
             v = source[..., head * c.d_v:(head + 1) * c.d_v] if c.split else source
         if c.past is not None:
-            k, v = (np.concatenate((t[letter + "_cache"][:, shared, :c.past], new), 1) for letter, new in (("k", k), ("v", v)))
+            k = np.concatenate((t["k_cache"][:, shared, :c.past], k), 1)
+            v = np.concatenate((t["v_cache"][:, shared, :c.past], v), 1)
         if c.norm:
             q, k = kinds.rms(q, t["g_q"], c.norm_eps), kinds.rms(k, t["g_k"], c.norm_eps)
         if c.rope:

@@ -108,7 +108,7 @@ STEP_COLUMNS = (  # of steps(): heading, the systems of which the fastest counts
 
 
 def steps(run, started):
-    """In Markdown: layers with a cache, beside what reading it takes and beside the peers, each as a multiple of ours."""
+    """In Markdown: layers with a cache, beside what reading it takes and beside the peers, as multiples of ours."""
     lines = ["| layer | | new | cached | bound, µs | ours, µs | share of bound | share of peak | "
              + " | ".join(heading for heading, _ in STEP_COLUMNS) + " |",
              "| --- | --- | --: | --: | --: | --: | --: | --: |" + " --: |" * len(STEP_COLUMNS)]
@@ -122,12 +122,13 @@ def steps(run, started):
             ratios = [found[s]["ratio"] for s in systems if "ratio" in found.get(s, ())]
             cells.append(f"{min(ratios):.2f}" if ratios else "–")
         sizes = ours["sizes"].split(", ")[1]
-        lines.append(f"| {shape.rsplit('_', 2)[0]} | {sizes} | {ours['n']} | {ours['past']} | {bound['us']:.1f} | {ours['us']:.1f} | "
-                     f"{100 * bound['ratio']:.0f} % | {100 * ours['share']:.0f} % | " + " | ".join(cells) + " |")
+        lines.append(f"| {shape.rsplit('_', 2)[0]} | {sizes} | {ours['n']} | {ours['past']} | {bound['us']:.1f} | "
+                     f"{ours['us']:.1f} | {100 * bound['ratio']:.0f} % | {100 * ours['share']:.0f} % | " + " | ".join(cells) + " |")
     about = "\n".join("    " + line for line in facts(run, started))
-    return ("\n".join(lines) + "\n\nBound: reading the weights, and the keys and values of the cache, once, on the same core, the "
-            "faster of two ways. Share of bound: bound over ours, the median of the rounds; of peak: multiply-adds. The others: their time over ours in the same "
-            "round, median of the rounds; where a library has several ways, the fastest.\n\n" + about + "\n")
+    return ("\n".join(lines) + "\n\nBound: reading the weights, and the keys and values of the cache, once, on the same core, "
+            "the faster of two ways. Share of bound: bound over ours, the median of the rounds; of peak: multiply-adds. The "
+            "others: their time over ours in the same round, median of the rounds; where a library has several ways, the "
+            "fastest.\n\n" + about + "\n")
 
 
 def memory_table(run):

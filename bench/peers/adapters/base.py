@@ -8,7 +8,8 @@ import time
 
 import machine
 
-ALL_KINDS = frozenset(("projected", "rope", "qk_norm", "softcap", "alibi", "relative", "sink"))  # layers.Case.kinds but "cache"
+# layers.Case.kinds but "cache"
+ALL_KINDS = frozenset(("projected", "rope", "qk_norm", "softcap", "alibi", "relative", "sink"))
 CACHED = frozenset(("projected", "cache"))  # of formulations that are made for a cache
 
 

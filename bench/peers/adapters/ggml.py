@@ -205,13 +205,13 @@ class _Layer:
                 swap(self.heads(source, c.d_v, 1, c.m, c.d_v, 0)) if c.identity else part(source, "v", "v"))
 
     def cached(self, letter, new):
-        """The keys or values of a cache, the new ones behind them: a view. Without flash attention values lie feature by
-        feature, [d_v][cache_len] of each head, as llama.cpp has them."""
+        """The keys or values of a cache, the new ones behind them: a view. Without flash attention values lie feature
+        by feature, [d_v][cache_len] of each head, as llama.cpp has them."""
         c, ggml, context = self.case, self.ggml, self.graph_context
         rows = self.tensors[letter + "_cache"]
         across = letter == "v" and not self.flash
-        held = self.own(rows.swapaxes(-1, -2) if across else rows, *((c.cache_len, c.d_v) if across else (rows.shape[-1], c.cache_len)),
-                        c.h_kv, c.batch)
+        rows_or_columns = rows.swapaxes(-1, -2) if across else rows
+        held = self.own(rows_or_columns, *rows_or_columns.shape[:1:-1], c.h_kv, c.batch)
         row = 4 * (c.cache_len if across else rows.shape[-1])
         head = 4 * c.cache_len * rows.shape[-1]
 

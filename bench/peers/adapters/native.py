@@ -22,7 +22,8 @@ class Problem(ctypes.Structure):
         "window_right", "split", "output", "conv_width", "threads")]
         + [("cores", ctypes.POINTER(ctypes.c_int32)), ("scale", ctypes.c_float), ("x", POINTER), ("source", POINTER),
            ("lengths", ctypes.POINTER(ctypes.c_int32))] + [(name, POINTER) for name in TENSORS] + [("y", POINTER)]
-        + [(name, POINTER) for name in FURTHER] + [("past", ctypes.POINTER(ctypes.c_int32)), ("cache_len", ctypes.c_int64)])
+        + [(name, POINTER) for name in FURTHER]
+        + [("past", ctypes.POINTER(ctypes.c_int32)), ("cache_len", ctypes.c_int64)])
 
 
 def aligned(array):

@@ -41,8 +41,8 @@ def _sdpa_model(openvino, case, tensors):
 
 
 def _stateful_model(openvino, case):
-    """Attention with keys and values that are the model's state, in the pattern that the CPU plugin fuses into one operator:
-    ReadValue, Gather by a beam, Concat, Assign, scaled_dot_product_attention."""
+    """Attention with keys and values that are the model's state, in the pattern that the CPU plugin fuses into one
+    operator: ReadValue, Gather by a beam, Concat, Assign, scaled_dot_product_attention."""
     import openvino.opset13 as ops
     c, group = case, case.h // case.h_kv
     q, k, v = (ops.parameter([c.batch, -1, heads, width], np.float32, name=which)
@@ -63,7 +63,8 @@ def _stateful_model(openvino, case):
         joined = ops.concat([held, heads_first(new)], 2)
         sinks.append(ops.assign(joined, variable))
         if group > 1:
-            joined = ops.multiply(ops.unsqueeze(joined, constant(2)), ops.constant(np.ones((1, 1, group, 1, 1), np.float32)))
+            ones = ops.constant(np.ones((1, 1, group, 1, 1), np.float32))
+            joined = ops.multiply(ops.unsqueeze(joined, constant(2)), ones)
             joined = ops.reshape(joined, constant(0, c.h, -1, width), True)
         states.append(joined)
     z = ops.scaled_dot_product_attention(heads_first(q), *states, mask, causal=False)
@@ -72,8 +73,8 @@ def _stateful_model(openvino, case):
 
 
 class _Steps(Runner):
-    """A state grows with each inference. So the state is set to fewer tokens than the case has, an inference that is not timed
-    lets the library make room, and several that are timed follow, around the case's number of cached tokens."""
+    """A state grows with each inference. So the state is set to fewer tokens than the case has, an inference that is
+    not timed lets the library make room, and several that are timed follow, around the case's number of cached ones."""
     MOST = 16
 
     def __init__(self, openvino, compiled, case, tensors):
@@ -83,7 +84,7 @@ class _Steps(Runner):
         self.first, self.steps = case.past - n * half, 2 * half + 1
         self.openvino, tensor = openvino, lambda array: openvino.Tensor(np.ascontiguousarray(array), shared_memory=True)
         self.new = [tensor(tensors[which]) for which in "qkv"]
-        self.last = [tensor(tensors[which + "_cache"][:, :, self.first - n:self.first].swapaxes(1, 2)) for which in "kv"]
+        self.last = self.before(self.first)
         self.request.set_input_tensor(3, tensor(np.zeros(case.batch, np.int32)))
         self.masks = [tensor(self.mask(self.first + n * i)) for i in range(-1, self.steps)]
         self.keep, self.lost = compiled, 0
@@ -92,6 +93,11 @@ class _Steps(Runner):
         n = self.case.n
         sees = np.arange(past + n)[None, :] <= past + np.arange(n)[:, None]
         return np.where(sees, 0, -np.inf).astype(np.float32)[None, None]
+
+    def before(self, end):
+        """Keys and values that the cache has before position `end`, as many as a call brings."""
+        rows = [self.tensors[which + "_cache"][:, :, end - self.case.n:end].swapaxes(1, 2) for which in "kv"]
+        return [self.openvino.Tensor(np.ascontiguousarray(of)) for of in rows]
 
     def infer(self, mask):
         if self.case.n > 1:
@@ -129,8 +135,7 @@ class _Steps(Runner):
         """y of the case itself, by inferences of which those before it bring what the cache has there"""
         first, self.first = self.first, self.case.past
         last, n = self.last, self.case.n
-        self.last = [self.openvino.Tensor(np.ascontiguousarray(self.tensors[which + "_cache"][:, :, self.first - n:self.first]
-                                                               .swapaxes(1, 2))) for which in "kv"]
+        self.last = self.before(self.first)
         masks, self.masks = self.masks, [self.openvino.Tensor(self.mask(self.first - n))]
         self.begin()
         self.infer(self.openvino.Tensor(self.mask(self.first)))
@@ -177,7 +182,8 @@ class OpenVino(Peer):
             "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1",
             "INFERENCE_NUM_THREADS": str(job.threads), "KV_CACHE_PRECISION": "f32"})
         if formulation == "stateful":
-            kinds = {str(node.get_rt_info()["layerType"].value) for node in compiled.get_runtime_model().get_ordered_ops()}
+            nodes = compiled.get_runtime_model().get_ordered_ops()
+            kinds = {str(node.get_rt_info()["layerType"].value) for node in nodes}
             if "ScaledDotProductAttention" not in kinds or "Concatenation" in kinds:
                 raise Unsupported("the plugin did not fuse the state: " + ", ".join(sorted(kinds)))
             return _Steps(openvino, compiled, job.case, tensors)

@@ -42,4 +42,5 @@ class Ours(Peer):
         library = compile_shared(
             os.path.join(folder, f"{formulation}.so"), [os.path.join(C_FOLDER, "ours.c"), f"{folder}/{case.name}.c"],
             cc, ("-std=gnu11", *FLAGS, "-I" + folder, *definitions))
-        return NativeRunner(library, job, tensors, "sequences" if formulation.endswith("sequences") else "avx2" if formulation.endswith("avx2") else "parts")
+        option = {"gcc-sequences": "sequences", "gcc-avx2": "avx2"}.get(formulation, "parts")
+        return NativeRunner(library, job, tensors, option)

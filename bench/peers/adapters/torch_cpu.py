@@ -239,7 +239,8 @@ class Torch(Peer):
         return {"OMP_PROC_BIND": "true", "TORCHINDUCTOR_FREEZING": "1"}
 
     def kinds(self, formulation):
-        return {"module": frozenset(), "flex": ALL_KINDS, **dict.fromkeys(STATIC, CACHED)}.get(formulation, ALL_KINDS - {"softcap"})
+        some = {"module": frozenset(), "flex": ALL_KINDS, **dict.fromkeys(STATIC, CACHED)}
+        return some.get(formulation, ALL_KINDS - {"softcap"})
 
     def why_not(self, case, formulation, threads):
         if formulation == "flex" and not case.kinds:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What no step can undercut that reads the same numbers: the weights, and the keys and values of a cache, once each, by
- * one core. Behind the interface of problem.h; y is left alone. peer_open's option: "plain", or "ahead", with prefetches.
+/* What no step can undercut that reads the same numbers: the weights, and the keys and values of a cache, once each,
+ * by one core. Behind the interface of problem.h; y is left alone. peer_open's option: "plain", or "ahead", with prefetches.
  */
 #include "crew.h"
 #include "problem.h"

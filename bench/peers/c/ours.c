@@ -52,12 +52,13 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
         .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o, .g_q = p->g_q, .g_k = p->g_k,
         .rel_bias = p->rel_bias, .sink = p->sink};
     peer->args = (FUNCTION(args)){
-        .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v, .lengths = p->lengths, .y = p->y,
-        .past = p->past, .k_cache = p->k_cache, .v_cache = p->v_cache,
+        .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v,
+        .lengths = p->lengths, .y = p->y, .past = p->past, .k_cache = p->k_cache, .v_cache = p->v_cache,
         .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)(p->past != NULL ? p->n : p->m)};
     int error = CONSTANT(ERROR_NULL);
     if (peer->packed != NULL && peer->scratch != NULL)
-        error = FUNCTION(pack)(peer->packed, &weights, strcmp(option, "avx2") == 0 ? CONSTANT(ISA_AVX2) : CONSTANT(ISA_AUTO));
+        error = FUNCTION(pack)(peer->packed, &weights,
+                               strcmp(option, "avx2") == 0 ? CONSTANT(ISA_AVX2) : CONSTANT(ISA_AUTO));
     if (error == 0)
         return peer;
     snprintf(why, size, "%s", FUNCTION(strerror)(error));

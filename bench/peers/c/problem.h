@@ -31,7 +31,7 @@ struct problem {
     /* of layers that a driver may refuse: */
     const float *q, *k, *v;            /* given queries, keys and values, in place of x and source */
     const float *g_q, *g_k, *rel_bias, *sink;
-    float *k_cache, *v_cache;          /* [batch][h_kv][cache_len][d]: the first past[b] = m - n rows are there, the call adds n */
+    float *k_cache, *v_cache;          /* [batch][h_kv][cache_len][d]: past[b] = m - n rows are there, the call adds n */
     const int32_t *past;               /* NULL: no cache */
     int64_t cache_len;
 };

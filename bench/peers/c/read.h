@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Floats once each, in the order in which they lie, nothing but added up: what any kernel that reads them takes at least.
- * With 512-bit vectors where the compiler may use them. */
+/* Floats once each, in the order in which they lie, nothing but added up: what any kernel that reads them takes at
+ * least. With 512-bit vectors where the compiler may use them. */
 #ifndef PEERS_READ_H
 #define PEERS_READ_H
 
