@@ -23,7 +23,7 @@ docdir   ?= $(datadir)/doc/attngen
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-compilers test-vectors \
         test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
-        bench-flat bench-features bench-beside bench-size bench-tune bench-peers demo install clean
+        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -83,6 +83,8 @@ help:
 	@echo 'make bench-peers  every example beside PyTorch, ONNX Runtime and others, which it installs into $(BUILD)/: PEERS_SHAPES,'
 	@echo '                PEERS_SYSTEMS, PEERS_ROUNDS, PEERS_THREADS, PEERS_CORES, PEERS_BEFORE=another attngen; PEERS_LIST=1'
 	@echo '                lists what there is'
+	@echo 'make bench-decode  steps and chunks behind a cache, beside the same libraries: PEERS_SHAPES, PEERS_SYSTEMS, PEERS_ROUNDS,'
+	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
 	@echo 'make lint       clang-tidy and cppcheck over the tools and the pairs of LINT_LAYERS'
@@ -262,6 +264,21 @@ bench-peers: $(BUILD)/attngen | $(installers)
 	    $(if $(PEERS_BEFORE),--before='$(PEERS_BEFORE)') \
 	    $(if $(PEERS_LIST),--list) --command="make bench-peers $(strip $(foreach v,SHAPES SYSTEMS ROUNDS THREADS CORES BEFORE,\
 	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
+
+# layers with a cache beside other libraries: the same, on one core; then DECODE_ISA, DECODE_SECONDS of bench/decode/decode.sh
+DECODE_SYSTEMS = ours/gcc ours/gcc-avx2 onnxruntime/cached torch/static torch/static-repeated torch/static-folded \
+                 openvino/stateful ggml bound
+bench-decode: $(BUILD)/attngen | $(installers)
+	@bench/peers/install.sh $(peers_venv) $(PYTHON) $(if $(PEERS_LIST),base,$(or $(PEERS_SYSTEMS),$(DECODE_SYSTEMS)))
+	@$(peers_venv)/bin/python -B bench/peers/bench.py --attngen $(BUILD)/attngen --out $(BUILD)/bench-decode \
+	    --examples= --table=bench/peers/decode.txt --threads=1 --shapes='$(PEERS_SHAPES)' \
+	    --systems='$(or $(PEERS_SYSTEMS),$(DECODE_SYSTEMS))' \
+	    $(if $(PEERS_ROUNDS),--rounds=$(PEERS_ROUNDS)) $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') \
+	    $(if $(PEERS_LIST),--list) --command="make bench-decode $(strip $(foreach v,SHAPES SYSTEMS ROUNDS CORES,\
+	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
+ifeq ($(PEERS_LIST)$(PEERS_SHAPES),)
+	@ATTNGEN='$(BUILD)/attngen' CC='$(CC)' PEERS_CORES='$(PEERS_CORES)' bench/decode/decode.sh '$(BUILD)/bench-decode/decode'
+endif
 
 # With -j these are made together; the tests themselves want none, as run.sh shares out the cores.
 test-programs: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast

@@ -161,7 +161,9 @@ def prepare(run, case, keys, threads, tensors_path, reference):
                 run.versions.update(facts.pop("versions"))
                 y = np.load(worker.y_path)
                 worker.error = float(np.abs(y - reference).max()) / largest if y.shape == reference.shape else np.inf
-                if not worker.error <= LARGEST_ERROR:  # NaN too
+                if not peer.computes:
+                    worker.error = 0.0
+                elif not worker.error <= LARGEST_ERROR:  # NaN too
                     facts = {"status": "wrong", "reason": f"y differs by {worker.error:.2g} of the largest |y|"}
             if facts["status"] == "ok":
                 workers.append(worker)
@@ -174,7 +176,7 @@ def prepare(run, case, keys, threads, tensors_path, reference):
 def row(case, threads, system, **fields):
     peer, _, formulation = system.partition("/")
     return {"shape": case.name, "sizes": case.describe(), "threads": threads, "system": system, "peer": peer,
-            "formulation": formulation, "multiply_adds": case.multiply_adds(), **fields}
+            "formulation": formulation, "multiply_adds": case.multiply_adds(), "n": case.n, "past": case.past, **fields}
 
 
 def measure(run, case, threads, workers):
@@ -257,7 +259,8 @@ def bench(run, shapes):
         reference = layers.reference(case, tensors)
         tensors_path = run.path("work", "tensors.npz")
         np.savez(tensors_path, **tensors)
-        keys = {**dict(case.spec), "batch": case.batch, "n": case.n, "m": case.m}
+        keys = {**dict(case.spec), "batch": case.batch, "n": case.n, "m": case.m,
+                **({} if case.past is None else {"past": case.past})}
         for threads in options.threads:
             run.cores = options.cores[:threads]
             workers = []
@@ -281,6 +284,8 @@ def parse(arguments):
     p.add_argument("--before", default="", help="another attngen, whose layers are measured too")
     p.add_argument("--out", required=True, help="folder of the results")
     p.add_argument("--cc", default="gcc")
+    p.add_argument("--examples", default=os.path.join(ROOT, "examples"), help="folder of specs; empty: none")
+    p.add_argument("--table", default=os.path.join(HERE, "shapes.txt"), help="shapes besides the examples")
     p.add_argument("--shapes", type=words, default=[], help="names; default: all")
     p.add_argument("--systems", type=words, default=[], help="peers or peer/formulation; default: all; ours always")
     p.add_argument("--rounds", type=int, default=0, help="default: 5 to 15, more for small layers")
@@ -302,7 +307,7 @@ def parse(arguments):
 
 def main():
     options = parse(sys.argv[1:])
-    shapes = layers.read_shapes(os.path.join(ROOT, "examples"), os.path.join(HERE, "shapes.txt"))
+    shapes = layers.read_shapes(options.examples, options.table)
     if options.list:
         for name, case in shapes.items():
             print(f"{name:18} {case.describe()}")

@@ -17,7 +17,7 @@ import kinds
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "vectors"))
 import score_terms  # noqa: E402
 
-CALL_KEYS = ("batch", "n", "m")  # of a shape, not of a spec
+CALL_KEYS = ("batch", "n", "m", "past")  # of a shape, not of a spec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Case:
     batch: int
     n: int
     m: int
+    past: int          # keys that a cache holds before the call, m - n of them; None: the layer has no cache
+    cache_len: int     # rows that it has room for
 
     @property
     def d_out(self):
@@ -67,7 +69,7 @@ class Case:
     def kinds(self):
         """What this layer has that not every peer, or not every formulation of it, can say."""
         has = {"projected": self.projected, "rope": self.rope, "qk_norm": self.norm, "softcap": self.softcap,
-               "alibi": self.alibi, "relative": self.relative, "sink": self.sink}
+               "alibi": self.alibi, "relative": self.relative, "sink": self.sink, "cache": self.past is not None}
         return frozenset(name for name, value in has.items() if value)
 
     @property
@@ -77,7 +79,7 @@ class Case:
 
     def visible(self):
         """[n][m] bool: may query t see key j."""
-        t, j = np.arange(self.n)[:, None], np.arange(self.m)[None, :]
+        t, j = (self.past or 0) + np.arange(self.n)[:, None], np.arange(self.m)[None, :]
         return np.ones((self.n, self.m), bool) & score_terms.sees(self.mask, t, j, self.window)
 
     def score_bias(self, tensors):
@@ -101,9 +103,10 @@ class Case:
     def multiply_adds(self):
         """Of one call, of the plain layer: only pairs that masks leave visible; norms and rotation are not counted."""
         d_in, s_in = (w // self.h if self.split else w for w in (self.d_model, self.d_source))
-        project = self.n * d_in * self.h * self.d_k + self.m * s_in * self.h_kv * self.d_k
+        new = self.m if self.past is None else self.n  # keys and values that the call computes
+        project = self.n * d_in * self.h * self.d_k + new * s_in * self.h_kv * self.d_k
         if not self.identity:
-            project += self.m * s_in * self.h_kv * self.d_v
+            project += new * s_in * self.h_kv * self.d_v
         if self.projected:
             project = 0
         pairs = int(self.visible().sum()) * self.h * (self.d_k + self.d_v)
@@ -113,6 +116,7 @@ class Case:
 
     def describe(self):
         sizes = f"{self.batch} x {self.n}" + (f" to {self.m}" if self.cross else "")
+        sizes += "" if self.past is None else f" behind {self.past}"
         heads = f"{self.h}" + (f"/{self.h_kv}" if self.h_kv != self.h else "")
         width = "" if self.projected else f" x {self.d_model}"
         return f"{sizes}{width}, {heads} heads of {self.d_k}" + (
@@ -136,6 +140,9 @@ def make_case(name, keys):
     spec = {k: v for k, v in keys.items() if k not in CALL_KEYS and not k.startswith("plan.")}
     spec["name"] = name
     number = lambda key, default: int(spec.get(key, default))
+    known = {"rope", "qk_norm", "alibi", "relative", "sink", "softcap", "w_k", "w_v", "attention"}
+    if spec.get("cache", "none") not in ("none", "rows") or "cache" in spec and spec.keys() & known:
+        raise ValueError(f"{name}: only caches of rows, of plain self-attention, are written down here")
     d_model, h = number("d_model", 0), number("h", 0)
     unknown = [f"{key} = {spec[key]}" for key, known in kinds.BUILT.items() if spec.get(key, known[0]) not in known]
     if unknown:
@@ -150,6 +157,9 @@ def make_case(name, keys):
     seq_len = number("seq_len", 0)
     n = int(keys.get("n", seq_len))
     m = int(keys.get("m", spec.get("source_len", seq_len))) if cross or projected else n
+    cached = spec.get("cache", "none") != "none"
+    past = int(keys.get("past", 0)) if cached else None
+    m = past + n if cached else m
     bound = lambda key: None if spec.get(key, "unbounded") == "unbounded" else int(spec[key])
     return Case(name=name, spec=tuple(spec.items()), d_model=d_model, h=h, h_kv=number("h_kv", h), d_k=d_k, d_v=d_v,
                 d_source=d_source, mask=frozenset(spec.get("mask", "none").split("+")) - {"none"},
@@ -162,7 +172,7 @@ def make_case(name, keys):
                 softcap=None if spec.get("softcap", "none") == "none" else float(spec["softcap"]),
                 alibi=spec.get("alibi") == "true", sink=spec.get("sink") == "true",
                 relative=(number("rel_buckets", 32), number("rel_distance", 128)) if "relative" in spec else None,
-                batch=int(keys.get("batch", 1)), n=n, m=m)
+                batch=int(keys.get("batch", 1)), n=n, m=m, past=past, cache_len=number("cache_len", 0))
 
 
 def read_shapes(examples, table):
@@ -172,7 +182,7 @@ def read_shapes(examples, table):
     shape whose keys are taken first; `key=` takes one of them away.
     """
     keys = {file[:-len(".layer")]: read_spec(os.path.join(examples, file))
-            for file in sorted(os.listdir(examples)) if file.endswith(".layer")}
+            for file in sorted(os.listdir(examples) if examples else ()) if file.endswith(".layer")}
     with open(table, encoding="utf-8") as file:
         for line in file:
             words = line.split("#")[0].split()
@@ -202,7 +212,8 @@ def draw_tensors(case, seed):
         tensors["lengths"] = np.full(c.batch, c.m, np.int32)
     if c.projected:
         tensors["q"] = draw((c.batch, c.n, c.h, c.d_k)) * unit_scores
-        tensors["k"], tensors["v"] = draw((c.batch, c.m, c.h_kv, c.d_k)), draw((c.batch, c.m, c.h_kv, c.d_v))
+        new = c.m if c.past is None else c.n
+        tensors["k"], tensors["v"] = draw((c.batch, new, c.h_kv, c.d_k)), draw((c.batch, new, c.h_kv, c.d_v))
     else:
         tensors["x"] = draw((c.batch, c.n, c.d_model))
         if c.cross:
@@ -212,6 +223,10 @@ def draw_tensors(case, seed):
             tensors["w_k"], biases["b_k"] = weight(c.d_source, c.h_kv, c.d_k), c.h_kv * c.d_k
         if not c.identity:
             tensors["w_v"], biases["b_v"] = weight(c.d_source, c.h_kv, c.d_v), c.h_kv * c.d_v
+    if c.past is not None:  # rows behind the cached ones stay zero: some peers read what they hide
+        for letter, width in (("k", c.d_k), ("v", c.d_v)):
+            tensors[letter + "_cache"] = np.zeros((c.batch, c.h_kv, c.cache_len, width), np.float32)
+            tensors[letter + "_cache"][:, :, :c.past] = draw((c.batch, c.h_kv, c.past, width))
     if c.w_o == "dense":
         tensors["w_o"], biases["b_o"] = draw((c.h * c.d_v, c.d_model), c.h * c.d_v), c.d_model
     elif c.w_o == "conv":
@@ -257,6 +272,9 @@ def reference(case, tensors):
             v = project(source, "v", shared, c.d_v)
         else:
             v = source[..., head * c.d_v:(head + 1) * c.d_v] if c.split else source
+        if c.past is not None:
+            k = np.concatenate((t["k_cache"][:, shared, :c.past], k), 1)
+            v = np.concatenate((t["v_cache"][:, shared, :c.past], v), 1)
         if c.norm:
             q, k = kinds.rms(q, t["g_q"], c.norm_eps), kinds.rms(k, t["g_k"], c.norm_eps)
         if c.rope:

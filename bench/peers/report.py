@@ -101,6 +101,36 @@ def markdown(run, started):
             "round, median of the rounds.\n\n" + about + "\n")
 
 
+STEP_COLUMNS = (  # of steps(): heading, the systems of which the fastest counts
+    ("ours, AVX2", ("ours/gcc-avx2",)), ("ONNX Runtime", ("onnxruntime/cached",)),
+    ("PyTorch", ("torch/static", "torch/static-folded", "torch/static-repeated")),
+    ("OpenVINO", ("openvino/stateful",)), ("ggml", ("ggml/softmax",)), ("ggml flash", ("ggml/flash",)))
+
+
+def steps(run, started):
+    """In Markdown: layers with a cache, beside what reading it takes and beside the peers, as multiples of ours."""
+    lines = ["| layer | | new | cached | bound, µs | ours, µs | share of bound | share of peak | "
+             + " | ".join(heading for heading, _ in STEP_COLUMNS) + " |",
+             "| --- | --- | --: | --: | --: | --: | --: | --: |" + " --: |" * len(STEP_COLUMNS)]
+    for (shape, _), rows in groups(run.rows).items():
+        found = {r["system"]: r for r in rows if r["status"] == "ok"}
+        ours, bound = found.get("ours/gcc"), best(rows).get("bound")
+        if not ours or not bound or "ratio" not in bound:
+            continue
+        cells = []
+        for _, systems in STEP_COLUMNS:
+            ratios = [found[s]["ratio"] for s in systems if "ratio" in found.get(s, ())]
+            cells.append(f"{min(ratios):.2f}" if ratios else "–")
+        sizes = ours["sizes"].split(", ")[1]
+        lines.append(f"| {shape.rsplit('_', 2)[0]} | {sizes} | {ours['n']} | {ours['past']} | {bound['us']:.1f} | "
+                     f"{ours['us']:.1f} | {100 * bound['ratio']:.0f} % | {100 * ours['share']:.0f} % | " + " | ".join(cells) + " |")
+    about = "\n".join("    " + line for line in facts(run, started))
+    return ("\n".join(lines) + "\n\nBound: reading the weights, and the keys and values of the cache, once, on the same core, "
+            "the faster of two ways. Share of bound: bound over ours, the median of the rounds; of peak: multiply-adds. The "
+            "others: their time over ours in the same round, median of the rounds; where a library has several ways, the "
+            "fastest.\n\n" + about + "\n")
+
+
 def memory_table(run):
     """Scratch as the sequence grows: the shapes gpt2, gpt2_256, ..., one row a system."""
     lengths = {}
@@ -126,7 +156,7 @@ def write(run, started):
     with open(run.path("results.txt"), "w", encoding="utf-8") as file:
         file.write(text)
     with open(run.path("results.md"), "w", encoding="utf-8") as file:
-        file.write(markdown(run, started))
+        file.write((steps if any(r["past"] is not None for r in run.rows) else markdown)(run, started))
     keys = [key for key in dict.fromkeys(k for r in run.rows for k in r) if not key.startswith("sample_")]
     with open(run.path("results.csv"), "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, keys, extrasaction="ignore")

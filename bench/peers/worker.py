@@ -87,9 +87,9 @@ def main():
         request = json.loads(line)
         if request["warm"]:
             runner.run(request["warm"])
-        waited = machine.waited_ns()
+        waited = runner.waited()
         ns = max(1, runner.run(request["calls"]))
-        waited = min(machine.waited_ns() - waited, ns)
+        waited = min(runner.waited() - waited, ns)
         own = max(1, ns - waited) if job.threads == 1 else ns  # among several threads, who waited for whom is not known
         answer(ns=own / request["calls"], waited=waited / ns)
 

@@ -13,6 +13,7 @@ PEERS = {
     "ggml": ("ggml", "Ggml"),
     "iree": ("iree", "Iree"),
     "emx-onnx-cgen": ("emx", "Emx"),
+    "bound": ("bound", "Bound"),
 }
 
 

@@ -6,7 +6,11 @@ timed. Each system runs in a process of its own (worker.py).
 """
 import time
 
-ALL_KINDS = frozenset(("projected", "rope", "qk_norm", "softcap", "alibi", "relative", "sink"))  # layers.Case.kinds
+import machine
+
+# layers.Case.kinds but "cache"
+ALL_KINDS = frozenset(("projected", "rope", "qk_norm", "softcap", "alibi", "relative", "sink"))
+CACHED = frozenset(("projected", "cache"))  # of formulations that are made for a cache
 
 
 class Unsupported(Exception):
@@ -28,6 +32,10 @@ class Runner:
             call()
         return time.perf_counter_ns() - start
 
+    def waited(self):
+        """Nanoseconds so far that something else had the core in what run() times."""
+        return machine.waited_ns()
+
     def memory(self):
         """(bytes of packed weights, bytes of scratch), where the library says them exactly; None: to be measured."""
         return None
@@ -38,6 +46,7 @@ class Peer:
     name = ""
     formulations = ()
     beside = ()  # further ones, where another attngen is named
+    computes = True  # False: y is not looked at
 
     def environment(self, threads, cpu):
         """Environment variables that the worker starts with; `cpu` is a machine.Cpu."""

@@ -12,7 +12,7 @@ import os
 
 import numpy as np
 
-from adapters.base import ALL_KINDS, Peer, Runner
+from adapters.base import ALL_KINDS, CACHED, Peer, Runner
 
 F32, F16, I32 = 0, 1, 26  # enum ggml_type
 TYPES = {"float32": F32, "float16": F16, "int32": I32}
@@ -41,6 +41,7 @@ _FUNCTIONS = {
     "reshape_4d": (_pointer, (_pointer, _pointer, _long, _long, _long, _long)),
     "cont_4d": (_pointer, (_pointer, _pointer, _long, _long, _long, _long)),
     "cont": (_pointer, (_pointer, _pointer)),
+    "cpy": (_pointer, (_pointer, _pointer, _pointer)),
     "permute": (_pointer, (_pointer, _pointer, _int, _int, _int, _int)),
     "mul_mat": (_pointer, (_pointer, _pointer, _pointer)),
     "add": (_pointer, (_pointer, _pointer, _pointer)),
@@ -101,7 +102,7 @@ class _Layer:
         self.held, self.graph_context = self.context(), self.context()
         self.backend = ggml.backend_cpu_init()
         ggml.backend_cpu_set_n_threads(self.backend, threads)
-        self.tensors = tensors
+        self.tensors, self.appends = tensors, []
         self.y = self.build()
         if not ggml.backend_alloc_ctx_tensors(self.held, self.backend):
             raise MemoryError("weights")
@@ -110,6 +111,8 @@ class _Layer:
         self.loads = self.tensors = None
         ggml.set_output(self.y)
         self.graph = ggml.new_graph(self.graph_context)
+        for append in self.appends:  # before what reads them
+            ggml.build_forward_expand(self.graph, append)
         ggml.build_forward_expand(self.graph, self.y)
         self.memory = ggml.gallocr_new(ggml.backend_cpu_buffer_type())
         if not ggml.gallocr_alloc_graph(self.memory, self.graph):
@@ -168,8 +171,9 @@ class _Layer:
         """q, k, v: [width, positions, heads, batch] each."""
         c, ggml, context = self.case, self.ggml, self.graph_context
         swap = lambda of: ggml.permute(context, of, 0, 2, 1, 3)
+        new = c.m if c.past is None else c.n
         if c.projected:
-            given = {"q": (c.d_k, c.h, c.n), "k": (c.d_k, c.h_kv, c.m), "v": (c.d_v, c.h_kv, c.m)}
+            given = {"q": (c.d_k, c.h, c.n), "k": (c.d_k, c.h_kv, new), "v": (c.d_v, c.h_kv, new)}
             return [swap(self.finish(self.own(self.tensors[letter], *sizes, c.batch), letter, sizes[-1]))
                     for letter, sizes in given.items()]
         q_is_k = c.tied and not c.cross
@@ -181,7 +185,7 @@ class _Layer:
             q = self.product(x, "q")
             return (q, q if q_is_k else self.product(source, "q" if c.tied else "k"),
                     source_rows if c.identity else self.product(source, "v"))
-        widths = {"q": (c.d_k, c.h, c.n), "k": (c.d_k, c.h_kv, c.m), "v": (c.d_v, c.h_kv, c.m)}
+        widths = {"q": (c.d_k, c.h, c.n), "k": (c.d_k, c.h_kv, new), "v": (c.d_v, c.h_kv, new)}
         if not (c.cross or c.tied or c.identity):
             row = sum(width * heads for width, heads, _ in widths.values())
             joint, first, out = self.product(x, *"qkv"), 0, []
@@ -200,18 +204,40 @@ class _Layer:
         return (q, q if q_is_k else part(source, "k", "q" if c.tied else "k"),
                 swap(self.heads(source, c.d_v, 1, c.m, c.d_v, 0)) if c.identity else part(source, "v", "v"))
 
+    def cached(self, letter, new):
+        """The keys or values of a cache, the new ones behind them: a view. Without flash attention values lie feature
+        by feature, [d_v][cache_len] of each head, as llama.cpp has them."""
+        c, ggml, context = self.case, self.ggml, self.graph_context
+        rows = self.tensors[letter + "_cache"]
+        across = letter == "v" and not self.flash
+        rows_or_columns = rows.swapaxes(-1, -2) if across else rows
+        held = self.own(rows_or_columns, *rows_or_columns.shape[:1:-1], c.h_kv, c.batch)
+        row = 4 * (c.cache_len if across else rows.shape[-1])
+        head = 4 * c.cache_len * rows.shape[-1]
+
+        def view(first, count):
+            sizes, at = ((count, c.d_v), 4 * first) if across else ((rows.shape[-1], count), row * first)
+            return ggml.view_4d(context, held, *sizes, c.h_kv, c.batch, row, head, head * c.h_kv, at)
+
+        new = ggml.permute(context, new, 1, 0, 2, 3) if across else new
+        self.appends.append(ggml.cpy(context, new, view(c.past, c.n)))
+        return view(0, c.m)
+
     def mask(self):
         """([1 or h][n][m] or None, the largest bias): what is added to scores. ALiBi's slopes are the library's."""
         c = self.case
         if not c.alibi:
             return c.score_mask(self.tensors), 0
-        distances = np.abs(np.arange(c.n)[:, None] - np.arange(c.m)[None, :])
+        distances = np.abs((c.past or 0) + np.arange(c.n)[:, None] - np.arange(c.m)[None, :])
         return np.where(c.visible(), -distances, -np.inf).astype(np.float32)[None], LARGEST_BIAS
 
     def attend(self, q, k, v):
         """[d_v, h, n, batch], its heads side by side."""
         c, ggml, context = self.case, self.ggml, self.graph_context
         mask, alibi = self.mask()
+        if c.past is not None:
+            k, v = self.cached("k", k), self.cached("v", v)
+            mask = None if c.n == 1 else mask
         sink = self.own(self.tensors["sink"], c.h) if c.sink else None
         if self.flash:
             if mask is not None:
@@ -231,7 +257,8 @@ class _Layer:
         a = ggml.soft_max_ext(context, s, mask, scale, alibi)
         if sink:
             ggml.soft_max_add_sinks(a, sink)
-        z = ggml.mul_mat(context, ggml.cont(context, ggml.permute(context, v, 1, 0, 2, 3)), a)
+        v = v if c.past is not None else ggml.cont(context, ggml.permute(context, v, 1, 0, 2, 3))
+        z = ggml.mul_mat(context, v, a)
         return ggml.permute(context, z, 0, 2, 1, 3)
 
     def build(self):
@@ -263,7 +290,7 @@ class Ggml(Peer):
         return {"OMP_PROC_BIND": "true"}
 
     def kinds(self, formulation):
-        return ALL_KINDS
+        return ALL_KINDS | CACHED
 
     def why_not(self, case, formulation, threads):
         if case.alibi and case.relative:

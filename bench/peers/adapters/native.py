@@ -11,7 +11,7 @@ from adapters.base import Runner, Unsupported
 
 C_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "c")
 TENSORS = ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v", "w_o", "b_o")
-FURTHER = ("q", "k", "v", "g_q", "g_k", "rel_bias", "sink")  # behind y
+FURTHER = ("q", "k", "v", "g_q", "g_k", "rel_bias", "sink", "k_cache", "v_cache")  # behind y
 POINTER = ctypes.POINTER(ctypes.c_float)
 
 
@@ -22,7 +22,8 @@ class Problem(ctypes.Structure):
         "window_right", "split", "output", "conv_width", "threads")]
         + [("cores", ctypes.POINTER(ctypes.c_int32)), ("scale", ctypes.c_float), ("x", POINTER), ("source", POINTER),
            ("lengths", ctypes.POINTER(ctypes.c_int32))] + [(name, POINTER) for name in TENSORS] + [("y", POINTER)]
-        + [(name, POINTER) for name in FURTHER])
+        + [(name, POINTER) for name in FURTHER]
+        + [("past", ctypes.POINTER(ctypes.c_int32)), ("cache_len", ctypes.c_int64)])
 
 
 def aligned(array):
@@ -57,6 +58,7 @@ class NativeRunner(Runner):
         tensors = {name: aligned(array) for name, array in tensors.items()}
         self.y = aligned(np.zeros((case.batch, case.n, case.d_out), np.float32))
         cores = np.array(job.cores, np.int32)
+        past = None if case.past is None else np.full(case.batch, case.past, np.int32)
         at = lambda name: tensors[name].ctypes.data_as(POINTER) if name in tensors else None
         bound = lambda side: -1 if side is None or "window" not in case.mask else side
         problem = Problem(
@@ -67,12 +69,13 @@ class NativeRunner(Runner):
             cores.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)), case.scale, at("x"), at("source") or at("x"),
             tensors["lengths"].ctypes.data_as(ctypes.POINTER(ctypes.c_int32)) if "lengths" in tensors else None,
             *(at(name) or (at(name.replace("_k", "_q")) if case.tied and "_k" in name else None) for name in TENSORS),
-            self.y.ctypes.data_as(POINTER), *map(at, FURTHER))
+            self.y.ctypes.data_as(POINTER), *map(at, FURTHER),
+            None if past is None else past.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)), case.cache_len)
         why = ctypes.create_string_buffer(300)
         self.peer = self.lib.peer_open(ctypes.byref(problem), option.encode(), why, ctypes.c_size_t(300))
         if not self.peer:
             raise Unsupported(why.value.decode() or "out of memory")
-        super().__init__(lambda: self.run(1), lambda: self.y, (tensors, cores, problem))
+        super().__init__(lambda: self.run(1), lambda: self.y, (tensors, cores, past, problem))
 
     def run(self, calls):
         ns = self.lib.peer_run(self.peer, calls)

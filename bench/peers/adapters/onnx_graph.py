@@ -6,18 +6,19 @@
     attention    com.microsoft.Attention: projections of q, k and v inside
     multihead    com.microsoft.MultiHeadAttention between MatMul projections
     grouped      com.microsoft.GroupQueryAttention between MatMul projections; rotary positions and sinks inside
+    cached       the same with past and present keys and values, for layers that have a cache
 
 Elsewhere rotary positions are RotaryEmbedding, norms RMSNormalization, and a sink is one more key, zero like its value, whose
 score the mask brings.
 """
 import numpy as np
 
-from adapters.base import ALL_KINDS
+from adapters.base import ALL_KINDS, CACHED
 
 OPSET = 23
 
 
-KINDS = {"plain": ALL_KINDS, "standard": ALL_KINDS, "grouped": ALL_KINDS,
+KINDS = {"plain": ALL_KINDS, "standard": ALL_KINDS, "grouped": ALL_KINDS, "cached": CACHED,
          "multihead": ALL_KINDS - {"softcap", "sink"}, "attention": frozenset(("alibi", "relative"))}
 
 
@@ -27,11 +28,13 @@ def why_not(case, formulation):
     dense = not (c.split or c.tied or c.identity or c.w_o == "conv")
     if formulation == "plain":
         return None
+    if formulation == "cached" and c.past is None:
+        return "for layers with a cache"
     if formulation == "standard":
         return "projections of its own kind; see plain" if c.split or c.tied or c.identity or c.w_o == "conv" else None
     if not dense:
         return "the operator expects dense projections"
-    if formulation == "grouped":
+    if formulation in ("grouped", "cached"):
         if c.positional not in ({"causal"}, {"causal", "window"}) and not (c.relative and not c.positional) or c.cross:
             return "the operator is causal self-attention"
         if c.window[1] is not None and "window" in c.mask:
@@ -187,6 +190,13 @@ def _attend_operator(g, c, tensors, source, formulation):
         return g.op("MultiHeadAttention", q, k, v, *more, domain="com.microsoft", num_heads=c.h, scale=c.scale,
                     unidirectional=causal)
     q, k, v = project("x", "q"), project(source, "k"), project(source, "v")
+    if formulation == "cached":
+        last, total = (g.constant(array) for array in (np.full(c.batch, c.m - 1, np.int32), np.array(c.m, np.int32)))
+        names = ["z", "k_present", "v_present"]
+        g.nodes.append(g.onnx.helper.make_node(
+            "GroupQueryAttention", [q, k, v, "k_cache", "v_cache", last, total], names, domain="com.microsoft",
+            num_heads=c.h, kv_num_heads=c.h_kv, scale=c.scale))
+        return "z"
     if formulation == "grouped":
         last = g.constant(np.full(c.batch, c.n - 1, np.int32))
         total = g.constant(np.array(c.n, np.int32))
@@ -242,13 +252,18 @@ def build(case, tensors, formulation):
     g.nodes.append(onnx.helper.make_node("Identity", [z], ["y"]))
     value = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
     if c.projected:
-        inputs = [value("q", c.batch, c.n, c.h * c.d_k), value("k", c.batch, c.m, c.h_kv * c.d_k),
-                  value("v", c.batch, c.m, c.h_kv * c.d_v)]
+        new = c.m if c.past is None else c.n
+        inputs = [value("q", c.batch, c.n, c.h * c.d_k), value("k", c.batch, new, c.h_kv * c.d_k),
+                  value("v", c.batch, new, c.h_kv * c.d_v)]
     else:
         inputs = [value("x", c.batch, c.n, c.d_model)] + ([value("source", c.batch, c.m, c.d_source)] if c.cross else [])
-    graph = onnx.helper.make_graph(g.nodes, c.name, inputs, [value("y", c.batch, c.n, c.d_out)], g.constants)
+    outputs = [value("y", c.batch, c.n, c.d_out)]
+    if formulation == "cached":
+        inputs += [value(letter + "_cache", c.batch, c.h_kv, c.cache_len, c.d_k) for letter in "kv"]
+        outputs += [value(letter + "_present", c.batch, c.h_kv, c.cache_len, c.d_k) for letter in "kv"]
+    graph = onnx.helper.make_graph(g.nodes, c.name, inputs, outputs, g.constants)
     opsets = [onnx.helper.make_opsetid("", OPSET)]
-    if formulation in ("attention", "multihead", "grouped"):
+    if formulation in ("attention", "multihead", "grouped", "cached"):
         opsets.append(onnx.helper.make_opsetid("com.microsoft", 1))
     model = onnx.helper.make_model(graph, opset_imports=opsets)
     model.ir_version = 11  # the version that goes with opset 23

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""ONNX Runtime: its own attention operators, the standard one, and plain matrix products."""
+"""ONNX Runtime: its own attention operators, the standard one, and plain matrix products.
+
+`cached`: GroupQueryAttention whose past and present are one buffer of cache_len rows, which it then does not copy.
+"""
 import numpy as np
 
 from adapters import onnx_graph
@@ -8,7 +11,7 @@ from adapters.base import Peer, Runner
 
 class OnnxRuntime(Peer):
     name = "onnxruntime"
-    formulations = ("attention", "multihead", "grouped", "standard", "plain")
+    formulations = ("attention", "multihead", "grouped", "standard", "plain", "cached")
 
     def kinds(self, formulation):
         return onnx_graph.KINDS[formulation]
@@ -40,6 +43,11 @@ class OnnxRuntime(Peer):
                   for name in ("x", "source", "q", "k", "v") if name in tensors}
         for name, value in inputs.items():
             binding.bind_ortvalue_input(name, value)
+        if case.past is not None:
+            for letter in "kv":
+                cache = inputs[letter + "_cache"] = ort.OrtValue.ortvalue_from_numpy(tensors[letter + "_cache"])
+                binding.bind_ortvalue_input(letter + "_cache", cache)
+                binding.bind_ortvalue_output(letter + "_present", cache)
         output = ort.OrtValue.ortvalue_from_numpy(y)
         binding.bind_ortvalue_output("y", output)
         return Runner(lambda: session.run_with_iobinding(binding), output.numpy, (session, inputs))

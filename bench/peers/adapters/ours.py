@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from adapters.base import ALL_KINDS, Peer, Unsupported
+from adapters.base import ALL_KINDS, CACHED, Peer, Unsupported
 from adapters.native import C_FOLDER, NativeRunner, compile_shared
 
 FLAGS = ("-O2",)  # what attnrun and the Makefile use
@@ -11,17 +11,19 @@ FLAGS = ("-O2",)  # what attnrun and the Makefile use
 
 class Ours(Peer):
     name = "ours"
-    formulations = ("gcc", "clang", "gcc-sequences")
+    formulations = ("gcc", "clang", "gcc-sequences", "gcc-avx2")
     beside = ("gcc-again", "gcc-before")  # only where another attngen is named: the same once more, and what that one emits
 
     def kinds(self, formulation):
-        return ALL_KINDS
+        return ALL_KINDS | CACHED
 
     def why_not(self, case, formulation, threads):
         if formulation == "gcc-sequences" and threads == 1:
             return "only for several threads: it deals the batch's sequences out to them"
         if formulation == "gcc-sequences" and case.batch < threads:
             return f"a batch of {case.batch}"
+        if formulation == "gcc-avx2" and case.past is None:
+            return "only for layers with a cache"
         return None
 
     def prepare(self, job, tensors, formulation):
@@ -40,4 +42,5 @@ class Ours(Peer):
         library = compile_shared(
             os.path.join(folder, f"{formulation}.so"), [os.path.join(C_FOLDER, "ours.c"), f"{folder}/{case.name}.c"],
             cc, ("-std=gnu11", *FLAGS, "-I" + folder, *definitions))
-        return NativeRunner(library, job, tensors, "sequences" if formulation.endswith("sequences") else "parts")
+        option = {"gcc-sequences": "sequences", "gcc-avx2": "avx2"}.get(formulation, "parts")
+        return NativeRunner(library, job, tensors, option)

@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 import kinds
-from adapters.base import ALL_KINDS, Peer, Runner
+from adapters.base import ALL_KINDS, CACHED, Peer, Runner
 
 
 def _flex(torch, case, tensors):
@@ -76,6 +76,45 @@ def _sdpa(torch, case, tensors):
                                               enable_gqa=c.h_kv != c.h)
 
     return attend
+
+
+STATIC = ("static", "static-repeated", "static-folded")
+
+
+def _static(torch, case, tensors, formulation):
+    """call() -> y, with a cache of cache_len rows: the new ones are written into it, a view of it is attended to.
+
+    Grouped heads: by enable_gqa; repeated for each query head; or those of a group as further queries of one head."""
+    F, c = torch.nn.functional, case
+    tensor = {name: torch.from_numpy(array) for name, array in tensors.items()}
+    group, end = c.h // c.h_kv, c.past + c.n
+    k_cache, v_cache = tensor["k_cache"], tensor["v_cache"]
+    mask = None
+    if c.n > 1:
+        mask = np.where(c.visible(), 0, -np.inf).astype(np.float32)
+        mask = torch.from_numpy(np.tile(mask, (group, 1)) if formulation == "static-folded" else mask)
+    widths = [c.h * c.d_k, c.h_kv * c.d_k, c.h_kv * c.d_v]
+    if not c.projected:
+        w = torch.cat([tensor["w_" + which] for which in "qkv"], -1).t().contiguous()
+        b = torch.cat([tensor["b_" + which] for which in "qkv"]) if c.bias else None
+        w_o = tensor["w_o"].t().contiguous() if c.w_o == "dense" else None
+
+    def call():
+        q, k, v = (tensor[which] for which in "qkv") if c.projected else F.linear(tensor["x"], w, b).split(widths, -1)
+        q = q.view(c.batch, c.n, c.h, c.d_k).transpose(1, 2)
+        k_cache[:, :, c.past:end] = k.view(c.batch, c.n, c.h_kv, c.d_k).transpose(1, 2)
+        v_cache[:, :, c.past:end] = v.view(c.batch, c.n, c.h_kv, c.d_v).transpose(1, 2)
+        k, v = k_cache[:, :, :end], v_cache[:, :, :end]
+        if formulation == "static-folded":
+            q = q.reshape(c.batch, c.h_kv, group * c.n, c.d_k)
+        elif formulation == "static-repeated":
+            k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+        z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=c.scale,
+                                           enable_gqa=formulation == "static" and group > 1)
+        z = z.reshape(c.batch, c.h, c.n, c.d_v).transpose(1, 2).reshape(c.batch, c.n, c.h * c.d_v)
+        return z if c.projected else F.linear(z, w_o, tensor.get("b_o"))
+
+    return call
 
 
 def _layer(torch, case, tensors, attend):
@@ -194,17 +233,22 @@ def _module(torch, case, tensors):
 
 class Torch(Peer):
     name = "torch"
-    formulations = ("module", "sdpa", "compiled", "flex")
+    formulations = ("module", "sdpa", "compiled", "flex", *STATIC)
 
     def environment(self, threads, cpu):
         return {"OMP_PROC_BIND": "true", "TORCHINDUCTOR_FREEZING": "1"}
 
     def kinds(self, formulation):
-        return {"module": frozenset(), "flex": ALL_KINDS}.get(formulation, ALL_KINDS - {"softcap"})
+        some = {"module": frozenset(), "flex": ALL_KINDS, **dict.fromkeys(STATIC, CACHED)}
+        return some.get(formulation, ALL_KINDS - {"softcap"})
 
     def why_not(self, case, formulation, threads):
         if formulation == "flex" and not case.kinds:
             return "as sdpa, for layers that have more than a mask"
+        if formulation in STATIC and case.past is None:
+            return "for layers with a cache"
+        if formulation in STATIC[1:] and case.h_kv == case.h:
+            return "as static, for grouped heads"
         if formulation == "module" and not case.ordinary:
             return "nn.MultiheadAttention has neither other widths, heads nor projections"
         return None
@@ -221,6 +265,13 @@ class Torch(Peer):
         torch.set_num_threads(job.threads)
         torch.set_grad_enabled(False)
         case = job.case
+        if formulation in STATIC:
+            call, keep = _static(torch, case, tensors, formulation), {}
+
+            def one():
+                keep["y"] = call()
+
+            return Runner(one, lambda: keep["y"].numpy())
         if case.projected:
             inputs = tuple(torch.from_numpy(tensors[name]) for name in "qkv")
         else:

@@ -2,7 +2,7 @@
 /* An emitted layer behind the interface of problem.h.
  *
  * -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"'. peer_open's option says how threads share the work: "parts" of each
- * phase, or "sequences" of the batch, a mine_forward each.
+ * phase, or "sequences" of the batch, a mine_forward each. "avx2": parts, by that instruction set.
  */
 #include "crew.h"
 #include "problem.h"
@@ -52,11 +52,13 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
         .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o, .g_q = p->g_q, .g_k = p->g_k,
         .rel_bias = p->rel_bias, .sink = p->sink};
     peer->args = (FUNCTION(args)){
-        .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v, .lengths = p->lengths, .y = p->y,
-        .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)p->m};
+        .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v,
+        .lengths = p->lengths, .y = p->y, .past = p->past, .k_cache = p->k_cache, .v_cache = p->v_cache,
+        .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)(p->past != NULL ? p->n : p->m)};
     int error = CONSTANT(ERROR_NULL);
     if (peer->packed != NULL && peer->scratch != NULL)
-        error = FUNCTION(pack)(peer->packed, &weights, CONSTANT(ISA_AUTO));
+        error = FUNCTION(pack)(peer->packed, &weights,
+                               strcmp(option, "avx2") == 0 ? CONSTANT(ISA_AVX2) : CONSTANT(ISA_AUTO));
     if (error == 0)
         return peer;
     snprintf(why, size, "%s", FUNCTION(strerror)(error));
@@ -81,6 +83,12 @@ static void run_sequences(struct peer *peer, int64_t worker)
     }
     if (args.lengths != NULL)
         args.lengths += first;
+    if (args.past != NULL) {
+        args.past += first;
+        args.k_cache += first * (size_t)(p->h_kv * p->cache_len * p->d_k);
+        args.v_cache += first * (size_t)(p->h_kv * p->cache_len * p->d_v);
+        args.m = args.n;
+    }
     args.y += first * args.n * CONSTANT(D_OUT);
     const int error = FUNCTION(forward)(peer->packed, &args, (char *)peer->scratch + (size_t)worker * peer->scratch_stride);
     if (error != 0)

@@ -31,6 +31,9 @@ struct problem {
     /* of layers that a driver may refuse: */
     const float *q, *k, *v;            /* given queries, keys and values, in place of x and source */
     const float *g_q, *g_k, *rel_bias, *sink;
+    float *k_cache, *v_cache;          /* [batch][h_kv][cache_len][d]: past[b] = m - n rows are there, the call adds n */
+    const int32_t *past;               /* NULL: no cache */
+    int64_t cache_len;
 };
 
 /* Packs weights and allocates; NULL, and the reason in why[size], if it cannot. Tensors stay where they are. */
