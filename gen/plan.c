@@ -29,7 +29,7 @@
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
-#define CACHED_BLOCK 128         /* keys in a block: measured, Zen 5; of 256 a step by AVX-512 gains 5 %, a prefill loses it */
+#define CACHED_BLOCK 128         /* keys in a block: of 256 a step by AVX-512 gains 5 %, a prefill loses it */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
 #define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
