@@ -776,7 +776,8 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         tiles_for_one(&p->cached.low_panels, whole, p->cached.low_vecs);
     }
     if (p->cached.few_rows > 0) /* by four keys */
-        tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group, min(p->cached.few_rows, tile_rows(p->isa, 4)), 2);
+        tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group, min(p->cached.few_rows, tile_rows(p->isa, 4)),
+                       2);
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
