@@ -70,6 +70,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
     {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
     {"cached_block", offsetof(struct plan_isa, cached.key_block)},
+    {"few_block", offsetof(struct plan_isa, cached.few_block)}, {"s_row", offsetof(struct plan_isa, cached.s_row)},
     {"segment", offsetof(struct plan_isa, cached.segment)}, {"segments", offsetof(struct plan_isa, cached.segments)},
     {"row_queries", offsetof(struct plan_isa, cached.queries)}, {"row_count", offsetof(struct plan_isa, cached.rows)},
     {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},

@@ -580,7 +580,7 @@ static void count_cached(struct model *m, double times)
         }
         w->operations += heads * vectors * (m->core->exp + terms.of_tiles + terms.operations + FIRST_OPERATIONS);
         w->loads += heads * 3 * vectors;
-        w->overhead += heads * BLOCK_CYCLES * ceil(keys / (double)p->cached.key_block);
+        w->overhead += heads * BLOCK_CYCLES * ceil(keys / (double)(few ? p->cached.few_block : p->cached.key_block));
         scores->l2 += heads * keys * key;
         sums->l2 += heads * keys * value;
         scores->l3 += far * heads * keys * key;

@@ -30,7 +30,7 @@
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
 #define CACHED_BLOCK 128         /* keys in a block: of 256 a step by AVX-512 gains 5 %, a prefill loses it */
-#define STEPS_BLOCK 512          /* where no call is long: a step gains 5 to 10 % over blocks of 128 */
+#define STEPS_BLOCK 512          /* the same for few rows: a step gains 5 to 10 % over blocks of 128 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
 #define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
@@ -756,11 +756,13 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const bool exact = request_or(request, PLAN_EXACT_CHUNKS, PLAN_OFF) == PLAN_ON;
     p->cached.few_queries = exact ? 0 : min(layer->seq_len, FEW_ROWS / group);
     p->cached.few_rows = p->cached.few_queries * group;
-    const bool steps_alone = p->cached.few_queries == layer->seq_len;
-    const int64_t model = steps_alone ? STEPS_BLOCK : lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK;
+    const int64_t model = lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK;
     p->cached.key_block = round_up(request_or(request, PLAN_KEY_BLOCK, model), lanes);
+    p->cached.few_block = p->cached.few_rows == 0 || request_asks(request, PLAN_KEY_BLOCK)
+                              ? p->cached.key_block : round_up(STEPS_BLOCK, p->cached.key_block);
+    p->cached.s_row = p->cached.few_block + lanes; /* rows do not share sets of L1 */
     const int64_t position = (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE);
-    p->cached.segment = max(1, SEGMENT_BYTES / position / p->cached.key_block) * p->cached.key_block;
+    p->cached.segment = max(1, SEGMENT_BYTES / position / p->cached.few_block) * p->cached.few_block;
     p->cached.segments = ceil_div(layer->cache_len, p->cached.segment) + (layer->cache == CACHE_RING ? 1 : 0);
     p->cached.queries = min(layer->seq_len, max(1, CACHED_ROWS / group));
     p->cached.rows = p->cached.queries * group;

@@ -213,6 +213,8 @@ struct plan_isa {
      * of a row depends on positions alone, not on the call that brings it. */
     struct {
         int64_t key_block; /* softmax takes positions k key_block ... (k + 1) key_block - 1 at once */
+        int64_t few_block; /* the same of few rows */
+        int64_t s_row;     /* floats from row to row of a block's scores */
         int64_t segment;   /* a multiple of it: positions after which sums begin anew; they are joined in order */
         int64_t segments;  /* a sequence's, at most */
         int64_t queries;   /* tokens whose rows make a block */

@@ -154,12 +154,12 @@ static void place_cached(struct plan_isa *p, const struct layer *layer)
     const int64_t rows = p->cached.rows, up = round_up(rows, p->lanes), lanes = p->lanes;
     place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, rows, p->cached.q_row);
     place_new(p, LAYOUT_K_T, "k_t", OWNER_WORKER, layer->d_k, p->cached.key_block);
-    place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, rows, p->cached.key_block);
+    place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, rows, p->cached.s_row);
     place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, rows, p->cached.o_row);
     place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, rows, p->cached.o_row);
     place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + 2 * lanes, up);
     if (layer->d_v % lanes != 0)
-        place_new(p, LAYOUT_V_TAIL, "v_tail", OWNER_WORKER, p->cached.key_block, lanes);
+        place_new(p, LAYOUT_V_TAIL, "v_tail", OWNER_WORKER, max(p->cached.key_block, p->cached.few_block), lanes);
     if (p->cached.few_rows > 0)
         place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes / 4, lanes);
     if (p->cached.split > 0)

@@ -201,8 +201,9 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
            p->cached.key_block - 1, p->cached.segment,
            bytes_text(size, p->cached.segment * (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     if (p->cached.few_queries > 0)
-        snprintf(path, sizeof path, "calls with up to " D64 " token%s sum scores along the features, longer ones along "
-                 "the keys", p->cached.few_queries, plural(p->cached.few_queries));
+        snprintf(path, sizeof path, "calls with up to " D64 " token%s sum scores along the features, by blocks of " D64
+                 " positions, longer ones along the keys", p->cached.few_queries, plural(p->cached.few_queries),
+                 p->cached.few_block);
     else
         snprintf(path, sizeof path, "every call sums scores in the same order: %s", exact ? "exact_chunks" :
                  "so many heads share keys that one token fills the tiles");
