@@ -516,7 +516,7 @@ static void print_bad(struct selftest *s)
         fprintf(s->out, "    %s_weights no_%s = weights;\n    no_%s.%s = NULL;\n", s->layer->name, weight, weight,
                 weight);
     if (has(s, TENSOR_LENGTHS))
-        fprintf(s->out, "    %s_args past = args;\n    past.lengths = lengths_past;\n", s->layer->name);
+        fprintf(s->out, "    %s_args longer = args;\n    longer.lengths = lengths_past;\n", s->layer->name);
     if (layer_has_cache(s->layer))
         fprintf(s->out, "    %s_args far = args, no_cache = args;\n    far.past = past_far;\n    no_cache.%s = NULL;\n",
                 s->layer->name, layer_tensor_name(inputs_cache_of(s->layer, false)));
@@ -549,7 +549,7 @@ static void print_errors(struct selftest *s)
     }
     if (!has(s, TENSOR_LENGTHS))
         return;
-    fprintf(s->out, "          returns(\"the code for a length past the keys\", %s_forward(packed, &past, scratch),\n"
+    fprintf(s->out, "          returns(\"the code for a length past the keys\", %s_forward(packed, &longer, scratch),\n"
             "                  args.batch > 0 ? ", s->layer->name);
     print_upper(s);
     fputs("_ERROR_LENGTH : ", s->out);
