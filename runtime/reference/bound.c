@@ -764,9 +764,11 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     return finish_row_errors(p, &head->finish_k, of_k, 1, in, p->k_common + cached, p->k_open + cached);
 }
 
-/* What the rows of a cache that the call writes may be off by: a store of it is exact. */
+/* What the rows of a cache that the call writes may be off by: a store of it is exact. A given key that is turned has
+ * three roundings, which no sum averages: the worst case is its gate. */
 static void cache_errors(const struct propagation *p, const struct reference_head *head)
 {
+    const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE;
     const size_t h_kv = (size_t)p->layer->h_kv, i = head->i * h_kv / (size_t)p->layer->h;
     for (int values = 0; values < 2; values++) {
         const size_t d = (size_t)(values ? p->layer->d_v : p->layer->d_k);
@@ -778,7 +780,7 @@ static void cache_errors(const struct propagation *p, const struct reference_hea
                 const size_t to = ((head->b * h_kv + i) * p->in->n + t) * d + c;
                 const double common = values ? 0 : p->k_common[j] * fabs(of[from]);
                 p->bounds->cache[values].worst[to] = worst[from];
-                p->bounds->cache[values].drawn[to] = drawn[from] + common;
+                p->bounds->cache[values].drawn[to] = rotated ? worst[from] : drawn[from] + common;
                 p->bounds->cache[values].open[to] = values ? p->v_open[j] : p->k_open[j];
             }
     }
