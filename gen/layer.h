@@ -166,6 +166,11 @@ static inline bool layer_has_block(const struct layer *layer)
 {
     return layer->block != BLOCK_NONE;
 }
+/* Whether attention, and in parallel the feed-forward, read rows that are normed, not x. */
+static inline bool layer_norms_first(const struct layer *layer)
+{
+    return layer->block >= BLOCK_PRE;
+}
 static inline bool layer_has_ffn(const struct layer *layer)
 {
     return layer->ffn != FFN_NONE;
