@@ -36,7 +36,12 @@ static void errors_of_all(const struct finish_error *e, size_t row, double *wors
         worst[c] = drawn[c] = e->phi;
     for (size_t c = 0; !e->layer->projected && c < count; c++) {
         worst[c] = gamma * size[c] + e->omega * (double)(e->depth + 1);
-        drawn[c] = fmin(worst[c], e->lambda * U * (size[c] + root * fabs(x[c])));
+        drawn[c] = e->lambda * U * (size[c] + root * fabs(x[c]));
+        if (e->all_worst != NULL) {
+            worst[c] += e->all_worst[row * count + c];
+            drawn[c] = sqrt(square(drawn[c]) + e->all_squares[row * count + c]);
+        }
+        drawn[c] = fmin(worst[c], drawn[c]);
     }
 }
 
