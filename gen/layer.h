@@ -280,6 +280,7 @@ struct layer_cost {
     double values;       /* A V */
     double output;       /* dense or conv */
     double ffn;          /* w_1, w_g and w_2 */
+    double down;         /* w_2 alone, a part of that */
     double total;
 };
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);
