@@ -215,6 +215,8 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             emit_set_string(emit, "parts_of", g->panels.parts_of);
             emit_set_boolean(emit, "tile_places", g->panels.tile_places);
             emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
+            emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller ||
+                                           (g->reads[1] == LAYOUT_X && g->panels.ends));
             emit_set_boolean(emit, "from_caller", g->panels.from_caller);
             emit_set_boolean(emit, "to_caller", g->panels.to_caller);
             emit_set_boolean(emit, "activates", (g->epilogue & EPILOGUE_ACTIVATION) != 0);
