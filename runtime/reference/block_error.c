@@ -203,18 +203,22 @@ static const struct { double slope, bend; } steepest[] = {
     [ACTIVATION_NONE] = {1, 0}, [ACTIVATION_RELU] = {1, 0}, [ACTIVATION_GELU] = {1.13, 0.8},
     [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5}};
 
-/* What the kernel's own approximation may be off by, from a - e to a + e: of gelu a share of a, of the others, which are
- * a / (1 + 2^t), one of themselves that grows with t. Where a is positive 2^t is small, and what t is off by counts less
- * than it does at 1. */
+/* What the kernel's own approximation may be off by, from a - e to a + e: of gelu a share of a, of the others, which
+ * are a / (1 + 2^t), one of themselves that grows with t. Where a is positive 2^t is small, and what t is off by counts
+ * less than it does at 1. */
 static double approximation(enum layer_activation activation, double a, double e)
 {
     const double size = fabs(a) + e, z = 0.79788456080286536 * size * (1 + 0.044715 * size * size);
     const double value = fabs(block_activation(activation, a)) + steepest[activation].slope * e;
     switch (activation) {
-    case ACTIVATION_GELU: return BOUND_GELU * (a > 0 ? size : fmin(size, BOUND_GELU_FAR) + e);
-    case ACTIVATION_GELU_TANH: return BOUND_GELU_TANH * (1 + (a > e ? fmin(z, 1) : z)) * value + BOUND_VANISHED;
-    case ACTIVATION_SILU: return BOUND_SILU * (2 + (a > e ? fmin(size, 1) : size)) * value + BOUND_VANISHED;
-    default: return 0;
+    case ACTIVATION_GELU:
+        return BOUND_GELU * (a > 0 ? size : fmin(size, BOUND_GELU_FAR) + e);
+    case ACTIVATION_GELU_TANH:
+        return BOUND_GELU_TANH * (1 + (a > e ? fmin(z, 1) : z)) * value + BOUND_VANISHED;
+    case ACTIVATION_SILU:
+        return BOUND_SILU * (2 + (a > e ? fmin(size, 1) : size)) * value + BOUND_VANISHED;
+    default:
+        return 0;
     }
 }
 
