@@ -175,6 +175,14 @@ static void check_strides(const struct layout *l)
                 assert_true(l->stride[a] >= l->shape[b] * l->stride[b]);
 }
 
+/* Whether it is the normed rows of x, perhaps by the name of what they serve as. */
+static bool is_normed(const struct plan_isa *p, int id)
+{
+    const bool named = id == LAYOUT_NORMED || id == LAYOUT_SOURCE || id == LAYOUT_KEYS || id == LAYOUT_VALUES;
+    return named && p->layouts[LAYOUT_NORMED].name != NULL && p->layouts[id].owner == OWNER_SCRATCH &&
+           p->layouts[id].at == p->layouts[LAYOUT_NORMED].at;
+}
+
 /* Each lies within what its owner has, and none where another one is that is still needed. */
 static void check_layouts(const struct plan_isa *p)
 {
@@ -191,11 +199,26 @@ static void check_layouts(const struct plan_isa *p)
         const struct span place = place_of(p, (enum layout_name)i);
         assert_true(a->at % 64 == 0 && a->at >= (a->owner == OWNER_PACKED ? 64 : 0) && place.last < p->bytes[a->owner]);
         for (int j = 0; j < i; j++) {
-            const bool in_place = j == LAYOUT_QUERIES && i == LAYOUT_Z && p->z_in_q;
+            const bool in_place = (j == LAYOUT_QUERIES && i == LAYOUT_Z && p->z_in_q) ||
+                                  (is_normed(p, i) && is_normed(p, j));
             if (p->layouts[j].name != NULL && p->layouts[j].owner == a->owner && !in_place &&
                 meet(life_of(p, (enum layout_name)i), life_of(p, (enum layout_name)j)))
                 assert_false(meet(place, place_of(p, (enum layout_name)j)));
         }
+    }
+}
+
+/* Rows that are normed, step by step: what one reads was written before, or is the caller's. */
+static void check_norms(const struct plan_isa *p, const struct product *g, bool written[LAYOUTS])
+{
+    assert_true(g->rows.steps > 0);
+    for (int64_t i = 0; i < g->rows.steps; i++) {
+        const enum layout_name of[] = {g->rows.step[i].from, g->rows.step[i].residual};
+        for (int k = 0; k < 2; k++)
+            assert_true(of[k] == LAYOUT_NONE || written[of[k]] || p->layouts[of[k]].owner == OWNER_CALLER);
+        assert_true(g->rows.step[i].norm >= 1 && p->layouts[g->rows.step[i].to].name != NULL);
+        written[g->rows.step[i].to] = true;
+        written[LAYOUT_SOURCE] |= g->rows.step[i].to == LAYOUT_NORMED; /* of self-attention, the same rows */
     }
 }
 
@@ -207,12 +230,17 @@ static void check_products(const struct plan_isa *p)
         const struct product *g = &p->products[i];
         const bool weighted = g->kind == PRODUCT_PANELS || g->kind == PRODUCT_LANES;
         assert_ptr_equal(plan_product(p, g->id), g);
-        const bool of_two = g->kind == PRODUCT_TILES || g->id == PRODUCT_APPEND;
+        const bool of_two = g->kind == PRODUCT_TILES || g->id == PRODUCT_APPEND ||
+                            (g->epilogue & EPILOGUE_RESIDUAL) != 0;
+        if (g->kind == PRODUCT_ROWS) {
+            check_norms(p, g, written);
+            continue;
+        }
         assert_true(g->reads[0] != LAYOUT_NONE && (g->reads[1] != LAYOUT_NONE) == of_two);
         for (int k = 0; k < 2 && g->reads[k] != LAYOUT_NONE; k++)
             assert_true(p->layouts[g->reads[k]].name != NULL &&
                         (written[g->reads[k]] || p->layouts[g->reads[k]].owner == OWNER_CALLER));
-        assert_true(p->layouts[g->writes].name != NULL && !written[g->writes]);
+        assert_true(p->layouts[g->writes].name != NULL && (g->id == PRODUCT_DOWN || !written[g->writes]));
         written[g->writes] = true;
         assert_int_equal(p->layouts[LAYOUT_WEIGHTS + g->id].name != NULL, weighted);
         assert_int_equal(p->layouts[LAYOUT_BIASES + g->id].name != NULL, weighted && (g->epilogue & EPILOGUE_BIAS) != 0);
@@ -315,7 +343,8 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
 static void test_lists(void **state)
 {
     (void)state;
-    static const char *const folders[] = {"examples/*.layer", "tests/vectors/*.layer", "tests/vectors/kinds/*.layer"};
+    static const char *const folders[] = {"examples/*.layer", "tests/vectors/*.layer", "tests/vectors/kinds/*.layer",
+                                          "tests/vectors/blocks/*.layer"};
     for (size_t f = 0; f < sizeof folders / sizeof folders[0]; f++) {
         glob_t found;
         assert_int_equal(glob(folders[f], 0, NULL, &found), 0);
@@ -915,7 +944,8 @@ static void test_parts_have_whole_heads(void **state)
                 snprintf(text, sizeof text, "input=%s", inputs[input]);
                 set_word(&s, text);
                 struct layer *layer = read_layer(&s);
-                struct plan *plan = make_plan(layer);
+    
+            struct plan *plan = make_plan(layer);
                 for (int64_t i = 0; i < plan->count; i++) {
                     whole_heads(Q(&plan->isas[i]), &plan->isas[i], layer);
                     whole_heads(K(&plan->isas[i]), &plan->isas[i], layer);
