@@ -918,6 +918,8 @@ static bool complete(const struct plan *plan)
 static void refuse_numbers(const struct layer *l, struct diag *diag)
 {
     const double cap = l->number[SCORE_SOFTCAP];
+    if (layer_has_block(l))
+        diag_error(diag, l->name, "kernels of a block are to come; leave out block");
     if (score_has(l, SCORE_SOFTCAP) && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
