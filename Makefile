@@ -162,7 +162,7 @@ $(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,inputs/tensors.o inputs/json.o system/process.o timing/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep

@@ -12,7 +12,7 @@
 
 #include "../../gen/diag.h"
 #include "../../gen/layer.h"
-#include "tensors.h"
+#include "../../gen/tensors.h"
 
 #define INPUTS_EXPECTED "expect." /* before the name of a cache's tensor: as a call must leave it */
 

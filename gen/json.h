@@ -5,8 +5,8 @@
  * Left out on purpose: a tree of what was read; true, false and null, which nothing here reads; whether bytes of 0x80
  * and above are UTF-8; keys that occur twice, which the readers refuse, as they know the keys.
  */
-#ifndef ATTNRUN_JSON_H
-#define ATTNRUN_JSON_H
+#ifndef ATTNGEN_JSON_H
+#define ATTNGEN_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
