@@ -42,12 +42,12 @@ installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
 # What each program is made of, and what both share (attnrun tune plans as attngen does, without templates).
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
-own_sources := $(addprefix gen/,arguments.c context.c emit.c explain.c output.c)
+own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c output.c script.c)
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
 shared      := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(own_sources),$(gen_sources)))
-embedded    := $(wildcard templates/*.in gen/*.lua)
+embedded    := $(wildcard templates/*.in gen/*.lua gen/families/*.lua)
 carried     := runtime/commands/selftest.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread
 

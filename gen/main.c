@@ -2,7 +2,7 @@
 /* attngen: from a layer's spec to the C file that computes it. main() is the table of contents.
  *
  * Left out on purpose: every decision. arguments.c knows the command line, layer.c the spec, plan.c decides, the
- * templates spell, emit.c expands them, output.c writes.
+ * templates spell, emit.c expands them, output.c writes. `attngen import` is import.c's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "emit.h"
 #include "expect.h"
 #include "explain.h"
+#include "import.h"
 #include "isa.h"
 #include "layer.h"
 #include "output.h"
@@ -242,6 +243,13 @@ static void generate(struct job *job)
     free(text);
 }
 
+static void import(struct job *job)
+{
+    const struct arguments *a = &job->arguments;
+    const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->seq_len, a->cache_len};
+    import_model(&request, &job->diag);
+}
+
 static void free_job(struct job *job)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -264,12 +272,15 @@ int main(int argc, char **argv)
     system_begin();
     arguments_read(&job.arguments, argc, argv, &job.diag);
     if (a->help)
-        arguments_help(stdout);
+        arguments_help(a, stdout);
     else if (a->keys)
         layer_print_keys(stdout);
     else if (a->version)
         puts("attngen " ATTNGEN_VERSION);
-    else {
+    else if (good(&job) && a->command->bit == ARGUMENTS_IMPORT) {
+        import(&job);
+        code = diag_report(&job.diag, stderr);
+    } else {
         if (good(&job))
             read_specs(&job);
         if (good(&job))
