@@ -1823,11 +1823,18 @@ static bool without_keys(struct trial *t)
  * knows. */
 static bool texts_are_right(struct trial *t)
 {
-    static const char *const plain[] = {"transpose", "project", "attend", "output"};
-    static const char *const cached[] = {"transpose", "project", "append", "attend", "join", "output"};
-    const bool caches = layer_has_cache(t->layer);
-    const char *const *phases = caches ? cached : plain;
-    const size_t count = (size_t)(caches ? 6 : 4) - (t->layer->w_o == W_O_NONE);
+    const enum layer_block block = t->layer->block;
+    const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer);
+    const struct { const char *name; bool has; } all[] = {
+        {"norm x", layer_norms_first(t->layer)}, {"transpose", true}, {"project", true}, {"append", caches},
+        {"attend", true}, {"join", caches}, {"output", t->layer->w_o != W_O_NONE},
+        {"norm", ffn && block != BLOCK_PARALLEL}, {"hidden", ffn}, {"down", ffn},
+        {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};
+    const char *phases[sizeof all / sizeof *all];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].has)
+            phases[count++] = all[i].name;
     for (size_t phase = 0; phase < 2 * count; phase++)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
             return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
