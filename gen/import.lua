@@ -290,11 +290,15 @@ end
 local Model = {}
 Model.__index = Model
 
-Model.activations, Model.gated, Model.zeros = activations, gated, {}
+Model.activations, Model.gated, Model.zeros, Model.null = activations, gated, {}, host.null
 
 function Model:wrong(where, text, ...)
     local problems = where == "weights" and self.weight_problems or self.problems
-    problems[#problems + 1] = {where, text:format(...)}
+    text = text:format(...)
+    if not problems[text] then -- two specs may read one key
+        problems[#problems + 1] = {where, text}
+        problems[text] = true
+    end
 end
 
 -- What another family's file returns.
@@ -565,6 +569,7 @@ function Model:cache(spec, seq, all, cache, left)
         return
     end
     if cache == "ring" and left then
+        self.ring = true
         spec:add("cache", "ring"):add("cache_len", seq + left, "seq_len and the window")
     else
         spec:add("cache", cache == "ring" and "rows" or cache):add("cache_len", all, "most tokens of a sequence")
@@ -631,10 +636,8 @@ end
 local function check_left(model)
     for _, name in ipairs(sorted_keys(model.tensors)) do
         if not model.used[name] and not is_idle(model, name) then
-            local tensor = model.tensors[name]
-            model.weight_problems[#model.weight_problems + 1] = {"weights",
-                ('tensor "%s" %s is not known of %s models; what it does would be left out'):format(show(name),
-                shape_text(tensor), model.family)}
+            model:wrong("weights", 'tensor "%s" %s is not known of %s models; what it does would be left out', show(name),
+                        shape_text(model.tensors[name]), model.family)
         end
     end
 end
@@ -701,6 +704,9 @@ return function(config, tensors, options)
     host.family(families[kind] .. ".lua")(model)
     check_settled(model)
     check_all(model)
+    if options.cache == "ring" and not model.ring then
+        model:wrong("", "--cache ring is for layers with a window, and no layer of this model has one; give rows or paged")
+    end
     if #model.problems > 0 then
         return model.problems, model.name, {}
     end
