@@ -20,7 +20,6 @@ end
 
 return function(m)
     local c = m.config
-    c:only("use_bidirectional_attention", false, "queries see earlier keys alone")
     c:ignore("hidden_act attn_logit_softcapping final_logit_softcapping cache_implementation")
     m:base("llama")(m, {
         act = {"hidden_activation", "gelu_pytorch_tanh"}, heads_kv = 4, width = 256, sandwich = true, plus_one = true,
