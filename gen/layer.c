@@ -343,6 +343,7 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
         cost.output = queries * heads * d_v * d_model;
     else if (layer->w_o == W_O_CONV)
         cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
+    cost.down = queries * d_model * (double)layer->d_ff;
     cost.ffn = queries * d_model * (double)layer->d_ff * (layer_ffn_gated(layer) ? 3 : 2);
     cost.total = cost.q + cost.k + cost.v + cost.scores + cost.values + cost.output + cost.ffn;
     return cost;

@@ -166,6 +166,11 @@ static inline bool layer_has_block(const struct layer *layer)
 {
     return layer->block != BLOCK_NONE;
 }
+/* Whether attention, and in parallel the feed-forward, read rows that are normed, not x. */
+static inline bool layer_norms_first(const struct layer *layer)
+{
+    return layer->block >= BLOCK_PRE;
+}
 static inline bool layer_has_ffn(const struct layer *layer)
 {
     return layer->ffn != FFN_NONE;
@@ -277,6 +282,7 @@ struct layer_cost {
     double values;       /* A V */
     double output;       /* dense or conv */
     double ffn;          /* w_1, w_g and w_2 */
+    double down;         /* w_2 alone, a part of that */
     double total;
 };
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);

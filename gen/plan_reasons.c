@@ -154,7 +154,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
 {
     const struct plan_panels *const g = &product->panels;
     const int64_t width = p->layouts[product->writes].shape[AXIS_FEATURE];
-    if (product->kind != PRODUCT_PANELS || product->id == PRODUCT_OUTPUT)
+    if (product->kind != PRODUCT_PANELS || product->id >= PRODUCT_OUTPUT)
         return;
     if (product->id == PRODUCT_QUERIES && p->z_in_q)
         reason(p, "%s lie [token][head][" D64 "], as Z does, which takes their place", product->name, width);
@@ -380,7 +380,7 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
 /* "x f32, values f32 -> z f32; bias, norm" */
 static void print_products(FILE *out, const struct plan_isa *p)
 {
-    static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax"};
+    static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax", "activation", "gate", "residual"};
     fputs("    products: what each reads, of which type, and writes; what is done to it then:\n", out);
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const enum layout_name operands[] = {g->reads[0], g->reads[1], LAYOUT_WEIGHTS + g->id, g->writes};
@@ -391,7 +391,7 @@ static void print_products(FILE *out, const struct plan_isa *p)
                 fprintf(out, "%s%s %s", i == 3 ? " -> " : i > 0 ? ", " : "", i == 2 ? "weights" : l->name,
                         element_name(l->element));
         }
-        for (unsigned bit = 0, any = 0; bit < 4; bit++)
+        for (unsigned bit = 0, any = 0; bit < sizeof epilogues / sizeof *epilogues; bit++)
             if ((g->epilogue >> bit & 1u) != 0)
                 fprintf(out, "%s%s", any++ == 0 ? "; " : ", ", epilogues[bit]);
         fputc('\n', out);
@@ -423,7 +423,8 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
         const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights"
                          : i >= LAYOUT_RUNS ? " runs" : "";
         char name[80], place[40] = "";
-        if (l->name == NULL || (i == LAYOUT_SOURCE && strcmp(l->name, "x") == 0)) /* once is enough */
+        const bool again = i == LAYOUT_SOURCE && (strcmp(l->name, "x") == 0 || strcmp(l->name, "normed") == 0);
+        if (l->name == NULL || again)
             continue;
         snprintf(name, sizeof name, "%.60s%s", l->name, kind);
         if (l->owner != OWNER_CALLER)

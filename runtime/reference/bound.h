@@ -13,6 +13,7 @@
 #define BOUND_LOG2_E 1.4426950408889634
 #define BOUND_LOG 1e-9 /* the series for log in double (templates/sequence.in) */
 #define BOUND_TANH 4e-7 /* the quotient for tanh: 2.1e-8; in f32 up to 3.4e-7 (tests/unit/test_tanh.c) */
+#define BOUND_ACTIVATION 5e-7 /* of gelu, gelu_tanh and silu, times their argument (block_error.c) */
 
 #include "fold.h"
 
