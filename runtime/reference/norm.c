@@ -10,6 +10,7 @@
 #include "bound.h"
 
 #define U BOUND_U
+#define SMALLER 0x1p-80 /* a block's row whose squares f32 does not hold is taken so many times */
 
 static double gamma_of(size_t k)
 {
@@ -77,7 +78,10 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
     }
     worst += sum_gamma * reach + n * (e->omega + 2 * e->phi * largest);
     squares += square(e->lambda * U * (1 + sqrt(n)) * row.squares);
-    to.open = !e->of_block && (!(reach * (1 + sum_gamma) <= FLT_MAX) || !(largest <= FLT_MAX));
+    const bool fits = reach * (1 + sum_gamma) <= FLT_MAX && largest <= FLT_MAX;
+    to.lost = e->of_block && !fits ? (e->omega + e->phi) / SMALLER : 0;
+    worst += 2 * n * largest * to.lost;
+    to.open = !e->of_block && !fits;
     if (l2) {
         const double length = sqrt(row.squares), off = fmin(sqrt(worst), worst / length) + 2 * U * length;
         const double relative = fmax(off, U * norm->eps + e->omega) / row.divisor;
@@ -100,13 +104,13 @@ bool norm_error(const struct norm_divided *by, const struct norm_rounding *e, do
 {
     const double size = fabs(x - by->middle), value = size * by->inverse;
     const double away = by->first > 0 ? U * (size + *worst + by->first) : 0;
-    const double off = (*worst + by->middle_worst + away + 2 * U * (size + *worst)) * by->inverse;
+    const double off = (*worst + by->middle_worst + away + by->lost + 2 * U * (size + *worst)) * by->inverse;
     const double reach = fmin((value + off) * (1 + by->worst), by->most);
     const double small = (e->omega + e->phi) * (1 + gain + reach * fmax(1, e->factor)) + (1 + by->inverse) * e->phi;
     const double moved = fmin(off * (1 + by->worst) + value * by->worst, value + by->most);
     *worst = gain * moved + gamma_of(6) * (gain * reach + shift) + small;
     *drawn = sqrt(square(gain * by->inverse) * (square(*drawn) + square(by->middle_drawn) + square(U * size) +
-                                                square(away)) +
+                                                square(away) + square(by->lost)) +
                   (shares ? square(gain * value * by->drawn) : 0) +
                   square(e->lambda * U * (gain * value + shift))) + small;
     return !(gain * reach + shift <= FLT_MAX) || !(by->inverse * fmax(1, gain) <= FLT_MAX);

@@ -47,6 +47,7 @@ struct norm_divided {
     double first;          /* how far from it the number lies that is taken from all others before; 0: none is */
     double worst, drawn;   /* relative errors of the inverse */
     double most;           /* largest |x| inverse that any x and its norm can give */
+    double lost;           /* of a row that the kernel takes smaller: what underflow there stands for */
     bool open;             /* f32 may overflow on the way */
 };
 struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *of,
