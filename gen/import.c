@@ -60,8 +60,10 @@ static int read_spec(lua_State *lua)
     const char *file = luaL_checkstring(lua, 1), *text = luaL_checkstring(lua, 2);
     layer_free(importer->layer);
     importer->layer = layer_read_text(file, text, importer->diag);
-    if (importer->layer == NULL)
+    if (importer->layer == NULL) {
+        diag_error(importer->diag, importer->checkpoint.config_path, "gives the spec %s, which has the faults above", file);
         return 0;
+    }
     lua_newtable(lua);
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
         int64_t shape[4];

@@ -38,7 +38,10 @@ local settled = {
     {"is_decoder", false, "the model is read as it stands alone"},
     {"add_cross_attention", false, "there is no other model whose tokens it would read"},
     {"cross_attention_hidden_size", nil, "there is no other model whose tokens it would read"},
-    {"output_past_key_values", nil, ""},
+    {"attention_bias", false, "the family has no such biases"}, {"mlp_bias", false, "the family has no such biases"},
+    {"use_sliding_window", false, "the family has no windows of this kind"},
+    {"use_mrope", false, "positions of images and of time are not known"},
+    {"use_bidirectional_attention", false, "queries see earlier keys alone"},
 }
 
 -- Objects that are not read at all, and what would be right.
@@ -132,6 +135,7 @@ local function new_keys(model, object, prefix)
 end
 
 function Keys:wrong(key, text, ...)
+    self.bad = true
     self.model:wrong("config", self.prefix .. show(key) .. " " .. text, ...)
 end
 
@@ -224,8 +228,8 @@ end
 function Keys:only(key, value, why)
     local is = self:get(key)
     if is ~= nil and is ~= value then
-        self:wrong(key, "is %s, which attngen does not know; it must be %s: %s", show_value(is), show_value(value or host.null),
-                   why)
+        local right = value == nil and "null" or show_value(value)
+        self:wrong(key, "is %s, which attngen does not know; it must be %s: %s", show_value(is), right, why)
     end
 end
 
@@ -241,8 +245,11 @@ function Keys:inner(key)
     return new_keys(self.model, value, self.prefix .. key .. ".")
 end
 
--- Notes each key that nothing has read.
+-- Notes each key that nothing has read; not within an object that is wrong already, of which the rest was not read.
 function Keys:check_known()
+    if self.bad and self.prefix ~= "" then
+        return
+    end
     for _, key in ipairs(sorted_keys(self.object)) do
         if type(key) ~= "string" then
             self:wrong(key, "is an item of a list; an object is needed")
@@ -290,11 +297,15 @@ end
 local Model = {}
 Model.__index = Model
 
-Model.activations, Model.gated, Model.zeros = activations, gated, {}
+Model.activations, Model.gated, Model.zeros, Model.null = activations, gated, {}, host.null
 
 function Model:wrong(where, text, ...)
     local problems = where == "weights" and self.weight_problems or self.problems
-    problems[#problems + 1] = {where, text:format(...)}
+    text = text:format(...)
+    if not problems[text] then -- two specs may read one key
+        problems[#problems + 1] = {where, text}
+        problems[text] = true
+    end
 end
 
 -- What another family's file returns.
@@ -493,6 +504,7 @@ function Model:rope(spec, d_k, positions)
     local new, old = config:inner("rope_parameters"), config:inner("rope_scaling")
     if new and old then
         config:wrong("rope_scaling", "and rope_parameters say the same; leave one of them")
+        old.bad = true
     end
     local from, name = new or old, new and "rope_parameters." or "rope_scaling."
     local theta, theta_key = config:number("rope_theta", false), "rope_theta"
@@ -565,6 +577,7 @@ function Model:cache(spec, seq, all, cache, left)
         return
     end
     if cache == "ring" and left then
+        self.ring = true
         spec:add("cache", "ring"):add("cache_len", seq + left, "seq_len and the window")
     else
         spec:add("cache", cache == "ring" and "rows" or cache):add("cache_len", all, "most tokens of a sequence")
@@ -631,10 +644,8 @@ end
 local function check_left(model)
     for _, name in ipairs(sorted_keys(model.tensors)) do
         if not model.used[name] and not is_idle(model, name) then
-            local tensor = model.tensors[name]
-            model.weight_problems[#model.weight_problems + 1] = {"weights",
-                ('tensor "%s" %s is not known of %s models; what it does would be left out'):format(show(name),
-                shape_text(tensor), model.family)}
+            model:wrong("weights", 'tensor "%s" %s is not known of %s models; what it does would be left out', show(name),
+                        shape_text(model.tensors[name]), model.family)
         end
     end
 end
@@ -701,6 +712,9 @@ return function(config, tensors, options)
     host.family(families[kind] .. ".lua")(model)
     check_settled(model)
     check_all(model)
+    if options.cache == "ring" and not model.ring then
+        model:wrong("", "--cache ring is for layers with a window, and no layer of this model has one; give rows or paged")
+    end
     if #model.problems > 0 then
         return model.problems, model.name, {}
     end

@@ -94,7 +94,8 @@ static void place_weights(struct plan_isa *p, const struct product *g)
     const bool lanes = g->kind == PRODUCT_LANES;
     const int64_t groups = lanes ? t->groups : w->groups, columns = lanes ? t->columns : w->columns;
     const int64_t matrices = lanes ? 1 : w->matrices;
-    const int64_t depth = lanes ? t->depth : matrices * w->taps * w->depth, width = lanes ? t->height[0] : w->vecs * p->lanes;
+    const int64_t depth = lanes ? t->depth : matrices * w->taps * w->depth;
+    const int64_t width = lanes ? t->height[0] : w->vecs * p->lanes;
     p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
         .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->element,
         .shape = {groups, lanes ? t->count[0] + t->count[1] : w->panels, depth, width},

@@ -18,7 +18,7 @@
 #include "merging.h"
 #include "moving.h"
 #include "packing.h"
-#include "reference/reference.h"
+#include "reference/compare.h"
 
 #define WORKERS 5
 #define PAGE 4096
@@ -647,8 +647,9 @@ static bool each_sequence_alone(struct trial *t)
  * by, but for a sink, or one that a softcap makes finite. A value that is finite but huge promises nothing. */
 enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
 
-/* nothing; the own query alone, in scores that do not read what it gives; the own query; a key and its value */
-enum taint { TAINT_NONE, TAINT_UNREAD, TAINT_OF_QUERY, TAINT_OF_KEY };
+/* nothing; the own query alone, in scores that do not read what it gives; the own query; a key and its value; the row of
+ * x that a block adds */
+enum taint { TAINT_NONE, TAINT_UNREAD, TAINT_OF_QUERY, TAINT_OF_KEY, TAINT_OF_X };
 
 /* Whether no infinite score leaves weights finite: a sink does, which is divided by, and a softcap. */
 static bool always_divides(const struct layer *layer)
@@ -833,6 +834,13 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     return true;
 }
 
+/* Whether a column of attention reaches all columns of y: through a norm, or the feed-forward. */
+static bool spreads(const struct layer *layer)
+{
+    const bool norms = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
+    return layer->w_o == W_O_DENSE || norms || (layer->block == BLOCK_PRE && layer_has_ffn(layer));
+}
+
 /* Of the rows of Z that an element of y is made of, the worst taint. */
 static enum taint taint_of_y(const struct poison *p, const struct trial *t, size_t b, size_t row, size_t column)
 {
@@ -842,10 +850,12 @@ static enum taint taint_of_y(const struct poison *p, const struct trial *t, size
     enum taint taint = TAINT_NONE;
     if (layer->pad_skipped && row >= inputs_keys(t->in, b))
         return TAINT_NONE;
+    if (layer_has_block(layer) && p->query[b * t->in->n + row])
+        return TAINT_OF_X;
     reference_taps(layer, t->in, b, row, &first, &end);
     for (size_t i = 0; i < h; i++)
         for (size_t z = first; z < end; z++)
-            if ((layer->w_o == W_O_DENSE || column / block == i) && p->tainted[(b * h + i) * t->in->n + z] > taint)
+            if ((spreads(layer) || column / block == i) && p->tainted[(b * h + i) * t->in->n + z] > taint)
                 taint = p->tainted[(b * h + i) * t->in->n + z];
     return taint;
 }
@@ -868,9 +878,10 @@ static bool overflowed(const struct trial *t, float base)
 
 static bool check_poisoned_y(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {
+    const bool of_x = demand != DEMAND_NOTHING; /* whatever becomes of scores */
     demand = demand_of(t->layer, demand);
     const size_t d_out = (size_t)t->layer->d_out, n = t->in->n, h = (size_t)t->layer->h;
-    const size_t step = t->layer->w_o == W_O_DENSE ? d_out : d_out / h; /* columns that share their fate */
+    const size_t step = spreads(t->layer) ? d_out : d_out / h; /* columns that share their fate */
     const enum taint least =
         demand == DEMAND_OF_INFINITY && !always_divides(t->layer) ? TAINT_OF_KEY : TAINT_OF_QUERY;
     const float *y = t->y.data;
@@ -882,7 +893,7 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
                 if (taint == TAINT_NONE && !(y[at] == t->base_y[at] || overflowed(t, t->base_y[at])))
                     return violated(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
                                     what, row / n, row % n, c, t->base_y[at], y[at]);
-                if (taint >= least && demand != DEMAND_NOTHING && isfinite(y[at]))
+                if (isfinite(y[at]) && (taint == TAINT_OF_X ? of_x : taint >= least && demand != DEMAND_NOTHING))
                     return violated(t, "%s in a row that is seen left y[%zu][%zu][%zu] finite: %.9g", what, row / n,
                                     row % n, c, y[at]);
             }
@@ -1761,8 +1772,31 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     return empty_call(t, &args, "batch = 0, and NULL for what has no elements");
 }
 
+/* What a block makes of x and b_O, within the bound. */
+static bool is_block_of_b_o(struct trial *t, const char *what)
+{
+    struct inputs in = *t->in;
+    int32_t *zeros = calloc(in.batch + 1, sizeof *zeros);
+    struct reference reference = {.y = NULL};
+    struct bounds bounds = {.y_worst = NULL};
+    struct comparison c = {0};
+    in.m = 0;
+    in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
+    const bool good = zeros != NULL && bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false,
+                                                      t->diag);
+    if (good)
+        compare_y(&c, t->layer, &in, &reference, &bounds, t->y.data, GATE_WORST);
+    reference_free(&reference);
+    bounds_free(&bounds);
+    free(zeros);
+    return good && (c.misses == 0 || violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not the %.9g that x and b_o alone give",
+                                              what, c.index[0], c.index[1], c.index[2], c.actual, c.expected));
+}
+
 static bool is_b_o(struct trial *t, const char *what)
 {
+    if (layer_has_block(t->layer))
+        return is_block_of_b_o(t, what);
     const float *b_o = t->in->tensor[TENSOR_B_O], *y = t->y.data;
     const size_t d_out = (size_t)t->layer->d_out;
     for (size_t at = 0; at < y_count(t); at++)
@@ -1786,7 +1820,8 @@ static bool is_of_sinks(struct trial *t, const char *what)
     return true;
 }
 
-/* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O. */
+/* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O, or what a block makes of
+ * it. */
 static bool without_keys(struct trial *t)
 {
     static const char what[] = "m = 0, and NULL for what has no elements";

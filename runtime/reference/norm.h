@@ -29,7 +29,8 @@ struct norm_row norm_of(const struct norm *norm, const double *x, size_t count);
 struct norm_rounding {
     double omega, phi, lambda;
     double factor; /* what gains and shifts are multiplied by: 1, or that of queries */
-    bool scales; /* where squares overflow the kernel divides the row by a power of two first; else the row is open */
+    bool of_block; /* the kernel takes the first number from all others before their mean, and where squares overflow it
+                    * takes the row smaller by a power of two; else such a row is open */
 };
 
 /* The columns that a norm is taken over, with their errors; NULL: they have none. */
@@ -43,8 +44,10 @@ struct norm_columns {
 struct norm_divided {
     double inverse, middle;
     double middle_worst, middle_drawn; /* of the mean that is subtracted */
+    double first;          /* how far from it the number lies that is taken from all others before; 0: none is */
     double worst, drawn;   /* relative errors of the inverse */
     double most;           /* largest |x| inverse that any x and its norm can give */
+    double lost;           /* of a row that the kernel takes smaller: what underflow there stands for */
     bool open;             /* f32 may overflow on the way */
 };
 struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *of,
