@@ -415,6 +415,15 @@ static int64_t push_layers(const struct model *model, struct layer *const *layer
     return numbers;
 }
 
+/* "from 2": the row of the first token's position */
+static int64_t first_position(const struct model *model)
+{
+    const struct line *line = line_of(model, section_of(model, "encoder embedding"), "position");
+    uint64_t number = 0;
+    return line != NULL && strncmp(line->words, "from ", 5) == 0 &&
+                   number_whole(line->words + 5, strlen(line->words + 5), 0, INT32_MAX, &number) ? (int64_t)number : 0;
+}
+
 /* Rows of numbers that all instruction sets share, [row][d_model], in this order. */
 static void push_rows(const struct model *model, struct emit *emit)
 {
@@ -423,7 +432,7 @@ static void push_rows(const struct model *model, struct emit *emit)
     const bool pooler = line_of(model, section_of(model, "head pooler"), "w") != NULL;
     const struct { const char *name; int64_t rows; } parts[] = {
         {"POSITION_ROW", number_of(model, "encoder input", "vocab")},
-        {"TYPE_ROW", number_of(model, "encoder input", "seq_len")},
+        {"TYPE_ROW", first_position(model) + number_of(model, "encoder input", "seq_len")},
         {"NORM_ROW", typed ? number_of(model, "encoder input", "types") : 0},
         {"POOLER_ROW", normed ? 2 : 0},
         {"ROWS", pooler ? number_of(model, "", "d_model") + 1 : 0}};
@@ -431,15 +440,6 @@ static void push_rows(const struct model *model, struct emit *emit)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         emit_set_integer(emit, parts[i].name, row += parts[i].rows);
     emit_set_integer(emit, "TYPES", typed ? number_of(model, "encoder input", "types") : 0);
-}
-
-/* "from 2": the row of the first token's position */
-static int64_t first_position(const struct model *model)
-{
-    const struct line *line = line_of(model, section_of(model, "encoder embedding"), "position");
-    uint64_t number = 0;
-    return line != NULL && strncmp(line->words, "from ", 5) == 0 &&
-                   number_whole(line->words + 5, strlen(line->words + 5), 0, INT32_MAX, &number) ? (int64_t)number : 0;
 }
 
 void model_context(const struct model *model, struct layer *const *layers, struct emit *emit)
