@@ -28,10 +28,11 @@ static char *join(const char *folder, const char *name)
     return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
 }
 
+/* A link that leads nowhere too: reading says what is wrong with it. */
 static bool is_there(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0;
+    return lstat(path, &status) == 0;
 }
 
 static bool no_memory(struct diag *diag, const char *place)
