@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# attngen import: each model of imports/ gives the files of its .expected, of which check_import.py shows that they are
-# right, and attngen takes the specs; what it cannot map is refused by name; hostile folders neither crash it nor leave
-# anything behind.
+# attngen import: each model of imports/ gives the files of its .expected, of which check_import.py shows that they
+# are right, and attngen takes the specs; what it cannot map is refused by name; hostile folders neither crash it nor
+# leave anything behind.
 #
 #     tests/models/test_import.sh [MODEL…]           ATTNGEN=build/attngen
 #     UPDATE=1 tests/models/test_import.sh           writes the .expected anew, to be read before they are committed
@@ -129,7 +129,7 @@ model bert; { printf '{"a":"'; head -c 1100000 /dev/zero | tr '\0' x; printf '"}
 model gpt2
 refused 2 '--seq-len 13 is more than the 12 positions that the model has learned' --seq-len 13
 refused 2 '--seq-len 6 is more than the 5 tokens of the cache' --seq-len 6 --cache-len 5
-refused 2 '--cache ring is for layers with a window' --cache ring
+refused 2 '--cache ring is for layers with a window, and this model has none' --cache ring
 refused 2 '--cache-len is for a cache' --cache none --cache-len 3
 refused 2 "--cache cannot be 'all'; write rows, ring, paged or none" --cache all
 refused 2 "--name 'for' is a keyword" --name for
