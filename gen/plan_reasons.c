@@ -240,6 +240,23 @@ static void explain_attention(struct plan_isa *p, const struct layer *layer, boo
                                             : "about half of L1, in near-equal blocks of source_len"));
 }
 
+/* Norms and feed-forward of a block. */
+static void explain_block(struct plan_isa *p, const struct layer *layer)
+{
+    const struct product *norms = NULL;
+    char size[32];
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        norms = g->kind == PRODUCT_ROWS ? g : norms;
+    if (norms != NULL)
+        reason(p, "norms of rows are phases of their own, " D64 " row%s a part: " D64 " at a time, as half of L1 and the "
+               "lanes hold", norms->rows.part_rows, plural(norms->rows.part_rows), norms->rows.once);
+    if (p->layouts[LAYOUT_GATES].name != NULL)
+        reason(p, "gates of a panel and a block of tokens, %s, wait in the worker's scratch for what they gate",
+               bytes_text(size, layout_elements(&p->layouts[LAYOUT_GATES]) * layout_element(p, LAYOUT_GATES)));
+    else if (layer_ffn_gated(layer))
+        reason(p, "gates lie behind the hidden rows until the last slab of their sums");
+}
+
 void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
 {
     const struct isa *isa = p->isa;
@@ -262,6 +279,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     explain_products(p);
     for (int i = 0; i < p->product_count; i++)
         explain_layout(p, layer, &p->products[i]);
+    explain_block(p, layer);
     if (p->value_blocks)
         reason(p, "values lie [block of " D64 " tokens][feature][token]%s", p->block,
                plan_product(p, PRODUCT_VALUES) == NULL ? ": the transposed input itself" : "");

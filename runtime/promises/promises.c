@@ -647,8 +647,8 @@ static bool each_sequence_alone(struct trial *t)
  * by, but for a sink, or one that a softcap makes finite. A value that is finite but huge promises nothing. */
 enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
 
-/* nothing; the own query alone, in scores that do not read what it gives; the own query; a key and its value; the row of
- * x that a block adds */
+/* nothing; the own query alone, in scores that do not read what it gives; the own query; a key and its value; the row
+ * of x that a block adds */
 enum taint { TAINT_NONE, TAINT_UNREAD, TAINT_OF_QUERY, TAINT_OF_KEY, TAINT_OF_X };
 
 /* Whether no infinite score leaves weights finite: a sink does, which is divided by, and a softcap. */
@@ -1027,6 +1027,55 @@ static bool with_masks(struct trial *t)
 static bool with_huge_values(struct trial *t)
 {
     return with_poison(t, (const float[]){INFINITY, -INFINITY, 3e38f}, false, DEMAND_NOTHING, "infinity or 3e38");
+}
+
+/* ---- rows of a block at the ends of what f32 holds --------------------------------------------------------------- */
+
+/* Of x: the same number in all columns, none but zeros, numbers whose squares f32 does not hold, or which it hardly
+ * holds, and one number far from all others. */
+static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t row)
+{
+    switch (kind) {
+    case 0: return row % 3 == 0 ? 0.3f : -1e4f;
+    case 1: return 0;
+    case 2: return drawn * 1e30f;
+    case 3: return column % 2 == row % 2 ? 3e38f : -3e38f;
+    case 4: return drawn * 1e-30f;
+    case 5: return drawn * 1e-44f;
+    case 6: return column == row % 5 ? drawn * 1e6f : drawn;
+    case 7: return drawn + 1e5f;
+    default: return drawn;
+    }
+}
+
+/* Within the worst case; and finite, where nothing overflows on the way. */
+static bool rows_at_the_ends(struct trial *t)
+{
+    static const char what[] = "rows of x of one number, of zeros, of huge and of tiny numbers";
+    const size_t d = (size_t)t->layer->d_model, rows = t->in->batch * t->in->n;
+    struct inputs in;
+    struct reference reference = {.y = NULL};
+    struct bounds bounds = {.y_worst = NULL};
+    struct comparison c = {0};
+    if (!layer_has_block(t->layer))
+        return true;
+    if (!inputs_copy(&in, t->layer, t->in, t->diag))
+        return false;
+    float *x = in.tensor[TENSOR_X];
+    for (size_t row = 0; row < rows; row++)
+        for (size_t column = 0; column < d; column++)
+            x[row * d + column] = number_at_the_ends((row + t->seed) % 9, x[row * d + column], column, row);
+    const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);
+    bool good = made && prepare(t, 8, 1) && forward(t, &in, what);
+    if (good)
+        compare_y(&c, t->layer, &in, &reference, &bounds, t->y.data, GATE_WORST);
+    if (good && c.misses > 0)
+        good = violated(t, "%s: y[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what, c.index[0],
+                        c.index[1], c.index[2], c.actual, c.expected, c.misses);
+    reference_free(&reference);
+    bounds_free(&bounds);
+    inputs_free(&in);
+    return good;
 }
 
 /* ---- wrong calls ----------------------------------------------------------------------------------------------- */
@@ -1782,8 +1831,8 @@ static bool is_block_of_b_o(struct trial *t, const char *what)
     struct comparison c = {0};
     in.m = 0;
     in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
-    const bool good = zeros != NULL && bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false,
-                                                      t->diag);
+    const struct folds folds = kernel_folds(t->kernel);
+    const bool good = zeros != NULL && bounds_compute(&reference, &bounds, t->layer, &in, folds, false, t->diag);
     if (good)
         compare_y(&c, t->layer, &in, &reference, &bounds, t->y.data, GATE_WORST);
     reference_free(&reference);
@@ -1820,8 +1869,8 @@ static bool is_of_sinks(struct trial *t, const char *what)
     return true;
 }
 
-/* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O, or what a block makes of
- * it. */
+/* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O, or what a block makes
+ * of it. */
 static bool without_keys(struct trial *t)
 {
     static const char what[] = "m = 0, and NULL for what has no elements";
@@ -1963,7 +2012,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {memory_is_own, PROMISES_ALL}, {reads_within, PROMISES_OF_VALUES},
         {each_sequence_alone, PROMISES_OF_VALUES}, {with_nan, PROMISES_OF_VALUES}, {with_one_nan, PROMISES_ALL},
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
-        {with_huge_values, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL}, {without_keys, PROMISES_ALL},
+        {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL},
+        {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
         {merges, PROMISES_OF_VALUES}, {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
         {last_run, PROMISES_ALL},

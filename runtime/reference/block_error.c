@@ -4,10 +4,10 @@
  *
  *   a + b      e_a + e_b + u (|a| + |b| + e_a + e_b)
  *   a w + b    sum e |w| + gamma_{K+2} (sum (|a| + e)|w| + |b|) + omega (K + 1)
- *   f(a)       L e + BOUND_ACTIVATION times a, or |a| up to 16 where a is negative; L the steepest slope of f
+ *   f(a)       L e + what the approximation is off by between a - e and a + e; L the steepest slope of f
  *   f(g) a     e_f (|a| + e_a) + |f| e_a + u (|f| + e_f)(|a| + e_a) + omega
  *
- * A sum that may be taken in the tile of the product whose residual it is has K more roundings of that residual.
+ * A residual is added to complete sums, so that it is rounded once.
  */
 #include "block_error.h"
 
@@ -20,7 +20,6 @@
 
 #define U BOUND_U
 #define SATURATED 0.1 /* a relative error of the divisor past which errors do not add up like small ones any more */
-#define FAR 16 /* negative numbers below that have activations below what the bound counts */
 
 static double gamma_of(size_t k)
 {
@@ -139,18 +138,16 @@ void block_norm_errors(const struct layer *layer, const struct inputs *in, const
 
 /* ---- sums ------------------------------------------------------------------------------------------------------ */
 
-/* e of b, then of a + b. `products`: of the sum that makes b, when it may begin with a; else 0. */
+/* e of b, then of a + b. */
 static void add_errors(const struct steps *s, const double *a, const struct block_error *of_a, const double *b,
-                       size_t products, struct block_error *e)
+                       struct block_error *e)
 {
     const size_t d = (size_t)s->layer->d_model;
-    const double more = products > 0 ? gamma_of(products + 1) : 0;
-    const double walk = products > 0 ? s->rounding->lambda * U * (1 + sqrt((double)products)) : 0;
     for (size_t at = 0; at < s->rows * d; at++) {
         const double e_a = of_a != NULL ? of_a->worst[at] : s->rounding->phi, d_a = of_a != NULL ? of_a->drawn[at] : 0;
         const double size = fabs(a[at]) + e_a;
-        e->drawn[at] = sqrt(square(e->drawn[at]) + square(d_a) + square(U * (a[at] + b[at])) + square(walk * a[at]));
-        e->worst[at] += e_a + U * (size + fabs(b[at]) + e->worst[at]) + more * size;
+        e->drawn[at] = sqrt(square(e->drawn[at]) + square(d_a)) + U * fabs(a[at] + b[at]); /* one is no walk */
+        e->worst[at] += e_a + U * (size + fabs(b[at]) + e->worst[at]);
         e->drawn[at] = drawn_within(e->drawn[at], e->worst[at]);
         if (!(size + fabs(b[at]) + e->worst[at] <= FLT_MAX))
             e->open[at / d] = 1;
@@ -206,11 +203,23 @@ static const struct { double slope, bend; } steepest[] = {
     [ACTIVATION_NONE] = {1, 0}, [ACTIVATION_RELU] = {1, 0}, [ACTIVATION_GELU] = {1.13, 0.8},
     [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5}};
 
-/* What the kernel's own approximation may be off by, of numbers as large as |a| + e. */
+/* What the kernel's own approximation may be off by, from a - e to a + e: of gelu a share of a, of the others, which
+ * are a / (1 + 2^t), one of themselves that grows with t. Where a is positive 2^t is small, and what t is off by counts
+ * less than it does at 1. */
 static double approximation(enum layer_activation activation, double a, double e)
 {
-    const double size = a > 0 ? a + e : fmin(-a, FAR) + e;
-    return activation == ACTIVATION_RELU ? 0 : BOUND_ACTIVATION * size;
+    const double size = fabs(a) + e, z = 0.79788456080286536 * size * (1 + 0.044715 * size * size);
+    const double value = fabs(block_activation(activation, a)) + steepest[activation].slope * e;
+    switch (activation) {
+    case ACTIVATION_GELU:
+        return BOUND_GELU * (a > 0 ? size : fmin(size, BOUND_GELU_FAR) + e);
+    case ACTIVATION_GELU_TANH:
+        return BOUND_GELU_TANH * (1 + (a > e ? fmin(z, 1) : z)) * value + BOUND_VANISHED;
+    case ACTIVATION_SILU:
+        return BOUND_SILU * (2 + (a > e ? fmin(size, 1) : size)) * value + BOUND_VANISHED;
+    default:
+        return 0;
+    }
 }
 
 /* Errors of the activation of `gate`, times `up` where that is another product. */
@@ -312,7 +321,7 @@ bool block_errors(const struct block_chunk *k, const struct layer *layer, const 
         memset(error->common, 0, k->rows * sizeof *error->common);
         through_norm(&s, norms.behind_attention, k->attention, error);
         settle(&s, norms.behind_attention, k->added, error);
-        add_errors(&s, k->x, NULL, k->added, 0, error);
+        add_errors(&s, k->x, NULL, k->added, error);
         through_norm(&s, norms.behind_sum, k->sum, error);
     }
     if (good && layer_has_ffn(layer)) {
@@ -323,7 +332,7 @@ bool block_errors(const struct block_chunk *k, const struct layer *layer, const 
     if (good && layer_has_ffn(layer)) {
         through_norm(&s, norms.behind_ffn, k->ffn, error);
         settle(&s, norms.behind_ffn, k->more, error);
-        add_errors(&s, k->u, &e.u, k->more, norms.behind_ffn > 0 ? 0 : (size_t)layer->d_ff, error);
+        add_errors(&s, k->u, &e.u, k->more, error);
         through_norm(&s, norms.behind_both, k->both, error);
     }
     if (good)

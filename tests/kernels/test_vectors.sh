@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs every vector of tests/vectors and of its kinds/, and the real layer of tests/data, through `attnrun run`: the reference; every
+# Runs every vector of tests/vectors, of its kinds/ and blocks/, and the real layer of tests/data, through `attnrun run`: the reference; every
 # instruction set of this machine with $CC (default gcc), and, in turn, Z in rows by clang where there is one, or weights
 # folded whether it pays or not. A vector of each kind is compiled at -O2, the others at -O0, in a quarter of the time; with
 # "all" each has all three variants, at -O2, -O1 and -O0. Left out on purpose: what a vector is and how close an answer
@@ -52,14 +52,14 @@ plain() { job plain "$2" "$1" --isa "$all"; }
 rows() { job rows "$2" "$1" --isa "$isas" --set plan.z_layout=rows; }
 folded() { job folded -O0 "$1" --isa "$isas" --set plan.fold=on; }
 
-specs=(tests/vectors/*.layer tests/vectors/kinds/*.layer tests/data/*.layer)
+specs=(tests/vectors/*.layer tests/vectors/{kinds,blocks}/*.layer tests/data/*.layer)
 every=
 if [ "${1-}" = all ]; then
     every=yes
 elif [ $# -gt 0 ]; then
     every=yes specs=()
     for name in "$@"; do
-        specs+=("$(ls tests/{vectors,vectors/kinds,data}/"$name.layer" 2>/dev/null)")
+        specs+=("$(ls tests/{vectors,vectors/kinds,vectors/blocks,data}/"$name.layer" 2>/dev/null)")
         [ -n "${specs[-1]}" ] || { echo "$name: error: no vector of tests/vectors or tests/data" >&2; exit 2; }
     done
 fi
