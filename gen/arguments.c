@@ -15,8 +15,8 @@
 #define ALL (EMITS | ARGUMENTS_IMPORT)
 
 static const struct option_row options[] = {
-    {.name = "output", .letter = 'o', .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(folder), .commands = ALL,
-     .help = "write into DIR, made if it is missing; default: the current folder"},
+    {.name = "output", .letter = 'o', .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(folder),
+     .commands = ALL, .help = "write into DIR, made if it is missing; default: the current folder"},
     {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isas), .commands = EMITS,
      .help = "the instruction sets to emit, joined by commas: all, or any of %a; default: %d; always with scalar"},
     {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = EMITS,
@@ -35,8 +35,8 @@ static const struct option_row options[] = {
      .help = "no warning if that was measured on another CPU"},
     {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = EMITS,
      .help = "write a Make rule for each pair that lists what it was made from"},
-    {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates), .commands = EMITS,
-     .help = "read the templates from DIR instead of the built-in ones"},
+    {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates),
+     .commands = EMITS, .help = "read the templates from DIR instead of the built-in ones"},
     {.name = "name", .argument = "NAME", .kind = OPTION_TEXT, .field = FIELD(name), .commands = ARGUMENTS_IMPORT,
      .help = "prefix of the specs and of NAME.layers; default: the model's family"},
     {.name = "seq-len", .argument = "N", .kind = OPTION_NUMBER, .field = FIELD(seq_len), .min = 1, .max = INT32_MAX,
@@ -52,7 +52,8 @@ static const struct option_row options[] = {
     {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = ARGUMENTS_SPECS,
      .help = "the keys of a spec and their values"},
     {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = ALL, .help = "this text"},
-    {.name = "version", .kind = OPTION_ASK, .field = FIELD(version), .commands = ARGUMENTS_SPECS, .help = "the version"},
+    {.name = "version", .kind = OPTION_ASK, .field = FIELD(version), .commands = ARGUMENTS_SPECS,
+     .help = "the version"},
 };
 
 static const struct option_command commands[] = {
@@ -87,8 +88,10 @@ bool arguments_read(struct arguments *a, int argc, char **argv, struct diag *dia
     *a = (struct arguments){.command = named != NULL ? named : commands};
     if (help && named != NULL)
         return a->help = true;
-    if (!options_read(&attngen_program, a->command, argc - (named != NULL), argv + (named != NULL), a, &a->specs, diag) ||
-        a->keys || a->help || a->version || a->command->bit == ARGUMENTS_IMPORT)
+    argv += named != NULL;
+    argc -= named != NULL;
+    if (!options_read(&attngen_program, a->command, argc, argv, a, &a->specs, diag) || a->keys || a->help ||
+        a->version || named != NULL)
         return diag->errors == 0;
     if (a->explain && a->folder == NULL && a->deps != NULL)
         diag_error(diag, "attngen", "--deps with --explain needs -o, or nothing is written");

@@ -28,10 +28,11 @@ static char *join(const char *folder, const char *name)
     return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
 }
 
+/* A link that leads nowhere too: reading says what is wrong with it. */
 static bool is_there(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0;
+    return lstat(path, &status) == 0;
 }
 
 static bool no_memory(struct diag *diag, const char *place)
@@ -80,8 +81,8 @@ static const struct {
     {".gguf", "a model of llama.cpp", "load it with from_pretrained(DIR, gguf_file=FILE) and save it with "
                                       "save_pretrained(), which writes numbers of f32"},
     {".onnx", "a graph of ONNX", "give the folder of the model that it was exported from"},
-    {".h5", "weights of TensorFlow", "load the model with from_pretrained(DIR, from_tf=True) of Transformers 4 and save "
-                                     "it with save_pretrained()"},
+    {".h5", "weights of TensorFlow", "load the model with from_pretrained(DIR, from_tf=True) of Transformers 4 and "
+                                     "save it with save_pretrained()"},
     {".msgpack", "weights of Flax", "load the model with from_pretrained(DIR, from_flax=True) of Transformers 4 and "
                                     "save it with save_pretrained()"},
     {".safetensors", "safetensors of another name", "rename it model.safetensors if it holds the whole model"},
@@ -328,7 +329,7 @@ static bool is_folder(const char *folder, struct diag *diag)
     if (stat(folder, &status) != 0)
         diag_environment(diag, folder, "cannot be read: %s; give the folder of a model", strerror(errno));
     else if (!S_ISDIR(status.st_mode))
-        diag_error(diag, folder, "is no folder; give the folder that has the model's config.json and model.safetensors");
+        diag_error(diag, folder, "is no folder; give the one that has the model's config.json and model.safetensors");
     else
         return true;
     return false;

@@ -61,7 +61,8 @@ static int read_spec(lua_State *lua)
     layer_free(importer->layer);
     importer->layer = layer_read_text(file, text, importer->diag);
     if (importer->layer == NULL) {
-        diag_error(importer->diag, importer->checkpoint.config_path, "gives the spec %s, which has the faults above", file);
+        diag_error(importer->diag, importer->checkpoint.config_path, "gives the spec %s, which has the faults above",
+                   file);
         return 0;
     }
     lua_newtable(lua);

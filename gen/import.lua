@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- attngen import: what all families of models share. A family (families/NAME.lua) says which config keys are which keys of
--- a spec and what its tensors are called; this file reads keys, writes specs and NAME.layers, and sees to it that every
--- key and every tensor is accounted for. docs/models.md says what NAME.layers holds.
+-- attngen import: what all families of models share. A family (families/NAME.lua) says which config keys are which keys
+-- of a spec and what its tensors are called; this file reads keys, writes specs and NAME.layers, and sees to it that
+-- every key and every tensor is accounted for. docs/models.md says what NAME.layers holds.
 --
 -- Left out on purpose: files, which are C's (import.c), and rules of specs: each spec is read by the rules of layer.c
 -- before anything is written. Texts are made of names that stand in these files, of numbers and of words; nothing of a
@@ -46,8 +46,8 @@ local settled = {
 
 -- Objects that are not read at all, and what would be right.
 local refused = {
-    quantization_config = "quantised weights are not read; save the model as F32, F16 or BF16 (from_pretrained() with " ..
-        "dequantize=True where the method knows it, then save_pretrained())",
+    quantization_config = "quantised weights are not read; save the model as F32, F16 or BF16 (from_pretrained() " ..
+        "with dequantize=True where the method knows it, then save_pretrained())",
     compression_config = "compressed weights are not read; save the model as F32, F16 or BF16",
     adapter_config = "adapters are not read; merge them into the model (merge_and_unload()) and save that",
 }
@@ -217,8 +217,8 @@ function Keys:word(key, map, default)
     end
     local ours = type(value) == "string" and map[value]
     if not ours then
-        self:wrong(key, "is %s, which attngen does not know; %s are known", value == nil and "missing" or show_value(value),
-                   list(sorted_keys(map)))
+        self:wrong(key, "is %s, which attngen does not know; %s are known",
+                   value == nil and "missing" or show_value(value), list(sorted_keys(map)))
         return map[default]
     end
     return ours
@@ -467,10 +467,14 @@ local function fill_layer(model, section)
             section:add(tensor.name, "zeros")
         else
             entry = type(entry) == "string" and {name = entry} or entry
-            local words = #tensor == 2 and not tensor.name:find("^rel_bias") and (spec.out_in and "out_in" or "in_out")
-            words = entry.of and (words and words .. " " or "") .. ("columns %d..%d"):format(entry.from, entry.to) or words
-            words = entry.plus_one and "plus_one" or words
-            section:weight(tensor.name, entry.name, stored_shape(entry, tensor, spec.out_in), words or nil)
+            local words = {}
+            if #tensor == 2 and tensor.name ~= "rel_bias" then
+                words[1] = spec.out_in and "out_in" or "in_out"
+            end
+            words[#words + 1] = entry.of and ("columns %d..%d"):format(entry.from, entry.to)
+            words[#words + 1] = entry.plus_one and "plus_one"
+            section:weight(tensor.name, entry.name, stored_shape(entry, tensor, spec.out_in),
+                           #words > 0 and table.concat(words, " "))
         end
     end
     assert(next(left) == nil, spec.name .. " has no tensor " .. tostring(next(left)))
@@ -491,9 +495,8 @@ local function users_text(users)
 end
 
 local function spec_text(model, spec)
-    local head = ("# %s: %s.\n# Made by attngen import from the config.json of a %s model; behind # the keys of that file.\n")
-        :format(spec.about, users_text(spec.users), model.family)
-    return head .. spec:text()
+    return ("# %s: %s.\n# Made by attngen import from the config.json of a %s model; "):format(spec.about,
+        users_text(spec.users), model.family) .. "behind # the keys of that file.\n" .. spec:text()
 end
 
 ---- parts that families share ----
@@ -553,7 +556,8 @@ end
 function Model:windows(count, by_default)
     local kinds, windows = self.config:get("layer_types"), {}
     if kinds ~= nil and (type(kinds) ~= "table" or #kinds ~= count) then
-        self.config:wrong("layer_types", "is %s; a list of %d kinds is needed, one for each layer", show_value(kinds), count)
+        self.config:wrong("layer_types", "is %s; a list of %d kinds is needed, one for each layer", show_value(kinds),
+                          count)
         kinds = nil
     end
     for i = 1, count do
@@ -644,8 +648,8 @@ end
 local function check_left(model)
     for _, name in ipairs(sorted_keys(model.tensors)) do
         if not model.used[name] and not is_idle(model, name) then
-            model:wrong("weights", 'tensor "%s" %s is not known of %s models; what it does would be left out', show(name),
-                        shape_text(model.tensors[name]), model.family)
+            model:wrong("weights", 'tensor "%s" %s is not known of %s models; what it does would be left out',
+                        show(name), shape_text(model.tensors[name]), model.family)
         end
     end
 end
@@ -713,7 +717,7 @@ return function(config, tensors, options)
     check_settled(model)
     check_all(model)
     if options.cache == "ring" and not model.ring then
-        model:wrong("", "--cache ring is for layers with a window, and no layer of this model has one; give rows or paged")
+        model:wrong("", "--cache ring is for layers with a window, and this model has none; give rows or paged")
     end
     if #model.problems > 0 then
         return model.problems, model.name, {}

@@ -45,8 +45,8 @@ local function heads(m, prefix, word, vocab, width, activation, eps)
         local classes = m.tensors[name .. ".weight"]
         if classes then
             local first = pooled and name ~= "qa_outputs"
-            local section = m:section("head " .. name:gsub("^cls%.", "")):add("from", first and "head pooler" or "encoder")
-            section:add("rows", first and "first" or "all")
+            local section = m:section("head " .. name:gsub("^cls%.", ""))
+            section:add("from", first and "head pooler" or "encoder"):add("rows", first and "first" or "all")
             section:weight("w", name .. ".weight", {classes[1] or 1, width}, "out_in")
             section:weight("b", name .. ".bias", {classes[1] or 1})
         end
@@ -90,7 +90,8 @@ return function(m, kind)
     m:section("encoder input"):add("kind", "tokens"):add("needs", "ids types lengths"):add("vocab", vocab)
         :add("types", types):add("seq_len", seq)
     local embedding = m:section("encoder embedding"):weight("word", word, {vocab, width})
-    embedding:weight("position", p .. "embeddings.position_embeddings.weight", {rows, width}, first > 0 and "from " .. first)
+    embedding:weight("position", p .. "embeddings.position_embeddings.weight", {rows, width},
+                     first > 0 and "from " .. first)
     embedding:weight("type", p .. "embeddings.token_type_embeddings.weight", {types, width})
     local gain, shift = norm_names(m, p .. "embeddings.LayerNorm")
     embedding:norm("layer", eps, gain, shift, width)

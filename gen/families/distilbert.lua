@@ -5,8 +5,8 @@ local EPS = 1e-12 -- of every norm; config.json does not say it
 
 local function weights(at)
     local w = {}
-    for ours, name in pairs{q = "attention.q_lin", k = "attention.k_lin", v = "attention.v_lin", o = "attention.out_lin",
-                            ["1"] = "ffn.lin1", ["2"] = "ffn.lin2"} do
+    for ours, name in pairs{q = "attention.q_lin", k = "attention.k_lin", v = "attention.v_lin",
+                            o = "attention.out_lin", ["1"] = "ffn.lin1", ["2"] = "ffn.lin2"} do
         w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
     end
     w.n1_g, w.n1_b = at .. "sa_layer_norm.weight", at .. "sa_layer_norm.bias"

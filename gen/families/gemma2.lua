@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Gemma 2: norms around attention and feed-forward whose weights are stored less 1, softcaps of scores and logits, a scale
--- of its own, a window in every other layer, and an embedding that is scaled.
+-- Gemma 2: norms around attention and feed-forward whose weights are stored less 1, softcaps of scores and logits, a
+-- scale of its own, a window in every other layer, and an embedding that is scaled.
 
 local function windows(m, layers)
     local c = m.config

@@ -11,7 +11,8 @@ local function weights(m, at, width)
         w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
     end
     for i = 1, 2 do
-        w[("n%d_g"):format(i)], w[("n%d_b"):format(i)] = at .. ("ln_%d.weight"):format(i), at .. ("ln_%d.bias"):format(i)
+        local norm = ("%sln_%d."):format(at, i)
+        w[("n%d_g"):format(i)], w[("n%d_b"):format(i)] = norm .. "weight", norm .. "bias"
     end
     return w
 end
@@ -23,8 +24,8 @@ return function(m)
     local inner = c:size("n_inner", false)
     local scaled = c:flag("scale_attn_weights", true)
     c:only("scale_attn_by_inverse_layer_idx", false, "each layer would have a spec of its own")
-    c:ignore("n_ctx attn_pdrop embd_pdrop resid_pdrop reorder_and_upcast_attn summary_activation summary_first_dropout " ..
-             "summary_proj_to_labels summary_type summary_use_proj pad_token_id")
+    c:ignore("n_ctx attn_pdrop embd_pdrop resid_pdrop reorder_and_upcast_attn summary_activation " ..
+             "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj pad_token_id")
     local seq, all, cache = m:lengths(positions, true, true)
 
     local spec = m:spec("layer", "A layer with norms before attention and feed-forward")

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Llama, and what is built like it: rotation, grouped heads, rms norms, a gated feed-forward. The files of Mistral, Qwen 2
--- and 3 and Gemma 2 say what is different there:
+-- Llama, and what is built like it: rotation, grouped heads, rms norms, a gated feed-forward. The files of Mistral,
+-- Qwen 2 and 3 and Gemma 2 say what is different there:
 --   act        the key of the activation, and its default
 --   heads_kv   how many heads of keys where config.json does not say; nil: as many as of queries
 --   width      d_k where config.json does not say; nil: d_model / h
@@ -47,7 +47,8 @@ return function(m, kind)
     kind = kind or {act = {"hidden_act", "silu"}, bias = llama_bias, ffn_bias = m.config:flag("mlp_bias", false)}
     local c = m.config
     local width, layers, vocab = c:size("hidden_size"), c:layers("num_hidden_layers"), c:size("vocab_size")
-    local h, eps, positions = c:size("num_attention_heads"), c:number("rms_norm_eps", 1e-6), c:size("max_position_embeddings")
+    local h, eps = c:size("num_attention_heads"), c:number("rms_norm_eps", 1e-6)
+    local positions = c:size("max_position_embeddings")
     local h_kv, d_k = c:size("num_key_value_heads", kind.heads_kv or h), c:size("head_dim", kind.width or false)
     local inner, activation = c:size("intermediate_size"), c:word(kind.act[1], m.gated, kind.act[2])
     local bias = kind.bias and kind.bias(c)

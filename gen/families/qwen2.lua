@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Qwen 2 and 2.5: Llama with biases of queries, keys and values; a window in the upper layers if one is used. Qwen 3 has
--- its windows from here.
+-- Qwen 2 and 2.5: Llama with biases of queries, keys and values; a window in the upper layers if one is used. Qwen 3
+-- has its windows from here.
 
 local function windows(m, layers)
     local c = m.config

@@ -3,5 +3,8 @@
 -- attention_bias says so.
 
 return function(m)
-    m:base("qwen2")(m, {width = 128, qk_norm = true, bias = function(c) return c:flag("attention_bias", false) and "all" end})
+    local function bias(c)
+        return c:flag("attention_bias", false) and "all"
+    end
+    m:base("qwen2")(m, {width = 128, qk_norm = true, bias = bias})
 end

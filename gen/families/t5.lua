@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- T5 and Flan-T5: rms norms before each part, no biases, scores without scale and with a learned number for each distance,
--- whose table stands in the first layer of a stack. A decoder's layer is two of ours: self-attention without a
--- feed-forward, then cross-attention with one.
+-- T5 and Flan-T5: rms norms before each part, no biases, scores without scale and with a learned number for each
+-- distance, whose table stands in the first layer of a stack. A decoder's layer is two of ours: self-attention without
+-- a feed-forward, then cross-attention with one.
 
 -- feed_forward_proj; its gated gelu is the one by tanh
 local parts = {relu = "relu", gelu = "gelu", gelu_new = "gelu_tanh", silu = "silu", ["gated-gelu"] = "geglu_tanh",
@@ -46,8 +46,10 @@ return function(m)
     local c = m.config
     local width, layers, vocab, eps = c:size("d_model"), c:layers("num_layers"), c:size("vocab_size"),
         c:number("layer_norm_epsilon", 1e-6)
-    local deep, h, d_k, inner = c:layers("num_decoder_layers", layers), c:size("num_heads"), c:size("d_kv"), c:size("d_ff")
-    local buckets, distance = c:size("relative_attention_num_buckets", 32), c:size("relative_attention_max_distance", 128)
+    local deep = c:layers("num_decoder_layers", layers)
+    local h, d_k, inner = c:size("num_heads"), c:size("d_kv"), c:size("d_ff")
+    local buckets = c:size("relative_attention_num_buckets", 32)
+    local distance = c:size("relative_attention_max_distance", 128)
     local part, tied = c:word("feed_forward_proj", parts, "relu"), c:flag("tie_word_embeddings", true)
     local scaled = c:flag("scale_decoder_outputs", tied)
     local positions = c:size("n_positions", 512)
@@ -60,7 +62,8 @@ return function(m)
     local function start(kind, about)
         local spec = m:spec(kind, about)
         spec.out_in = true
-        return spec:add("d_model", width, "d_model"):add("h", h, "num_heads"):add("d_k", d_k, "d_kv"):add("d_v", d_k, "d_kv")
+        spec:add("d_model", width, "d_model"):add("h", h, "num_heads")
+        return spec:add("d_k", d_k, "d_kv"):add("d_v", d_k, "d_kv")
     end
     local function scores(spec, relative)
         spec:add("scale", 1, "of every T5")
@@ -68,7 +71,8 @@ return function(m)
             spec:add("relative", "t5"):add("rel_buckets", buckets, "relative_attention_num_buckets")
             spec:add("rel_distance", distance, "relative_attention_max_distance")
         end
-        spec:add("weight_layout", "out_in"):add("block", "pre"):add("norm", "rms"):add("norm_eps", eps, "layer_norm_epsilon")
+        spec:add("weight_layout", "out_in"):add("block", "pre"):add("norm", "rms")
+        spec:add("norm_eps", eps, "layer_norm_epsilon")
     end
     local function feed(spec)
         spec:add("ffn", part, "feed_forward_proj"):add("d_ff", inner, "d_ff")

@@ -29,9 +29,9 @@ return function(m)
     local activation, tied = c:word("activation_function", m.activations, "gelu"), c:flag("tie_word_embeddings", true)
     c:only("scale_embedding", false, "transformers' decoder does not scale its embedding either")
     c:ignore("num_hidden_layers is_encoder_decoder activation_dropout attention_dropout dropout encoder_layerdrop " ..
-             "decoder_layerdrop apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks mask_feature_prob " ..
-             "mask_feature_length mask_feature_min_masks median_filter_width use_weighted_layer_sum classifier_proj_size " ..
-             "pad_token_id")
+             "decoder_layerdrop apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks " ..
+             "mask_feature_prob mask_feature_length mask_feature_min_masks median_filter_width " ..
+             "use_weighted_layer_sum classifier_proj_size pad_token_id")
     local seq, all, cache = m:lengths(positions, true, true)
 
     local function start(kind, about, heads, key)
@@ -72,12 +72,16 @@ return function(m)
         :add("conv_2_stride", 2):weight("conv_2_w", p .. "encoder.conv2.weight", {width, width, 3})
         :weight("conv_2_b", p .. "encoder.conv2.bias", {width})
         :weight("position", p .. "encoder.embed_positions.weight", {far, width})
+    local function last_norm(stack)
+        local norm = p .. stack .. ".layer_norm."
+        m:section(stack .. " norm"):norm("layer", EPS, norm .. "weight", norm .. "bias", width)
+    end
     for i = 0, layers - 1 do
         local at = ("%sencoder.layers.%d."):format(p, i)
         m:layer("encoder", i, first,
                 feed_forward(attention(m, {}, at .. "self_attn.", at .. "self_attn_layer_norm"), at))
     end
-    m:section("encoder norm"):norm("layer", EPS, p .. "encoder.layer_norm.weight", p .. "encoder.layer_norm.bias", width)
+    last_norm("encoder")
     m:section("decoder input"):add("kind", "tokens"):add("needs", cache == "none" and "ids source" or "ids past source")
         :add("vocab", vocab):add("seq_len", seq):add("positions", positions)
     m:section("decoder embedding"):weight("word", word, {vocab, width})
@@ -88,6 +92,6 @@ return function(m)
         local w = attention(m, {}, at .. "encoder_attn.", at .. "encoder_attn_layer_norm")
         m:layer("decoder", 2 * i + 1, cross, feed_forward(w, at), {{"source", "encoder"}})
     end
-    m:section("decoder norm"):norm("layer", EPS, p .. "decoder.layer_norm.weight", p .. "decoder.layer_norm.bias", width)
+    last_norm("decoder")
     m:logits("proj_out.weight", word, vocab, width, tied)
 end

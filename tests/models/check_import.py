@@ -288,5 +288,5 @@ def compare(name, attngen):
 
 t.logging.set_verbosity_error()
 t.logging.disable_progress_bar()
-names = sys.argv[2:] or sorted(path.name for path in HERE.iterdir())
+names = sys.argv[2:] or sorted(path.name for path in HERE.iterdir() if path.is_dir())
 sys.exit(max([compare(name, sys.argv[1]) for name in names]) > 1e-5)
