@@ -276,6 +276,27 @@ static bool refuses_shared(struct moving *m)
     return refused(m, cache, m->from.data, KERNEL_SIZE, false, "a partly filled page that two sequences have already");
 }
 
+/* A page that is none, the last one of a sequence. */
+static bool refuses_pages(struct moving *m, struct kernel_cache cache)
+{
+    const int32_t *past = m->past.data;
+    size_t b = 0;
+    while (b < BATCH && past[b] == 0)
+        b++;
+    if (b == BATCH)
+        return true;
+    int32_t *const page = (int32_t *)m->table.data + b * (size_t)m->layer->page_count +
+                          ((size_t)past[b] - 1) / (size_t)m->layer->page_len;
+    const int32_t kept = *page;
+    bool good = true;
+    for (int below = 0; good && below < 2; below++) {
+        *page = below ? -1 : (int32_t)cache.pages;
+        good = refused(m, cache, m->from.data, KERNEL_LENGTH, false, "a page number that is none");
+    }
+    *page = kept;
+    return good;
+}
+
 static bool refuses(struct moving *m)
 {
     if (!prepare(m))
@@ -312,7 +333,7 @@ static bool refuses(struct moving *m)
         return true;
     cache.v = good.v;
     cache.page_table = NULL;
-    if (!refused(m, cache, from, KERNEL_NULL, true, "page_table = NULL"))
+    if (!refused(m, cache, from, KERNEL_NULL, true, "page_table = NULL") || !refuses_pages(m, good))
         return false;
     cache = good;
     cache.free_count = 0;
