@@ -57,7 +57,7 @@ bool chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed
                  int64_t past, const struct inputs *weights, struct diag *diag)
 {
     const struct inputs_draw draw = {.seed = seed, .batch = batch, .n = length, .m = length, .past_given = past == 0,
-                                     .past_most = past, .whole_pages = true};
+                                     .past_most = past, .past_apart = past > 0, .whole_pages = true};
     return inputs_draw_call(stream, layer, &draw, weights, diag);
 }
 
