@@ -347,17 +347,19 @@ static void free_fed(struct fed *fed)
     guarded_free(&fed->cache[1]);
 }
 
-/* What a token's row is, whatever its call brought beside it: the same bits if both calls took one path. Keys and values
- * of a cache do not depend on it. */
+/* Rows of a token have the same bits if both calls took one path, whatever else they brought. Keys and values of a cache
+ * do not depend on it. */
 static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way b, bool exact)
 {
     const size_t h = (size_t)f->layer->h, length = f->stream->n, columns = inputs_columns(f->layer, f->stream);
+    const struct guarded *keys[] = {&fed[a].cache[0], &fed[b].cache[0]};
+    const struct guarded *values[] = {&fed[a].cache[1], &fed[b].cache[1]};
     const struct { const char *name; const void *a, *b; size_t count, heads, width; } outputs[] = {
         {"y", fed[a].y, fed[b].y, inputs_count(f->layer, f->stream, TENSOR_Y), 1, (size_t)f->layer->d_out},
         {"lse", fed[a].lse, fed[b].lse, inputs_count(f->layer, f->stream, TENSOR_LSE), h, 1},
         {"attn", fed[a].attn, fed[b].attn, inputs_count(f->layer, f->stream, TENSOR_ATTN), h, columns},
-        {"the cache's keys", fed[a].cache[0].data, fed[b].cache[0].data, fed[a].cache[0].bytes / sizeof(float), 0, 0},
-        {"the cache's values", fed[a].cache[1].data, fed[b].cache[1].data, fed[a].cache[1].bytes / sizeof(float), 0, 0},
+        {"the cache's keys", keys[0]->data, keys[1]->data, keys[0]->bytes / sizeof(float), 0, 0},
+        {"the cache's values", values[0]->data, values[1]->data, values[0]->bytes / sizeof(float), 0, 0},
     };
     for (size_t i = sizeof outputs / sizeof *outputs; i-- > 0;)
         for (size_t at = 0; at < outputs[i].count; at++) {

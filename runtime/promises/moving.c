@@ -176,8 +176,8 @@ static bool page_is_own(struct moving *m, const struct inputs *after, size_t b)
     return true;
 }
 
-/* Copies of pages that a move needs: of those to whose page a next token goes, all but one, or all of them where another
- * sequence has filled it. */
+/* Copies of pages that a move needs: for all sequences but one whose next token goes to the same page, or for all of
+ * them where another one has filled it. */
 static size_t copies_of(const struct moving *m)
 {
     const size_t len = (size_t)m->layer->page_len, count = (size_t)m->layer->page_count;
