@@ -347,8 +347,8 @@ static void free_fed(struct fed *fed)
     guarded_free(&fed->cache[1]);
 }
 
-/* Rows of a token have the same bits if both calls took one path, whatever else they brought. Keys and values of a cache
- * do not depend on it. */
+/* Rows of a token have the same bits if both calls took one path, whatever else they brought. Keys and values in the
+ * cache do not depend on it. */
 static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way b, bool exact)
 {
     const size_t h = (size_t)f->layer->h, length = f->stream->n, columns = inputs_columns(f->layer, f->stream);
