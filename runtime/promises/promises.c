@@ -1434,6 +1434,17 @@ static bool keys_on_tokens(struct attempt *a)
 {
     return overlapping(a, false, a->args.x != NULL ? a->args.x : a->args.q);
 }
+static bool keys_on_past(struct attempt *a) { return overlapping(a, false, a->args.past); }
+static bool values_on_page_table(struct attempt *a)
+{
+    return overlapping(a, true, a->args.page_table) && has(a, TENSOR_PAGE_TABLE);
+}
+static bool keys_on_mask(struct attempt *a)
+{
+    const struct kernel_args *args = &a->args; /* its last number, whatever the alignment */
+    const size_t last = args->mask_add_batch * args->mask_add_h * args->n * (size_t)a->trial->layer->cache_len - 1;
+    return has(a, TENSOR_MASK_ADD) && args->n > 0 && overlapping(a, false, args->mask_add + last);
+}
 static bool positions_off(struct attempt *a)
 {
     a->args.positions = off(a, a->args.positions);
@@ -1594,6 +1605,9 @@ static const struct wrong {
     {"segment_k off its boundary", KERNEL_ALIGN, segment_k_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
     {"a cache's keys on y", KERNEL_OVERLAP, keys_on_y},
+    {"a cache's keys on past", KERNEL_OVERLAP, keys_on_past},
+    {"a cache's values on page_table", KERNEL_OVERLAP, values_on_page_table},
+    {"a cache's keys on the end of mask_add", KERNEL_OVERLAP, keys_on_mask},
     {"a cache's values on y", KERNEL_OVERLAP, values_on_y},
     {"a cache's values on its keys", KERNEL_OVERLAP, values_on_keys},
     {"a cache's keys on x or q", KERNEL_OVERLAP, keys_on_tokens},

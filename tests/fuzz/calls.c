@@ -488,9 +488,19 @@ static void overlap_cache(struct bytes *in, const struct pair *p, struct call *c
     const unsigned way = take(in);
     const size_t at = take(in);
     float **const v = is_paged(p) ? &a->v_pages : &a->v_cache;
-    if (c->wrong != 0 || way == 0 || way > 5 || c->cache_rows == 0 || a->batch == 0 || a->n == 0)
+    if (c->wrong != 0 || way == 0 || way > 9 || c->cache_rows == 0 || a->batch == 0 || a->n == 0)
         return;
-    if (way == 1)
+    if (way == 6)
+        a->past = (const int32_t *)(const void *)(c->cache[0] + c->cache_rows * p->d_k - 1); /* all but one lie behind it */
+    else if (way == 7 && is_paged(p))
+        a->page_table = (const int32_t *)(const void *)c->cache[1];
+    else if (way == 8 && has(p, LENGTHS))
+        a->lengths = (const int32_t *)(const void *)c->cache[1];
+    else if (way >= 8 && has(p, MASK_OF_FLOATS))
+        a->mask_add = c->cache[0];
+    else if (way >= 8 && has(p, MASK_OF_BOOL))
+        a->mask_bool = (const unsigned char *)(c->cache[0] + c->cache_rows * p->d_k) - 1;
+    else if (way == 1)
         *v = c->cache[0] + at % p->d_k;
     else if (way == 2)
         a->y = c->cache[0] + at % p->d_k;
