@@ -481,6 +481,13 @@ static void note_use(struct call *c, size_t row, enum use use)
     c->use[row] = (unsigned char)(use > old ? use : old);
 }
 
+/* Good numbers in the memory of a cache */
+static const int32_t *put_numbers(void *to, const int32_t *numbers, size_t count)
+{
+    memcpy(to, numbers, count * sizeof *numbers);
+    return to;
+}
+
 /* Now and then the cache is another tensor of the call as well. */
 static void overlap_cache(struct bytes *in, const struct pair *p, struct call *c)
 {
@@ -491,11 +498,11 @@ static void overlap_cache(struct bytes *in, const struct pair *p, struct call *c
     if (c->wrong != 0 || way == 0 || way > 9 || c->cache_rows == 0 || a->batch == 0 || a->n == 0)
         return;
     if (way == 6)
-        a->past = (const int32_t *)(const void *)(c->cache[0] + c->cache_rows * p->d_k - 1); /* all but one lie behind it */
+        a->past = put_numbers(c->cache[0] + c->cache_rows * p->d_k - a->batch, c->past, a->batch);
     else if (way == 7 && is_paged(p))
-        a->page_table = (const int32_t *)(const void *)c->cache[1];
+        a->page_table = put_numbers(c->cache[1], c->table, a->batch * table_len(p));
     else if (way == 8 && has(p, LENGTHS))
-        a->lengths = (const int32_t *)(const void *)c->cache[1];
+        a->lengths = put_numbers(c->cache[1], c->lengths, a->batch);
     else if (way >= 8 && has(p, MASK_OF_FLOATS))
         a->mask_add = c->cache[0];
     else if (way >= 8 && has(p, MASK_OF_BOOL))
