@@ -46,12 +46,11 @@ static char *read_text(const char *path, size_t limit, size_t *size, struct diag
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat status;
-    char *text = NULL;
-    if (file < 0 || fstat(file, &status) != 0)
-        diag_environment(diag, path, "cannot be read: %s", strerror(errno));
-    else if (!S_ISREG(status.st_mode))
+    const bool found = file >= 0 && fstat(file, &status) == 0, other = found && !S_ISREG(status.st_mode);
+    char *text = found && !other ? file_bytes_open(file, limit + 1, size) : NULL;
+    if (other)
         diag_error(diag, path, "is no file on disk; the file that was saved with the model is needed");
-    else if ((text = file_bytes_open(file, limit + 1, size)) == NULL)
+    else if (text == NULL)
         diag_environment(diag, path, "cannot be read: %s", strerror(errno));
     else if (*size > limit)
         diag_error(diag, path, "longer than %zu MiB; a model's has some KiB", limit >> 20);
@@ -235,11 +234,15 @@ static bool list_files(struct checkpoint *checkpoint, const struct index *index)
         all[i] = index->entries[i].file;
     if (good)
         qsort(all, index->count, sizeof *all, by_text);
-    for (size_t i = 0; good && i < index->count; i++)
-        if (i == 0 || strcmp(all[i], all[i - 1]) != 0) {
-            good = (checkpoint->files[checkpoint->file_count] = strdup(all[i])) != NULL;
-            checkpoint->file_count += good;
-        }
+    checkpoint->file_count = 0;
+    for (size_t i = 0; good && i < index->count; i++) {
+        if (i > 0 && strcmp(all[i], all[i - 1]) == 0)
+            continue;
+        char *name = strdup(all[i]);
+        good = name != NULL;
+        if (good)
+            checkpoint->files[checkpoint->file_count++] = name;
+    }
     free(all);
     return good;
 }
