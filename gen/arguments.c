@@ -112,7 +112,8 @@ void arguments_help(const struct arguments *a, FILE *out)
 {
     options_help(&attngen_program, a->command, out);
     if (a->command == commands)
-        fputs("\nattngen import DIR makes specs of a model, attngen model NAME.layers its C; see attngen help import\n", out);
+        fputs("\nattngen import DIR makes specs of a model, attngen model NAME.layers its C; see attngen help import\n",
+              out);
     fputs("\nexit codes: 0 good; 2 wrong usage, spec, model or template; 3 the machine failed (no memory, unwritable "
           "file)\n", out);
 }

@@ -254,7 +254,8 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
 /* The model's own files, behind those of its layers. */
 static void make_model(struct job *job, FILE *rules)
 {
-    static const struct outline files[] = {{"model.c.in", "_model.c", false, false}, {"model.h.in", "_model.h", false, false}};
+    static const struct outline files[] = {{"model.c.in", "_model.c", false, false},
+                                           {"model.h.in", "_model.h", false, false}};
     const struct arguments *a = &job->arguments;
     struct layer **layers = NULL;
     struct emit *emit = emit_open(a->templates, &job->diag);

@@ -93,7 +93,15 @@ static bool add_section(struct model *model, const char *title, size_t length, s
     return sections[model->section_count++].title != NULL || no_memory(model, diag);
 }
 
-/* A name in quotes holds none, nor backslashes: attngen import writes no other. */
+/* What may stand in a C string as it is: printable ASCII but quotes, backslashes and what trigraphs begin with */
+static bool is_plain(const char *at, const char *end)
+{
+    while (at < end && *at >= ' ' && *at < 127 && *at != '"' && *at != '\\' && *at != '?')
+        at++;
+    return at == end;
+}
+
+/* A name in quotes is plain: attngen import writes no other. */
 static bool add_line(struct model *model, const char *at, const char *end, size_t number, struct diag *diag)
 {
     const char *equals = memchr(at, '=', (size_t)(end - at));
@@ -105,9 +113,9 @@ static bool add_line(struct model *model, const char *at, const char *end, size_
     if (line.quoted) {
         value++;
         behind = memchr(value, '"', (size_t)(end - value));
-        if (behind == NULL || memchr(value, '\\', (size_t)(behind - value)) != NULL) {
+        if (behind == NULL || !is_plain(value, behind)) {
             free(line.key);
-            return wrong(model, number, diag, "a name in quotes has no end, or a backslash; write \"name\"");
+            return wrong(model, number, diag, "a name in quotes has no end, or is not plain ASCII; write \"name\"");
         }
         line.value = copy_of(value, (size_t)(behind - value));
         behind++;
@@ -199,7 +207,7 @@ static bool add_spec(struct model *model, struct section *section, struct diag *
     const struct line *line = line_of(model, section, "spec");
     char *path = NULL;
     if (line == NULL || line->value[0] == '\0' || strchr(line->value, '/') != NULL)
-        return wrong(model, section->number, diag, "the layer has no spec; write spec = FILE.layer, of the same folder");
+        return wrong(model, section->number, diag, "the layer has no spec; write spec = FILE.layer, of this folder");
     const char *slash = strrchr(model->path, '/');
     const int folder = slash != NULL ? (int)(slash - model->path) + 1 : 0;
     if (asprintf(&path, "%.*s%s", folder, model->path, line->value) < 0)
@@ -223,14 +231,14 @@ static bool is_kind(const struct model *model, struct diag *diag)
 {
     const char *format = value_of(model, "", "format"), *name = value_of(model, "", "name");
     const char *family = value_of(model, "", "family"), *kind = value_of(model, "encoder input", "kind");
-    if (format == NULL || strcmp(format, FORMAT) != 0 || family == NULL)
+    if (format == NULL || strcmp(format, FORMAT) != 0 || family == NULL || layer_name_fault(family) != NULL)
         diag_error(diag, model->path, "is no NAME.layers of format " FORMAT "; attngen import DIR writes one");
     else if (name == NULL || layer_name_fault(name) != NULL)
         diag_error(diag, model->path, "has no name that is a C identifier; write for example name = minilm");
     else if (kind == NULL || strcmp(kind, "tokens") != 0 || section_of(model, "decoder input") != NULL)
-        diag_error(diag, model->path, "is a %.40s model; NAME_model.c is written for encoders of tokens (bert, roberta, "
-                   "distilbert). Give attngen the specs beside it, and call the layers in the order of this file",
-                   family);
+        diag_error(diag, model->path, "is a %.40s model; NAME_model.c is written for encoders of tokens (bert, "
+                   "roberta, distilbert). Give attngen the specs beside it, and call the layers in the order of this "
+                   "file", family);
     else if (layer_count(model) == 0)
         diag_error(diag, model->path, "has no [encoder layer 0]; attngen import writes one for each layer");
     else
@@ -315,7 +323,8 @@ static bool check_layer(const struct model *model, const struct section *section
         const struct line *line = line_of(model, section, name);
         const char *layout = layer_tensor_row(tensor)->kind != TENSOR_WEIGHT ? "" : layer->out_in ? "out_in" : "in_out";
         if (line == NULL || !line->quoted) {
-            snprintf(text, sizeof text, "the layer has no tensor %s; write %s = \"its name in the checkpoint\"", name, name);
+            snprintf(text, sizeof text, "the layer has no tensor %s; write %s = \"its name in the checkpoint\"", name,
+                     name);
             return wrong(model, section->number, diag, text);
         }
         if (strcmp(line->words, layout) != 0) {

@@ -61,6 +61,10 @@ edit 's/^vocab.*/vocab = 0/'
 check "a size of 0 is refused" refuses "vocab is missing or no size" "$work/bert/edited.layers"
 edit 's/^word\(.*\)"$/word\1/'
 check "a name without its end is refused" refuses "a name in quotes has no end" "$work/bert/edited.layers"
+edit 's/^word\(.*\)"$/word\1\\"/'
+check "so is a backslash in it" refuses "is not plain ASCII" "$work/bert/edited.layers"
+edit 's/^family.*/family = *\//'
+check "a family that could end a comment is refused" refuses "is no NAME.layers" "$work/bert/edited.layers"
 edit 's/^name.*/name = 1x/'
 check "a name that C does not have is refused" refuses "no name that is a C identifier" "$work/bert/edited.layers"
 head -c 200 /dev/urandom >"$work/bert/edited.layers"
