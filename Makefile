@@ -42,19 +42,21 @@ installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
 # What each program is made of, and what both share (attnrun tune plans as attngen does, without templates).
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
-own_sources := $(addprefix gen/,arguments.c context.c emit.c explain.c output.c)
+own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c model.c output.c script.c)
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
 shared      := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(own_sources),$(gen_sources)))
-embedded    := $(wildcard templates/*.in gen/*.lua)
+embedded    := $(wildcard templates/*.in gen/*.lua gen/families/*.lua)
 carried     := runtime/commands/selftest.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_names   := fuzz targets mutants vectors emitted sweep split expressions compilers onnx size models avx512
+long_names   := mutants targets emitted vectors sweep fuzz compilers split onnx size expressions models avx512
 long_tests   := $(wildcard $(long_names:%=tests/*/test_%.sh))
+# what mostly waits, beside the others
+waiting      := faults tune cluster
 script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh tests/*/test_*.sh))
 
 all: $(BUILD)/attngen $(BUILD)/attnrun
@@ -162,7 +164,7 @@ $(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,inputs/tensors.o inputs/json.o system/process.o timing/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
@@ -179,7 +181,7 @@ test-avx512: all
 	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avx512.sh all
 
 # Fuzzers: tests/fuzz/NAME.c each. tests/fuzz/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
-# folder and compiler are theirs. `make test` gives each 20 s of search.
+# folder, compiler and level are theirs. `make test` gives each 10 s of search.
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
@@ -193,7 +195,8 @@ fuzz_ring    := tests/fuzz/ring.layer
 fuzz_paged   := tests/fuzz/paged.layer
 
 fuzz:
-	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' tests/fuzz/test_fuzz.sh $(FUZZ)
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' FUZZ_LEVEL=-O1 \
+	    tests/fuzz/test_fuzz.sh $(FUZZ)
 
 fuzzers: $(fuzzers)
 $(fuzzers): $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/fuzz.o $(gen_objects) $(run_objects)
@@ -288,7 +291,7 @@ test-programs: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast
 
 test: test-programs
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' \
-	    tests/run.sh $(script_tests) $(unit_tests)
+	    WAITING='$(waiting)' tests/run.sh $(script_tests) $(unit_tests)
 
 # every vector and example on other machines; `make test` does a few
 test-targets: all

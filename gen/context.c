@@ -35,7 +35,8 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 #define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
 
 static const struct field panels_fields[] = {
-    FIELD(plan_panels, depth), FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
+    FIELD(plan_panels, depth), FIELD(plan_panels, matrices), FIELD(plan_panels, k_block), FIELD(plan_panels, taps),
+    FIELD(plan_panels, groups),
     FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),
     FIELD(plan_panels, rest), FIELD(plan_panels, slabs),
     FIELD(plan_panels, last_slab), FIELD(plan_panels, panels), FIELD(plan_panels, whole), FIELD(plan_panels, last_vecs),
@@ -110,13 +111,13 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
     {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
     {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K},
-    {"turns", LAYOUT_TURNS},
+    {"turns", LAYOUT_TURNS}, {"hidden", LAYOUT_HIDDEN}, {"gates", LAYOUT_GATES},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
     {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
-    {"v_block", LAYOUT_VALUES, AXIS_BLOCK},
+    {"v_block", LAYOUT_VALUES, AXIS_BLOCK}, {"source_row", LAYOUT_SOURCE, AXIS_TOKEN},
 };
 
 static void push_layouts(struct emit *emit, const struct plan_isa *p)
@@ -129,6 +130,73 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, steps[i].name, p->layouts[steps[i].of].stride[steps[i].axis]);
 }
 
+/* Rows that go through a block: whose they are, where they begin there and how far apart they are; false: others. */
+static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of)
+{
+    static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
+                                               LAYOUT_HIDDEN};
+    bool found = false;
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        found = found || of == streams[i];
+    if (!found || p->layouts[of].name == NULL) {
+        emit_set_boolean(emit, name, false);
+        return;
+    }
+    emit_begin_table(emit, name);
+    emit_set_string(emit, "caller", of == LAYOUT_X ? "x" : of == LAYOUT_Y ? "y" : "");
+    emit_set_integer(emit, "at", layout_at(p, of));
+    emit_set_integer(emit, "row", p->layouts[of].stride[AXIS_TOKEN]);
+    emit_end(emit);
+}
+
+/* Norms of a block's rows, by the names of their functions */
+static void push_rows(struct emit *emit, const struct plan_isa *p)
+{
+    static const struct { const char *label; enum product_name id; } all[] = {
+        {"norm_x", PRODUCT_NORM_X}, {"norm_stream", PRODUCT_NORM_STREAM}, {"norm_y", PRODUCT_NORM_Y}};
+    emit_begin_table(emit, "rows_of");
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        const struct product *const g = plan_product(p, all[k].id);
+        if (g == NULL) {
+            emit_set_boolean(emit, all[k].label, false);
+            continue;
+        }
+        emit_begin_table(emit, g->label);
+        emit_set_integer(emit, "once", g->rows.once);
+        emit_set_integer(emit, "part_rows", g->rows.part_rows);
+        emit_begin_table(emit, "steps");
+        for (int64_t i = 0; i < g->rows.steps; i++) {
+            const int64_t gain = LAYOUT_NORMS + 2 * (g->rows.step[i].norm - 1);
+            emit_begin_item(emit);
+            emit_set_integer(emit, "norm", g->rows.step[i].norm);
+            emit_set_integer(emit, "gain", layout_at(p, (enum layout_name)gain));
+            emit_set_integer(emit, "shift", layout_at(p, (enum layout_name)(gain + 1)));
+            push_stream(emit, p, "from", g->rows.step[i].from);
+            push_stream(emit, p, "residual", g->rows.step[i].residual);
+            push_stream(emit, p, "to", g->rows.step[i].to);
+            emit_end(emit);
+        }
+        emit_end(emit);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* The norms of a block as they are packed. */
+static void push_norms(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
+{
+    emit_begin_table(emit, "norms");
+    for (enum layer_tensor t = TENSOR_N1_G; t <= TENSOR_N4_B; t++) {
+        if (!layer_has_tensor(layer, t))
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", layer_tensor_name(t));
+        emit_set_integer(emit, "at", layout_at(p, LAYOUT_NORMS + (t - TENSOR_N1_G)));
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 /* Those with weights, by the names that their functions begin with. */
 static void push_products(struct emit *emit, const struct plan_isa *p)
 {
@@ -139,6 +207,8 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
         emit_begin_table(emit, g->label);
         emit_set_integer(emit, "w", layout_at(p, LAYOUT_WEIGHTS + g->id));
         emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
+        emit_set_boolean(emit, "bias", (g->epilogue & EPILOGUE_BIAS) != 0);
+        push_stream(emit, p, "residual", (g->epilogue & EPILOGUE_RESIDUAL) != 0 ? g->reads[1] : LAYOUT_NONE);
         if (g->kind == PRODUCT_LANES) {
             PUSH_FIELDS(emit, &g->lanes, lanes_fields);
         } else {
@@ -148,6 +218,13 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             emit_set_string(emit, "parts_of", g->panels.parts_of);
             emit_set_boolean(emit, "tile_places", g->panels.tile_places);
             emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
+            emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller ||
+                                           (g->reads[1] == LAYOUT_X && g->panels.ends));
+            emit_set_boolean(emit, "from_caller", g->panels.from_caller);
+            emit_set_boolean(emit, "to_caller", g->panels.to_caller);
+            emit_set_boolean(emit, "activates", (g->epilogue & EPILOGUE_ACTIVATION) != 0);
+            push_stream(emit, p, "from", g->reads[0]);
+            push_stream(emit, p, "to", g->writes);
         }
         emit_end(emit);
     }
@@ -214,6 +291,9 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
     push_products(emit, p);
+    push_rows(emit, p);
+    push_norms(emit, layer, p);
+    push_stream(emit, p, "normed", LAYOUT_NORMED);
     emit_begin_table(emit, "tables");
     for (size_t i = 0; i < layer->table_count; i++) {
         const struct layout *const table = &p->layouts[LAYOUT_TABLES + i];
@@ -245,6 +325,7 @@ static const struct field layer_fields[] = {
     {"PAGE_COUNT", offsetof(struct layer, page_count)},
     {"CONV_WIDTH", offsetof(struct layer, conv_width)}, {"D_IN_Q", offsetof(struct layer, d_in_q)},
     {"D_IN_KV", offsetof(struct layer, d_in_kv)}, {"D_OUT", offsetof(struct layer, d_out)},
+    {"D_FF", offsetof(struct layer, d_ff)},
 };
 
 /* The rules by which kernels test positions. */
@@ -517,11 +598,20 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
         {"MASKS_PLACED", score_masks_placed(layer)},
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
+        {"BLOCK_RMS", layer->block_rms}, {"NORM_SHARED", layer->norm_shared}, {"NORMS_FIRST", layer_norms_first(layer)},
+        {"GATED", layer_ffn_gated(layer)}, {"FFN_BIAS", layer->ffn_bias},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
     static const char *const shown[] = {[SCORES_NONE] = "", [SCORES_WEIGHTS] = "", [SCORES_RAW] = "raw",
                                         [SCORES_CAPPED] = "capped", [SCORES_BIASED] = "biased"};
+    static const char *const blocks[] = {[BLOCK_NONE] = "", [BLOCK_POST] = "post", [BLOCK_PRE] = "pre",
+                                         [BLOCK_PARALLEL] = "parallel", [BLOCK_SANDWICH] = "sandwich"};
+    static const char *const activations[] = {
+        [ACTIVATION_NONE] = "", [ACTIVATION_RELU] = "relu", [ACTIVATION_GELU] = "gelu",
+        [ACTIVATION_GELU_TANH] = "gelu_tanh", [ACTIVATION_SILU] = "silu"};
+    emit_set_string(emit, "BLOCK", blocks[layer->block]);
+    emit_set_string(emit, "ACTIVATION", activations[layer_activation(layer)]); /* "": no feed-forward */
     emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
     emit_set_number(emit, "SCALE", layer->scale);
     char equation[SCORE_TEXT];

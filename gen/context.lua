@@ -175,6 +175,15 @@ helpers.TANH_P = { 9.9999997949e-01, 1.3381024470e-01, 3.4955865873e-03,
     2.0609050803e-05, 1.3354605833e-08 }
 helpers.TANH_Q = { 1, 4.6714340070e-01, 2.5876976729e-02, 3.2856320359e-04, 7.7765380790e-07 }
 
+-- Phi(x) = 1/2 + x P(x^2) / Q(x^2), the share of a normal distribution below x, both ascending, minimax in the absolute
+-- error for |x| <= GELU_LIMIT (7.2e-9, Lawson's iteration), below which x Phi(x) is 0 but for 1.1e-7
+-- (tests/unit/test_gelu.c).
+helpers.GELU_LIMIT = 5.5
+helpers.GELU_P = { 3.9894223462e-01, 3.3852750865e-02, 4.6772670509e-03,
+    1.6882672881e-04, 6.3521247363e-06, 2.2749323924e-08 }
+helpers.GELU_Q = { 1, 2.5152218082e-01, 2.8645931344e-02,
+    1.8844508072e-03, 7.3647838096e-05, 1.1975032186e-06 }
+
 -- The parameters of an expression's function, and a call with these: what it does not read is not passed, but for the
 -- score so far, which other terms have made.
 local function expression_list(nodes, s, i, p, j, packed)

@@ -35,6 +35,8 @@
 #define CALL_CYCLES 300.0
 #define FINISH_CYCLES 4.0       /* a row of a head, normed or turned: pointers, splats, stores that loads wait for */
 #define NORM_CYCLES 120.0       /* sums of LANES rows, one behind the other, their roots and divisions */
+#define GELU_OPERATIONS 20      /* its instructions, and a division that takes the time of five */
+#define EXP_OPERATIONS 9        /* of silu and gelu_tanh likewise, beside the exponential */
 #define LINE 64.0
 #define LINE_FLOATS 16
 #define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */
@@ -81,7 +83,8 @@ static const struct {
 #define MANY_IDLE_LANES 1.15 /* multiply-adds issued for each useful one, from which on lanes are the bound */
 
 static const char *const step_names[EXPECT_STEPS] = {"transpose", "queries", "keys", "values",
-                                                     "scores", "exponential", "weighted sums", "output"};
+                                                     "scores", "exponential", "weighted sums", "output",
+                                                     "norms", "hidden", "down"};
 
 const char *expect_bound_name(enum expect_bound bound)
 {
@@ -237,7 +240,7 @@ static void count_panels(struct model *m, struct work *w, const struct product *
     const double slabs = (double)g->slabs, depth = (double)g->depth / slabs;
     const struct { int64_t vecs, panels; } kinds[2] = {{g->vecs, g->whole}, {g->last_vecs, g->panels - g->whole}};
     for (int i = 0; i < 2; i++) {
-        const double each = times * groups * taps * slabs * (double)kinds[i].panels;
+        const double each = times * groups * taps * slabs * (double)(kinds[i].panels * g->matrices);
         count_panel(m, w, g, kinds[i].vecs, m->plan->block, depth, each * (double)b.whole);
         count_panel(m, w, g, kinds[i].vecs, b.rest, depth, each);
     }
@@ -271,6 +274,36 @@ static void count_finish(const struct model *m, struct work *w, int64_t heads, d
     }
     if (layer_finishes(l))
         w->overhead += each * FINISH_CYCLES;
+}
+
+/* Norms of rows of a block, each step over all rows: numbers are read twice or three times and written once. */
+static void count_norms(const struct model *m, struct work *w, const struct product *g, double rows)
+{
+    const struct layer *l = m->layer;
+    const int64_t lanes = m->plan->lanes;
+    const double all = (double)ceil_div(l->d_model, lanes), passes = l->block_rms ? 1 : 2;
+    for (int64_t i = 0; i < g->rows.steps; i++) {
+        const enum layout_name streams[] = {g->rows.step[i].from, g->rows.step[i].residual, g->rows.step[i].to};
+        w->loads += rows * all * (passes + 2 + (streams[1] != LAYOUT_NONE ? 1 : 0));
+        w->operations += rows * all * (3 * passes + 2);
+        w->overhead += rows * passes * (m->core->transpose * (double)lanes + NORM_CYCLES / (double)lanes);
+        for (int k = 0; k < 3; k++)
+            if (streams[k] != LAYOUT_NONE)
+                w->l3 += rows * (double)l->d_model * size_of(m, streams[k]) *
+                         (m->plan->layouts[streams[k]].owner == OWNER_CALLER ? m->far : m->near);
+    }
+}
+
+/* Vectors of hidden numbers: instructions of the activation, beside those of an exponential, and a division's cycles */
+static void count_activation(const struct model *m, struct work *w, double rows)
+{
+    const struct layer *l = m->layer;
+    const double vectors = rows * (double)ceil_div(l->d_ff, m->plan->lanes);
+    const enum layer_activation act = layer_activation(l);
+    const double exponential = act == ACTIVATION_SILU || act == ACTIVATION_GELU_TANH ? m->core->exp : 0;
+    const double operations = act == ACTIVATION_RELU ? 1 : act == ACTIVATION_GELU ? GELU_OPERATIONS : EXP_OPERATIONS;
+    w->operations += vectors * (operations + exponential + (layer_ffn_gated(l) ? 1 : 0));
+    w->loads += vectors * (layer_ffn_gated(l) ? 3 : 2);
 }
 
 /* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well,
@@ -600,12 +633,16 @@ static void count_group(struct model *m, int64_t together, double times)
     /* those that join read the row group that the first of them has brought into L2 */
     static const enum expect_step_name steps[] = {
         [PRODUCT_QUERIES] = EXPECT_QUERIES, [PRODUCT_KEYS] = EXPECT_KEYS, [PRODUCT_VALUES] = EXPECT_VALUES,
-        [PRODUCT_OUTPUT] = EXPECT_OUTPUT};
+        [PRODUCT_OUTPUT] = EXPECT_OUTPUT, [PRODUCT_NORM_X] = EXPECT_NORMS, [PRODUCT_NORM_STREAM] = EXPECT_NORMS,
+        [PRODUCT_HIDDEN] = EXPECT_HIDDEN, [PRODUCT_DOWN] = EXPECT_DOWN, [PRODUCT_NORM_Y] = EXPECT_NORMS};
     const double z = m->near * (double)(l->h * p->fold->d_z);
     bool again = false;
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        const bool queries = g->id == PRODUCT_QUERIES, output = g->id == PRODUCT_OUTPUT;
-        const double input = again ? 0 : queries ? m->far * (double)l->d_model : source;
+        const bool queries = g->id == PRODUCT_QUERIES, output = g->id >= PRODUCT_OUTPUT;
+        const double first = layer_norms_first(l) ? m->near : m->far;
+        const double input = g->id == PRODUCT_OUTPUT ? z : g->id == PRODUCT_HIDDEN ? m->near * (double)l->d_model
+                           : g->id == PRODUCT_DOWN ? m->near * (double)l->d_ff
+                           : again ? 0 : queries ? first * (double)l->d_model : source;
         struct work *w = &m->work[steps[g->id]];
         if (g->id == PRODUCT_SCORES && layer_has_cache(l))
             count_cached(m, times * (double)together);
@@ -613,10 +650,14 @@ static void count_group(struct model *m, int64_t together, double times)
             count_attention(m, together, times * (double)together);
         if (g->kind == PRODUCT_LANES)
             count_lanes(m, w, g, keys, m->near * (double)l->d_source, times);
+        if (g->kind == PRODUCT_ROWS)
+            count_norms(m, w, g, (double)rows * times);
         if (g->kind != PRODUCT_PANELS)
             continue;
         const int64_t tokens = queries || output ? rows : keys;
-        count_panels(m, w, g, tokens, output ? z : input, output, times);
+        count_panels(m, w, g, tokens, input, g->writes == LAYOUT_Y, times);
+        if (g->id == PRODUCT_HIDDEN)
+            count_activation(m, w, (double)rows * times);
         if ((g->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
             count_finish(m, w, queries ? l->h : l->h_kv, (double)tokens * times);
         again = p->joint;
@@ -707,6 +748,8 @@ static void count_useful(struct expect *e, const struct layer *l, const struct p
     e->step[EXPECT_SCORES].useful = batch * cost.scores;
     e->step[EXPECT_SUMS].useful = batch * cost.values;
     e->step[EXPECT_OUTPUT].useful = batch * (cost.output + (v ? 0 : cost.v));
+    e->step[EXPECT_HIDDEN].useful = batch * (cost.ffn - cost.down);
+    e->step[EXPECT_DOWN].useful = batch * cost.down;
 }
 
 void expect_make(struct expect *e, const struct layer *l, const struct plan_isa *p, int64_t batch)

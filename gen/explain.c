@@ -97,9 +97,12 @@ static struct text weight_extents(const struct layer *layer, enum layer_tensor t
 
 /* ---- the steps ------------------------------------------------------------------------------------------- */
 
-enum step { STEP_Q, STEP_K, STEP_V, STEP_SCORES, STEP_SOFTMAX, STEP_VALUES, STEP_OUTPUT, STEP_COUNT };
+enum step {
+    STEP_Q, STEP_K, STEP_V, STEP_SCORES, STEP_SOFTMAX, STEP_VALUES, STEP_OUTPUT, STEP_BLOCK, STEP_HIDDEN, STEP_DOWN,
+    STEP_COUNT
+};
 static const char *const step_names[STEP_COUNT] = {"queries", "keys", "values", "scores", "softmax", "weighted sum",
-                                                   "output"};
+                                                   "output", "block", "hidden", "down"};
 
 /* What one step costs. */
 struct figures { double parameters, multiply_adds, result_bytes; };
@@ -121,6 +124,11 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     f[STEP_VALUES] = (struct figures){0, c.values, n * h * d_v * FLOAT_BYTES};
     f[STEP_OUTPUT] = (struct figures){(double)(p.w_o + p.b_o), c.output,
                                       l->w_o == W_O_NONE ? 0 : n * (double)l->d_out * FLOAT_BYTES};
+    const double norms = (double)(layer_norms(l) * l->d_model * (l->block_rms ? 1 : 2));
+    f[STEP_BLOCK] = (struct figures){norms, 0, 0};
+    f[STEP_HIDDEN] = (struct figures){(double)(p.w_1 + p.b_1 + p.w_g + p.b_g), c.ffn - c.down,
+                                      n * (double)l->d_ff * FLOAT_BYTES};
+    f[STEP_DOWN] = (struct figures){(double)(p.w_2 + p.b_2), c.down, n * (double)l->d_model * FLOAT_BYTES};
 }
 
 static void line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -372,19 +380,79 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
         return;
     }
     if (l->w_o == W_O_CONV) {
-        head_line(out, STEP_OUTPUT, write_text("y[t, block i] = %ssum over r of Z_i[t + r - %lld] W_O,i[r]",
-                                               l->bias ? "b_O[block i] + " : "", (long long)layer_conv_pad(l)));
+        head_line(out, STEP_OUTPUT, write_text("%s[t, block i] = %ssum over r of Z_i[t + r - %lld] W_O,i[r]",
+                                               layer_has_block(l) ? "att" : "y", l->bias ? "b_O[block i] + " : "",
+                                               (long long)layer_conv_pad(l)));
         line(out, "w_o = conv: %lld taps r along the sequence in place of one matrix, zeros past its ends",
              (long long)l->conv_width);
         line(out, "head i writes columns %lld i ... %lld i + %lld of y: heads do not mix", block, block, block - 1);
     } else {
-        head_line(out, STEP_OUTPUT, write_text("y = %s W_O%s", concat.text, l->bias ? " + b_O" : ""));
+        head_line(out, STEP_OUTPUT, write_text("%s = %s W_O%s", layer_has_block(l) ? "att" : "y", concat.text,
+                                               l->bias ? " + b_O" : ""));
     }
-    line(out, "Z [%lld][%lld] -> y [%lld][%lld], %s", n, (long long)l->h * l->d_v, n, d_out,
+    line(out, "Z [%lld][%lld] -> %s [%lld][%lld], %s", n, (long long)l->h * l->d_v,
+         layer_has_block(l) ? "att" : "y", n, d_out,
          in_bytes(f->result_bytes).text);
     line(out, "W_O %s%s", weight_extents(l, TENSOR_W_O).text,
          l->bias ? write_text(", b_O %s", weight_extents(l, TENSOR_B_O).text).text : "");
     cost_lines(out, f);
+}
+
+/* ---- the block ------------------------------------------------------------------------------------------- */
+
+static const char *block_equation(const struct layer *l)
+{
+    static const char *const equations[][2] = {
+        [BLOCK_NONE] = {"", ""},
+        [BLOCK_POST] = {"y = n1(x + att(x))", "u = n1(x + att(x)), y = n2(u + ffn(u))"},
+        [BLOCK_PRE] = {"y = x + att(n1(x))", "u = x + att(n1(x)), y = u + ffn(n2(u))"},
+        [BLOCK_PARALLEL] = {"y = x + att(n1(x))", "y = x + att(n1(x)) + ffn(n2(x))"},
+        [BLOCK_SANDWICH] = {"y = x + n2(att(n1(x)))", "u = x + n2(att(n1(x))), y = u + n4(ffn(n3(u)))"}};
+    return l->norm_shared ? "y = x + att(n1(x)) + ffn(n1(x))" : equations[l->block][layer_has_ffn(l)];
+}
+
+static void explain_ffn(const struct layer *l, const struct figures *f, FILE *out)
+{
+    static const char *const activations[] = {
+        [ACTIVATION_NONE] = "", [ACTIVATION_RELU] = "relu", [ACTIVATION_GELU] = "gelu",
+        [ACTIVATION_GELU_TANH] = "gelu_tanh", [ACTIVATION_SILU] = "silu"};
+    const char *act = activations[layer_activation(l)];
+    const bool gated = layer_ffn_gated(l), bias = l->ffn_bias;
+    const long long n = (long long)l->seq_len, d = (long long)l->d_model, d_ff = (long long)l->d_ff;
+    if (gated)
+        head_line(out, STEP_HIDDEN, write_text("f = %s(r W_g%s) * (r W_1%s), r the rows that ffn is of", act,
+                                               bias ? " + b_g" : "", bias ? " + b_1" : ""));
+    else
+        head_line(out, STEP_HIDDEN, write_text("f = %s(r W_1%s), r the rows that ffn is of", act,
+                                               bias ? " + b_1" : ""));
+    line(out, "r [%lld][%lld] -> f [%lld][%lld], %s", n, d, n, d_ff, in_bytes(f[STEP_HIDDEN].result_bytes).text);
+    line(out, "%sW_1 %s%s", gated ? write_text("W_g %s, ", weight_extents(l, TENSOR_W_G).text).text : "",
+         weight_extents(l, TENSOR_W_1).text,
+         bias ? write_text(gated ? ", b_g and b_1 %s" : ", b_1 %s", weight_extents(l, TENSOR_B_1).text).text : "");
+    line(out, "%s activations", counted((double)l->seq_len * (double)l->d_ff).text);
+    cost_lines(out, &f[STEP_HIDDEN]);
+    head_line(out, STEP_DOWN, write_text("ffn = f W_2%s", bias ? " + b_2" : ""));
+    line(out, "f [%lld][%lld] -> ffn [%lld][%lld], %s", n, d_ff, n, d, in_bytes(f[STEP_DOWN].result_bytes).text);
+    line(out, "W_2 %s%s", weight_extents(l, TENSOR_W_2).text,
+         bias ? write_text(", b_2 %s", weight_extents(l, TENSOR_B_2).text).text : "");
+    cost_lines(out, &f[STEP_DOWN]);
+}
+
+static void explain_block(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const int norms = layer_norms(l);
+    if (!layer_has_block(l))
+        return;
+    head_line(out, STEP_BLOCK, write_text("%s", block_equation(l)));
+    line(out, "n(r) = %s, of each row's %lld numbers%s",
+         l->block_rms ? "r / sqrt(mean of r^2 + eps) g" : "(r - mean) / sqrt(mean of (r - mean)^2 + eps) g + b",
+         (long long)l->d_model,
+         !layer_norms_first(l) ? "" : l->cross ? "; queries are of n1(x), source is taken as it is"
+                                               : "; of x above, attention reads n1(x)");
+    line(out, "%d norm%s, eps = %.9g", norms, norms == 1 ? "" : "s", l->norm_eps);
+    cost_lines(out, &f[STEP_BLOCK]);
+    if (layer_has_ffn(l))
+        explain_ffn(l, f, out);
 }
 
 /* ---- totals ---------------------------------------------------------------------------------------------- */
@@ -714,6 +782,7 @@ void explain_layer(const struct layer *layer, FILE *out)
     }
     explain_attention(layer, figures, out);
     explain_output(layer, &figures[STEP_OUTPUT], out);
+    explain_block(layer, figures, out);
     if (layer_has_cache(layer))
         explain_cache(layer, out);
     explain_totals(layer, figures, out);

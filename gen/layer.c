@@ -72,6 +72,12 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->lse = spec->value[KEY_LSE] == 1;
     layer->qk_norm = (enum layer_norm)spec->value[KEY_QK_NORM];
     layer->norm_eps = spec->real[KEY_NORM_EPS];
+    layer->block = (enum layer_block)spec->value[KEY_BLOCK];
+    layer->block_rms = spec->value[KEY_NORM] == 1;
+    layer->norm_shared = spec->value[KEY_NORM_SHARED] == 1;
+    layer->ffn = (enum layer_ffn)spec->value[KEY_FFN];
+    layer->d_ff = spec->value[KEY_D_FF];
+    layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
     layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
 
     const int64_t parts = layer->split ? layer->h : 1;
@@ -214,7 +220,8 @@ static struct layer *make_layer(struct spec *spec)
     return NULL;
 }
 
-struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag)
+static struct layer *read_layer(const char *path, const char *text, const char *const *set, size_t set_count,
+                                struct diag *diag)
 {
     const size_t errors = diag->errors;
     struct spec *spec = calloc(1, sizeof *spec);
@@ -223,6 +230,7 @@ struct layer *layer_read(const char *path, const char *const *set, size_t set_co
         return NULL;
     }
     spec->path = path;
+    spec->text = text;
     spec->diag = diag;
 
     struct layer *layer = NULL;
@@ -236,6 +244,16 @@ struct layer *layer_read(const char *path, const char *const *set, size_t set_co
     }
     spec_free(spec);
     return layer;
+}
+
+struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag)
+{
+    return read_layer(path, NULL, set, set_count, diag);
+}
+
+struct layer *layer_read_text(const char *path, const char *text, struct diag *diag)
+{
+    return read_layer(path, text, NULL, 0, diag);
 }
 
 void layer_free(struct layer *layer)
@@ -257,6 +275,25 @@ void layer_free(struct layer *layer)
     free(layer->text);
     free(layer->name);
     free(layer);
+}
+
+/* ---- the block ------------------------------------------------------------------------------------------- */
+
+enum layer_activation layer_activation(const struct layer *layer)
+{
+    static const enum layer_activation of[] = {
+        [FFN_NONE] = ACTIVATION_NONE, [FFN_RELU] = ACTIVATION_RELU, [FFN_GELU] = ACTIVATION_GELU,
+        [FFN_GELU_TANH] = ACTIVATION_GELU_TANH, [FFN_SILU] = ACTIVATION_SILU, [FFN_SWIGLU] = ACTIVATION_SILU,
+        [FFN_GEGLU] = ACTIVATION_GELU, [FFN_GEGLU_TANH] = ACTIVATION_GELU_TANH};
+    return of[layer->ffn];
+}
+
+int layer_norms(const struct layer *layer)
+{
+    static const int with_attention[] = {
+        [BLOCK_NONE] = 0, [BLOCK_POST] = 1, [BLOCK_PRE] = 1, [BLOCK_PARALLEL] = 1, [BLOCK_SANDWICH] = 2};
+    const int norms = with_attention[layer->block];
+    return layer_has_ffn(layer) && !layer->norm_shared ? 2 * norms : norms;
 }
 
 /* ---- masks ----------------------------------------------------------------------------------------------- */
@@ -306,7 +343,9 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
         cost.output = queries * heads * d_v * d_model;
     else if (layer->w_o == W_O_CONV)
         cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
-    cost.total = cost.q + cost.k + cost.v + cost.scores + cost.values + cost.output;
+    cost.down = queries * d_model * (double)layer->d_ff;
+    cost.ffn = queries * d_model * (double)layer->d_ff * (layer_ffn_gated(layer) ? 3 : 2);
+    cost.total = cost.q + cost.k + cost.v + cost.scores + cost.values + cost.output + cost.ffn;
     return cost;
 }
 
@@ -325,11 +364,15 @@ struct layer_parameters layer_parameters(const struct layer *layer)
         .w_q = elements(layer, TENSOR_W_Q), .b_q = elements(layer, TENSOR_B_Q),
         .w_k = elements(layer, TENSOR_W_K), .b_k = elements(layer, TENSOR_B_K),
         .w_v = elements(layer, TENSOR_W_V), .b_v = elements(layer, TENSOR_B_V),
-        .w_o = elements(layer, TENSOR_W_O), .b_o = elements(layer, TENSOR_B_O)};
+        .w_o = elements(layer, TENSOR_W_O), .b_o = elements(layer, TENSOR_B_O),
+        .w_1 = elements(layer, TENSOR_W_1), .b_1 = elements(layer, TENSOR_B_1),
+        .w_g = elements(layer, TENSOR_W_G), .b_g = elements(layer, TENSOR_B_G),
+        .w_2 = elements(layer, TENSOR_W_2), .b_2 = elements(layer, TENSOR_B_2)};
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
             layer_tensor_row(tensor)->kind == TENSOR_NAMED)
             p.learned += elements(layer, tensor);
-    p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o + p.learned;
+    p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o +
+              p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.learned;
     return p;
 }

@@ -46,6 +46,13 @@ enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL };
 enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
 enum layer_rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN };
 enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
+/* What stands around attention: where norms are, and how the feed-forward gets its rows. docs/spec.md, "The block". */
+enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
+enum layer_ffn {
+    FFN_NONE, FFN_RELU, FFN_GELU, FFN_GELU_TANH, FFN_SILU,
+    FFN_SWIGLU, FFN_GEGLU, FFN_GEGLU_TANH /* gated: silu, gelu and gelu_tanh of one product times another */
+};
+enum layer_activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_SILU };
 enum layer_scores { SCORES_NONE, SCORES_WEIGHTS, SCORES_RAW, SCORES_CAPPED, SCORES_BIASED };
 enum layer_width { WIDTH_NARROW, WIDTH_WIDE, WIDTH_GIVEN }; /* GIVEN: both d_k and d_v stand in the spec */
 
@@ -91,7 +98,7 @@ struct layer {
     bool sink, lse;
     enum layer_scores scores; /* what `attn` holds */
     enum layer_norm qk_norm;
-    double norm_eps;
+    double norm_eps; /* of qk_norm and of the block's norms */
     struct {
         enum layer_rope kind;
         int64_t dims;      /* columns that are turned, even */
@@ -104,6 +111,12 @@ struct layer {
     } rope;
     enum layer_relative relative;
     int64_t rel_buckets, rel_distance, rel_left, rel_right;
+    enum layer_block block;
+    bool block_rms;   /* norm = rms: the block's norms have no mean and no shift */
+    bool norm_shared; /* one norm for attention and feed-forward; parallel with a feed-forward only */
+    enum layer_ffn ffn;
+    int64_t d_ff;     /* 0: no feed-forward */
+    bool ffn_bias;
     bool out_in; /* weight_layout = out_in */
     union {
         double scale;
@@ -149,13 +162,38 @@ static inline bool layer_finishes(const struct layer *layer)
     return layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE;
 }
 
+static inline bool layer_has_block(const struct layer *layer)
+{
+    return layer->block != BLOCK_NONE;
+}
+/* Whether attention, and in parallel the feed-forward, read rows that are normed, not x. */
+static inline bool layer_norms_first(const struct layer *layer)
+{
+    return layer->block >= BLOCK_PRE;
+}
+static inline bool layer_has_ffn(const struct layer *layer)
+{
+    return layer->ffn != FFN_NONE;
+}
+/* Whether the activation of one product is multiplied by another one. */
+static inline bool layer_ffn_gated(const struct layer *layer)
+{
+    return layer->ffn >= FFN_SWIGLU;
+}
+enum layer_activation layer_activation(const struct layer *layer);
+/* How many norms the block has: n1 is the first. */
+int layer_norms(const struct layer *layer);
+
 /* The tensors of the contract, in the order of docs/spec.md's table. */
 enum layer_tensor {
     TENSOR_X, TENSOR_SOURCE, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_LENGTHS, TENSOR_PAST, TENSOR_POSITIONS,
     TENSOR_PAGE_TABLE,
     TENSOR_PREFIX, TENSOR_SEGMENT, TENSOR_SEGMENT_Q, TENSOR_SEGMENT_K, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
     TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
-    TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K, TENSOR_REL_BIAS, TENSOR_SINK,
+    TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K,
+    TENSOR_N1_G, TENSOR_N1_B, TENSOR_N2_G, TENSOR_N2_B, TENSOR_N3_G, TENSOR_N3_B, TENSOR_N4_G, TENSOR_N4_B,
+    TENSOR_W_1, TENSOR_B_1, TENSOR_W_G, TENSOR_B_G, TENSOR_W_2, TENSOR_B_2,
+    TENSOR_REL_BIAS, TENSOR_SINK,
     TENSOR_TABLE, /* and on: the tables of a spec, in its order */
     TENSOR_TABLE_LAST = TENSOR_TABLE + LAYER_TABLES - 1,
     TENSOR_Y, TENSOR_ATTN, TENSOR_LSE,
@@ -229,6 +267,8 @@ struct nearest layer_nearest_key(const char *key);
  * Returns NULL when the spec is bad (diag has errors) or the file cannot be read (diag says so and
  * diag->environment is set). The caller frees the layer with layer_free(). */
 struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag);
+/* The same of a spec that is not on disk yet; `path` is where it will be. */
+struct layer *layer_read_text(const char *path, const char *text, struct diag *diag);
 void layer_free(struct layer *layer);
 
 /* Multiply-adds of the plain layer for one sequence of n queries and m keys. Only the query-key pairs that
@@ -241,6 +281,8 @@ struct layer_cost {
     double scores;       /* Q K^T */
     double values;       /* A V */
     double output;       /* dense or conv */
+    double ffn;          /* w_1, w_g and w_2 */
+    double down;         /* w_2 alone, a part of that */
     double total;
 };
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);
@@ -249,8 +291,10 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
 int64_t layer_conv_pad(const struct layer *layer);
 int64_t layer_conv_taps(const struct layer *layer, int64_t n);
 
-/* Number of weights and biases, per projection, of other learned tensors, and in all. */
-struct layer_parameters { int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, learned, total; };
+/* Number of weights and biases, per product, of other learned tensors, and in all. */
+struct layer_parameters {
+    int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, learned, total;
+};
 struct layer_parameters layer_parameters(const struct layer *layer);
 
 #endif

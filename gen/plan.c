@@ -23,6 +23,7 @@
 #define VALUE_BLOCKS_FILL 0.9    /* minimum share of lanes that tokens fill, for wide values to lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
 #define PREFETCH_CYCLES 3        /* measured: a line from L3; with less work for each, prefetching only delays it */
+#define PART_NUMBERS 32768       /* of rows that are normed: about 10 us */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
@@ -68,6 +69,7 @@ static double packed_weights(const struct layer *l, bool scores, bool values)
     const double heads = (double)l->h, heads_kv = (double)l->h_kv, in_q = (double)l->d_in_q, in = (double)l->d_in_kv;
     const double z = values ? in : (double)l->d_v, out = (double)l->d_model;
     double size = l->w_o == W_O_DENSE ? heads * z * out : l->w_o == W_O_CONV ? (double)l->conv_width * z * out : 0;
+    size += out * (double)l->d_ff * (layer_ffn_gated(l) ? 3 : 2);
     if (l->projected)
         return size;
     size += heads * in_q * (scores ? in : (double)l->d_k);
@@ -224,8 +226,8 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     if (g->tail_vecs == g->vecs)
         g->tail_vecs = 0; /* as wide as a full one; its last vector may still be partial */
     g->tail_lanes = g->columns % p->lanes;
-    g->panel_size = g->taps * g->depth * width;
-    g->group_size = g->taps * g->depth * round_up(g->columns, p->lanes);
+    g->panel_size = g->matrices * g->taps * g->depth * width;
+    g->group_size = g->matrices * g->taps * g->depth * round_up(g->columns, p->lanes);
     const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
     g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), 8));
     g->group_rows = choose_group_rows(request, p, (blocks > 1 ? g->k_block : g->a_block / p->block) * element, rows);
@@ -272,14 +274,22 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
                             .epilogue = EPILOGUE_SOFTMAX},
         [PRODUCT_SUMS] = {.name = "weighted sums", .reads = {LAYOUT_SCORES, LAYOUT_VALUES}, .writes = LAYOUT_Z},
         [PRODUCT_OUTPUT] = {.name = "output", .label = "output", .reads = {LAYOUT_Z}, .writes = LAYOUT_Y},
+        [PRODUCT_NORM_X] = {.name = "norm of x", .label = "norm_x", .reads = {LAYOUT_X}, .writes = LAYOUT_NORMED},
+        [PRODUCT_NORM_STREAM] = {.name = "norm", .label = "norm_stream", .reads = {LAYOUT_STREAM},
+                                 .writes = LAYOUT_NORMED},
+        [PRODUCT_HIDDEN] = {.name = "hidden", .label = "hidden", .reads = {LAYOUT_NORMED}, .writes = LAYOUT_HIDDEN},
+        [PRODUCT_DOWN] = {.name = "down", .label = "down", .reads = {LAYOUT_HIDDEN}, .writes = LAYOUT_Y},
+        [PRODUCT_NORM_Y] = {.name = "norm of y", .label = "norm_y", .reads = {LAYOUT_Y}, .writes = LAYOUT_Y},
     };
+    const bool ffn = id == PRODUCT_HIDDEN || id == PRODUCT_DOWN;
     const bool weights = kind == PRODUCT_PANELS || kind == PRODUCT_LANES;
     const bool heads = id == PRODUCT_QUERIES || id == PRODUCT_KEYS;
     struct product *const g = &p->products[p->product_count++];
     *g = rows[id];
     g->id = id;
     g->kind = kind;
-    g->epilogue |= (weights && layer->bias ? EPILOGUE_BIAS : 0) |
+    g->epilogue |= (weights && (ffn ? layer->ffn_bias : layer->bias) ? EPILOGUE_BIAS : 0) |
+                   (kind == PRODUCT_ROWS ? EPILOGUE_NORM : 0) |
                    (heads && layer->qk_norm != NORM_NONE ? EPILOGUE_NORM : 0) |
                    (heads && layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0);
     return g;
@@ -308,11 +318,20 @@ static struct layout blocks_of(const struct plan_isa *p, const char *name, int64
 }
 
 /* x, or the source; a head's columns of it */
-static struct layout input_of(const struct layer *layer, const char *name, bool source)
+static struct layout input_of(const struct plan_isa *p, const struct layer *layer, const char *name, bool source)
 {
     const int64_t d = source ? layer->d_in_kv : layer->d_in_q, columns = source ? layer->d_source : layer->d_model;
+    const bool normed = layer_norms_first(layer) && !(source && layer->cross);
     return rows_of(name, OWNER_CALLER, layer->split ? layer->h : 1,
-                   source ? layer_new_keys(layer) : layer->seq_len, d, layer->split ? d : 0, columns);
+                   source ? layer_new_keys(layer) : layer->seq_len, d, layer->split ? d : 0,
+                   normed ? row_stride(p, columns) : columns);
+}
+
+/* Rows as wide as x in the scratch */
+static struct layout stream_of(const struct plan_isa *p, const struct layer *layer, const char *name)
+{
+    return rows_of(name, OWNER_SCRATCH, 1, max(layer->seq_len, p->batch_rows), layer->d_model, 0,
+                   row_stride(p, layer->d_model));
 }
 
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
@@ -328,12 +347,17 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
     const int64_t tokens = max(most, queries ? p->batch_rows : p->batch_sources);
     const int64_t row = side_by_side ? heads * d : row_stride(p, arrays ? d : heads * d);
     const int64_t head = arrays ? tokens * row : d;
-    const struct product *const product = add(p, layer, id, PRODUCT_PANELS);
+    struct product *const product = add(p, layer, id, PRODUCT_PANELS);
+    if (queries && layer_norms_first(layer))
+        product->reads[0] = LAYOUT_NORMED;
     const struct layout *const a = &p->layouts[product->reads[0]];
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, d, head, row);
-    struct plan_panels *const g = &p->products[p->product_count - 1].panels;
+    struct plan_panels *const g = &product->panels;
     *g = (struct plan_panels){
         .element = a->element,
+        .bias = layer->bias,
+        .matrices = 1,
+        .from_caller = !layer_norms_first(layer) || (layer->cross && !queries),
         .depth = a->shape[AXIS_FEATURE],
         .taps = 1,
         .groups = by_head ? heads : 1,
@@ -379,8 +403,21 @@ static void plan_output(struct plan_isa *p, const struct layer *layer, const str
     struct plan_panels *const g = &product->panels;
     product->name = conv ? "convolution" : product->name;
     p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
+    if (layer_has_ffn(layer)) {
+        product->writes = LAYOUT_STREAM;
+        p->layouts[LAYOUT_STREAM] = stream_of(p, layer, "stream");
+    }
+    if (layer_has_block(layer) && layer->block != BLOCK_SANDWICH) {
+        product->reads[1] = LAYOUT_X;
+        product->epilogue |= EPILOGUE_RESIDUAL;
+    }
+    const int64_t row = p->layouts[product->writes].stride[AXIS_TOKEN];
     *g = (struct plan_panels){
         .element = z->element,
+        .bias = layer->bias,
+        .matrices = 1,
+        .to_caller = product->writes == LAYOUT_Y,
+        .ends = (product->epilogue & EPILOGUE_RESIDUAL) != 0,
         .depth = conv ? d : z_columns,
         .taps = conv ? layer->conv_width : 1,
         .groups = conv ? layer->h : 1,
@@ -390,10 +427,113 @@ static void plan_output(struct plan_isa *p, const struct layer *layer, const str
         .a_group = conv ? z->stride[AXIS_HEAD] : 0,
         .a_tap = conv ? z->stride[AXIS_TOKEN] : 0,
         .a_block = z_columns * p->block,
-        .c_row = layer->d_model,
+        .c_row = row,
         .c_group = conv ? layer->d_model / layer->h : 0,
     };
     plan_panels(g, request, p, layer->seq_len, max(layer->seq_len, p->batch_rows));
+}
+
+/* ---- the block around attention ---- */
+
+static struct product *add_rows(struct plan_isa *p, const struct layer *layer, enum product_name id)
+{
+    struct product *const product = add(p, layer, id, PRODUCT_ROWS);
+    const int64_t bytes = layer->d_model * layout_element(p, LAYOUT_STREAM);
+    product->rows.once = min(p->lanes, max(1, (int64_t)p->isa->l1d_bytes / 2 / bytes));
+    product->rows.part_rows = round_up(ceil_div(PART_NUMBERS, layer->d_model), product->rows.once);
+    return product;
+}
+
+static void add_norm(struct product *product, int64_t norm, enum layout_name from, enum layout_name residual,
+                     enum layout_name to)
+{
+    product->rows.step[product->rows.steps].norm = norm;
+    product->rows.step[product->rows.steps].from = from;
+    product->rows.step[product->rows.steps].residual = residual;
+    product->rows.step[product->rows.steps++].to = to;
+    product->reads[0] = from;
+    product->reads[1] = residual != LAYOUT_NONE ? residual : product->reads[1];
+    product->writes = to;
+}
+
+/* Rows that are normed before attention reads them; in parallel those of the feed-forward too. */
+static void plan_norm_x(struct plan_isa *p, const struct layer *layer)
+{
+    struct product *const product = add_rows(p, layer, PRODUCT_NORM_X);
+    if (layer->block == BLOCK_PARALLEL && layer_norms(layer) == 2) {
+        p->layouts[LAYOUT_NORMED_2] = stream_of(p, layer, "normed for the feed-forward");
+        add_norm(product, 2, LAYOUT_X, LAYOUT_NONE, LAYOUT_NORMED_2);
+    }
+    add_norm(product, 1, LAYOUT_X, LAYOUT_NONE, LAYOUT_NORMED);
+}
+
+/* What is behind attention in the stream of rows, before the feed-forward reads them */
+static void plan_norm_stream(struct plan_isa *p, const struct layer *layer)
+{
+    if (layer->block == BLOCK_PARALLEL)
+        return;
+    struct product *const product = add_rows(p, layer, PRODUCT_NORM_STREAM);
+    if (layer->block == BLOCK_SANDWICH)
+        add_norm(product, 2, LAYOUT_STREAM, LAYOUT_X, LAYOUT_STREAM);
+    if (layer->block == BLOCK_POST)
+        add_norm(product, 1, LAYOUT_STREAM, LAYOUT_NONE, LAYOUT_STREAM);
+    else
+        add_norm(product, layer->block == BLOCK_PRE ? 2 : 3, LAYOUT_STREAM, LAYOUT_NONE, LAYOUT_NORMED);
+}
+
+/* The last norm, where one is behind all else */
+static void plan_norm_y(struct plan_isa *p, const struct layer *layer)
+{
+    const enum layout_name residual = layer_has_ffn(layer) ? LAYOUT_STREAM : LAYOUT_X;
+    if (layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH)
+        add_norm(add_rows(p, layer, PRODUCT_NORM_Y), layer_norms(layer), LAYOUT_Y,
+                 layer->block == BLOCK_SANDWICH ? residual : LAYOUT_NONE, LAYOUT_Y);
+}
+
+static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const int64_t tokens = max(layer->seq_len, p->batch_rows), d = layer->d_model, d_ff = layer->d_ff;
+    const bool gated = layer_ffn_gated(layer);
+    struct product *const hidden = add(p, layer, PRODUCT_HIDDEN, PRODUCT_PANELS);
+    hidden->reads[0] = layer->block == BLOCK_POST ? LAYOUT_STREAM
+                     : p->layouts[LAYOUT_NORMED_2].name != NULL ? LAYOUT_NORMED_2 : LAYOUT_NORMED;
+    hidden->epilogue |= EPILOGUE_ACTIVATION | (gated ? EPILOGUE_GATE : 0);
+    struct plan_panels *const up = &hidden->panels;
+    const int64_t a_row = p->layouts[hidden->reads[0]].stride[AXIS_TOKEN];
+    *up = (struct plan_panels){
+        .element = p->layouts[hidden->reads[0]].element, .bias = layer->ffn_bias, .matrices = gated ? 2 : 1,
+        .depth = d, .taps = 1, .groups = 1, .columns = d_ff, .a_row = a_row, .a_k = 1, .a_block = a_row * p->block,
+        .ends = true,
+    };
+    plan_panels(up, request, p, layer->seq_len, tokens);
+    /* sums of gates wait for the next slab beside the others, else for those of their panel in L1 */
+    const bool wait = gated && up->k_block < up->depth;
+    up->c_row = row_stride(p, wait ? 2 * d_ff : d_ff);
+    p->layouts[LAYOUT_HIDDEN] = rows_of("hidden", OWNER_SCRATCH, 1, tokens, wait ? 2 * d_ff : d_ff, 0, up->c_row);
+    if (gated && !wait)
+        p->layouts[LAYOUT_GATES] = rows_of("gates", OWNER_WORKER, 1, p->block, up->vecs * p->lanes, 0,
+                                           up->vecs * p->lanes);
+
+    struct product *const down = add(p, layer, PRODUCT_DOWN, PRODUCT_PANELS);
+    if (layer->block != BLOCK_SANDWICH) {
+        down->reads[1] = LAYOUT_STREAM;
+        down->epilogue |= EPILOGUE_RESIDUAL;
+    }
+    down->panels = (struct plan_panels){
+        .element = p->layouts[LAYOUT_HIDDEN].element, .bias = layer->ffn_bias, .matrices = 1, .depth = d_ff,
+        .taps = 1, .groups = 1, .columns = d, .a_row = up->c_row, .a_k = 1, .a_block = up->c_row * p->block,
+        .c_row = d, .to_caller = true, .ends = (down->epilogue & EPILOGUE_RESIDUAL) != 0,
+    };
+    plan_panels(&down->panels, request, p, layer->seq_len, tokens);
+}
+
+static void plan_behind_attention(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    if (layer_has_ffn(layer)) {
+        plan_norm_stream(p, layer);
+        plan_ffn(p, layer, request);
+    }
+    plan_norm_y(p, layer);
 }
 
 /* ---- prefetch ---- */
@@ -500,7 +640,7 @@ static bool projections_join(const struct plan_isa *p, const struct layer *layer
     int count = 0;
     bool alike = !layer->cross;
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->id == PRODUCT_OUTPUT || (g->kind != PRODUCT_PANELS && g->kind != PRODUCT_LANES))
+        if (g->id >= PRODUCT_OUTPUT || (g->kind != PRODUCT_PANELS && g->kind != PRODUCT_LANES))
             continue;
         const int64_t rows = g->kind == PRODUCT_LANES ? g->lanes.group_rows : g->panels.group_rows;
         own = count++ == 0 ? rows : own;
@@ -534,10 +674,11 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 /* All that the tiles of two products depend on; where they write to is an argument where it differs. */
 static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 {
-    return a->element == b->element && a->depth == b->depth && a->k_block == b->k_block && a->taps == b->taps &&
-           a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest && a->unroll == b->unroll &&
-           a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) && a->tail_vecs == b->tail_vecs &&
-           a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k && a->prefetch == b->prefetch;
+    return a->element == b->element && a->bias == b->bias && a->depth == b->depth && a->k_block == b->k_block &&
+           a->taps == b->taps && a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest &&
+           a->unroll == b->unroll && a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) &&
+           a->tail_vecs == b->tail_vecs && a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k &&
+           a->prefetch == b->prefetch;
 }
 
 /* All but tensors that a function for parts of a product depends on, where tiles are shared; biases follow weights.
@@ -551,7 +692,7 @@ static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b
            a->a_block == b->a_block && split_alike && a->group_rows == b->group_rows &&
            a->part_panels == b->part_panels && a->parts == b->parts && a->prefetch_block == b->prefetch_block &&
            a->prefetch_slab == b->prefetch_slab && a->prefetch_end == b->prefetch_end && a->finish == 0 &&
-           b->finish == 0;
+           b->finish == 0 && !a->ends && !b->ends;
 }
 
 /* Whether c_group is read. */
@@ -566,7 +707,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
     struct plan_panels *const own = &g->panels;
     own->tiles = own->parts_of = g->label;
     own->behind = 0;
-    own->tile_row = own->c_row;
+    own->tile_row = own->matrices > 1 ? 0 : own->c_row; /* gates go elsewhere */
     own->tile_places = own->c_split > 0;
     own->parts_split = own->c_split;
     own->parts_placed = false;
@@ -577,7 +718,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
             continue;
         tiles = tiles != NULL ? tiles : other;
         if (parts == NULL && other->parts_of == before->label && parts_alike(other, own) &&
-            !(g->id == PRODUCT_OUTPUT && skips)) {
+            !(skips && (own->from_caller != other->from_caller || own->to_caller != other->to_caller))) {
             parts = other;
             own->parts_of = before->label;
             own->behind = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
@@ -585,7 +726,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
     }
     if (tiles != NULL) {
         own->tiles = tiles->tiles;
-        tiles->tile_row = tiles->tile_row == own->c_row ? own->c_row : 0;
+        tiles->tile_row = tiles->tile_row == own->tile_row ? own->tile_row : 0;
         tiles->tile_places |= own->tile_places;
     }
     if (parts != NULL) {
@@ -619,7 +760,7 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
     const bool input = layer->identity || p->fold->values;
     const int64_t columns = layer->h_kv * layer->d_v;
     if (!p->value_blocks && input) {
-        p->layouts[LAYOUT_VALUES] = input_of(layer, "values", true);
+        p->layouts[LAYOUT_VALUES] = input_of(p, layer, "values", true);
     } else if (!p->value_blocks) {
         plan_rows(p, layer, PRODUCT_VALUES, layer->d_v, request);
     } else if (!input) {
@@ -708,14 +849,21 @@ static void plan_transpose(struct plan_isa *p, const struct layer *layer)
 /* Queries, keys and values in the scratch, or the input itself. */
 static void plan_projections(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    p->layouts[LAYOUT_X] = input_of(layer, "x", false);
-    p->layouts[LAYOUT_SOURCE] = input_of(layer, layer->cross ? "source" : "x", true);
+    const bool normed = layer_norms_first(layer);
+    p->layouts[LAYOUT_X] = rows_of("x", OWNER_CALLER, layer->split ? layer->h : 1, layer->seq_len, layer->d_in_q,
+                                   layer->split ? layer->d_in_q : 0, layer->d_model);
+    if (normed) {
+        p->layouts[LAYOUT_NORMED] = input_of(p, layer, "normed", false);
+        p->layouts[LAYOUT_NORMED].owner = OWNER_SCRATCH;
+        p->layouts[LAYOUT_NORMED].shape[AXIS_TOKEN] = max(layer->seq_len, p->batch_rows);
+    }
+    p->layouts[LAYOUT_SOURCE] = input_of(p, layer, layer->cross ? "source" : normed ? "normed" : "x", true);
     if (p->value_blocks)
         plan_transpose(p, layer);
     if (!p->fold->q_is_k)
         plan_rows(p, layer, PRODUCT_QUERIES, p->fold->d_score, request);
     if (p->fold->scores)
-        p->layouts[LAYOUT_KEYS] = input_of(layer, "keys", true);
+        p->layouts[LAYOUT_KEYS] = input_of(p, layer, "keys", true);
     else
         plan_rows(p, layer, PRODUCT_KEYS, layer->d_k, request);
     plan_values(p, layer, request);
@@ -833,6 +981,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->part_blocks = min(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
     plan_z(p, layer, request);
+    if (layer_norms_first(layer))
+        plan_norm_x(p, layer);
     if (layer->projected)
         plan_given(p, layer, true);
     else
@@ -845,6 +995,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     add(p, layer, PRODUCT_SUMS, PRODUCT_TILES);
     if (layer->w_o != W_O_NONE)
         plan_output(p, layer, request);
+    plan_behind_attention(p, layer, request);
     plan_relative(p, layer);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
@@ -888,11 +1039,13 @@ static double size_bound(const struct layer *l)
                          + (double)l->conv_width * e_v + wide * s;
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
     const double turn_rows = 4 * q; /* packed, and of a call */
+    const double ffn = (double)l->d_ff + (l->d_ff > 0 ? wide : 0);
+    const double block = layer_has_block(l) ? (2 * q + 16) * (3 * d + 2 * ffn) + 4 * (d + wide) * ffn : 0;
     const double turns = l->rope.kind == ROPE_NONE ? 0 : turn_rows * ((double)l->rope.dims + wide);
     int64_t left = 0, right = 0;
     if (score_has(l, SCORE_RELATIVE))
         relative_reach(l, &left, &right);
-    return scratch + packed + turns + (double)l->h * ((double)left + (double)right + 4096);
+    return scratch + packed + turns + block + (double)l->h * ((double)left + (double)right + 4096);
 }
 
 void plan_free(struct plan *plan)

@@ -28,11 +28,12 @@ struct plan_file;
 
 #define PLAN_ISAS 8
 #define PLAN_REASONS 32
-#define PLAN_PRODUCTS 8
+#define PLAN_PRODUCTS 16
 
 enum product_name {
     PRODUCT_TRANSPOSE, PRODUCT_QUERIES, PRODUCT_KEYS, PRODUCT_VALUES, PRODUCT_APPEND, PRODUCT_SCORES, PRODUCT_SUMS,
-    PRODUCT_OUTPUT
+    PRODUCT_OUTPUT,
+    PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y /* of a block */
 };
 
 enum layout_owner { OWNER_CALLER, OWNER_PACKED, OWNER_SCRATCH, OWNER_WORKER, OWNERS };
@@ -42,6 +43,9 @@ enum layout_name {
     LAYOUT_NONE, LAYOUT_X, LAYOUT_SOURCE, LAYOUT_Y, /* input = projected: q and k in place of x and source */
     LAYOUT_S_T,                        /* the source in blocks, where values are projected from it */
     LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
+    LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
+    LAYOUT_STREAM,                     /* x and what attention adds to it */
+    LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
     LAYOUT_PARTIALS,                   /* sums of segments, where each is a part */
@@ -49,6 +53,7 @@ enum layout_name {
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
     LAYOUT_RELATIVE, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
+    LAYOUT_NORMS, LAYOUT_NORMS_LAST = LAYOUT_NORMS + TENSOR_N4_B - TENSOR_N1_G, /* n1_g, n1_b, ... n4_b */
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
@@ -72,6 +77,8 @@ struct layout {
  * features along the lanes. */
 struct plan_panels {
     enum tensor_element element; /* of A and W; sums are f32 */
+    bool bias;
+    int64_t matrices;     /* 2: of gates too, whose panels lie before those of what they gate, in turn; else 1 */
     int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
     int64_t k_block;      /* steps of it taken before the next panel: all, unless the operand would leave L2 */
     int64_t taps;         /* reductions that add up: conv_width, else 1 */
@@ -89,7 +96,7 @@ struct plan_panels {
     int64_t last_vecs;    /* vectors of the one behind those, 0: there is none */
     int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
     int64_t tail_lanes;   /* valid lanes of a group's very last vector, 0: all */
-    int64_t panel_size;   /* floats in a full packed panel, all taps */
+    int64_t panel_size;   /* floats in a full packed panel, all taps, all matrices */
     int64_t group_size;   /* floats in all panels of a group */
     int64_t a_row, a_k;   /* strides of A between rows and along the reduction */
     int64_t a_group;      /* step of A from group to group */
@@ -113,6 +120,8 @@ struct plan_panels {
     int64_t tile_row;     /* c_row of those tiles; 0: an argument */
     bool tile_places;     /* the places of a row's vectors are an argument of those tiles: some product has c_split */
     bool parts_placed;    /* c_row and c_group are arguments of that function */
+    bool from_caller, to_caller; /* rows of A, of C, are the caller's: without pad_rows = computed they have gaps */
+    bool ends;            /* something of the block is done to a panel's results: residual, activation, gate */
     int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
 };
 
@@ -132,10 +141,23 @@ struct plan_lanes {
 enum product_kind {
     PRODUCT_COPY,   /* no weights: transposed, or the caller's rows */
     PRODUCT_PANELS, PRODUCT_LANES, /* with packed weights */
-    PRODUCT_TILES   /* of two activations: scores and weighted sums, struct plan_isa has their tiles */
+    PRODUCT_TILES,  /* of two activations: scores and weighted sums, struct plan_isa has their tiles */
+    PRODUCT_ROWS    /* norms of rows */
 };
 enum product_epilogue {
-    EPILOGUE_BIAS = 1 << 0, EPILOGUE_NORM = 1 << 1, EPILOGUE_TURN = 1 << 2, EPILOGUE_SOFTMAX = 1 << 3
+    EPILOGUE_BIAS = 1 << 0, EPILOGUE_NORM = 1 << 1, EPILOGUE_TURN = 1 << 2, EPILOGUE_SOFTMAX = 1 << 3,
+    EPILOGUE_ACTIVATION = 1 << 4, EPILOGUE_GATE = 1 << 5, EPILOGUE_RESIDUAL = 1 << 6
+};
+
+/* Norms of a block's rows, one after the other while a few rows are in L1. */
+struct plan_rows {
+    struct {
+        int64_t norm; /* 1 ... 4 */
+        enum layout_name from, residual, to; /* `to` gets the norm of `from`, plus `residual` where there is one */
+    } step[2];
+    int64_t steps;
+    int64_t once;      /* rows at a time, at most as many as there are lanes */
+    int64_t part_rows; /* of one part */
 };
 
 /* One step of the layer. Its operands have the types of their layouts. */
@@ -144,11 +166,12 @@ struct product {
     enum product_kind kind;
     const char *name;     /* as --explain has it */
     const char *label;    /* what its functions' names begin with in the emitted file */
-    enum layout_name reads[2], writes;
+    enum layout_name reads[2], writes; /* reads[1]: the residual, where there is one */
     unsigned epilogue;    /* what is done to the result before it is read */
     union {
         struct plan_panels panels;
         struct plan_lanes lanes;
+        struct plan_rows rows;
     };
 };
 

@@ -93,14 +93,16 @@ static void place_weights(struct plan_isa *p, const struct product *g)
     const struct plan_panels *w = &g->panels;
     const bool lanes = g->kind == PRODUCT_LANES;
     const int64_t groups = lanes ? t->groups : w->groups, columns = lanes ? t->columns : w->columns;
-    const int64_t depth = lanes ? t->depth : w->taps * w->depth, width = lanes ? t->height[0] : w->vecs * p->lanes;
+    const int64_t matrices = lanes ? 1 : w->matrices;
+    const int64_t depth = lanes ? t->depth : matrices * w->taps * w->depth;
+    const int64_t width = lanes ? t->height[0] : w->vecs * p->lanes;
     p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
         .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->element,
         .shape = {groups, lanes ? t->count[0] + t->count[1] : w->panels, depth, width},
         .stride = {lanes ? columns * depth : w->group_size, depth * width, width, 1}};
     place(p, LAYOUT_WEIGHTS + g->id);
     if ((g->epilogue & EPILOGUE_BIAS) != 0)
-        place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, groups, columns);
+        place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
 }
 
 void place_packed(struct plan_isa *p, const struct layer *layer)
@@ -115,6 +117,10 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
     if (layer->sink)
         place_new(p, LAYOUT_SINK, "sink", OWNER_PACKED, 1, layer->h);
     place_finish(p, layer);
+    for (enum layer_tensor tensor = TENSOR_N1_G; tensor <= TENSOR_N4_B; tensor++)
+        if (layer_has_tensor(layer, tensor))
+            place_new(p, LAYOUT_NORMS + (tensor - TENSOR_N1_G), layer_tensor_name(tensor), OWNER_PACKED, 1,
+                      layer->d_model);
     for (size_t i = 0; i < layer->table_count; i++) {
         const struct layer_table *table = &layer->tables[i];
         const int64_t row = table->extent[table->axes - 1], rows = table_size(table) / row;
@@ -129,13 +135,14 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
  * the queries. */
 static void place_activations(struct plan_isa *p)
 {
+    const int64_t before = p->bytes[OWNER_SCRATCH];
     const bool alive = p->value_blocks && plan_product(p, PRODUCT_VALUES) == NULL;
     if (alive)
         place(p, LAYOUT_VALUES);
     else
         place(p, LAYOUT_S_T);
     const int64_t inputs = p->bytes[OWNER_SCRATCH];
-    p->bytes[OWNER_SCRATCH] = alive ? inputs : 0;
+    p->bytes[OWNER_SCRATCH] = alive ? inputs : before;
     if (!p->z_in_q)
         place(p, LAYOUT_Z);
     p->bytes[OWNER_SCRATCH] = max(inputs, p->bytes[OWNER_SCRATCH]);
@@ -167,7 +174,35 @@ static void place_cached(struct plan_isa *p, const struct layer *layer)
                   p->cached.o_row + 2);
 }
 
-void place_scratch(struct plan_isa *p, const struct layer *layer)
+/* The rows of a block; what is between the products of the feed-forward takes the place of attention's own. Returns
+ * where that ends. */
+static int64_t place_block(struct plan_isa *p)
+{
+    place(p, LAYOUT_NORMED);
+    place(p, LAYOUT_NORMED_2);
+    place(p, LAYOUT_STREAM);
+    const int64_t rows = p->bytes[OWNER_SCRATCH];
+    place(p, LAYOUT_HIDDEN);
+    place(p, LAYOUT_GATES);
+    const int64_t end = p->bytes[OWNER_SCRATCH];
+    p->bytes[OWNER_SCRATCH] = rows;
+    return end;
+}
+
+/* Normed rows in place of x, under the names of what they serve as */
+static void place_inputs(struct plan_isa *p, const struct layer *layer)
+{
+    const enum layout_name inputs[] = {LAYOUT_SOURCE, LAYOUT_KEYS, LAYOUT_VALUES};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        struct layout *const l = &p->layouts[inputs[i]];
+        if (!layer_norms_first(layer) || layer->cross || l->owner != OWNER_CALLER)
+            continue;
+        l->owner = OWNER_SCRATCH;
+        l->at = p->layouts[LAYOUT_NORMED].at;
+    }
+}
+
+static void place_attention(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t queries = max(layer->seq_len, p->batch_rows);
     const int64_t keys = max(layer_new_keys(layer), p->batch_sources);
@@ -200,6 +235,14 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
         place_new(p, LAYOUT_OPERANDS, "operands", OWNER_WORKER, score_operands(layer) * p->key_block, p->block);
     place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, p->fold->d_z, p->block);
     place_new(p, LAYOUT_Q_T, "q_t", OWNER_WORKER, p->fold->d_score, p->block);
+}
+
+void place_scratch(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t end = place_block(p);
+    place_attention(p, layer);
+    place_inputs(p, layer);
+    p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], end);
 }
 
 /* ---- the stack ---- */
@@ -248,7 +291,8 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;
     const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
     const int64_t rows = STACK_ROWS + ((layer->mask & MASK_SEGMENTS) != 0 ? STACK_SEGMENTS : 0);
-    const int64_t finish = !layer_finishes(layer) ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
+    const bool norms = layer_finishes(layer) || layer_has_block(layer);
+    const int64_t finish = !norms ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
     if (layer_has_cache(layer)) { /* a block of rows: two places for each query; squares of quads and columns */
         p->stack = round_up(STACK_FRAMES + p->cached.queries * 2 * (int64_t)sizeof(size_t) +
                             2 * squares * p->lanes * p->lanes * f + tile + finish, 64);

@@ -154,7 +154,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
 {
     const struct plan_panels *const g = &product->panels;
     const int64_t width = p->layouts[product->writes].shape[AXIS_FEATURE];
-    if (product->kind != PRODUCT_PANELS || product->id == PRODUCT_OUTPUT)
+    if (product->kind != PRODUCT_PANELS || product->id >= PRODUCT_OUTPUT)
         return;
     if (product->id == PRODUCT_QUERIES && p->z_in_q)
         reason(p, "%s lie [token][head][" D64 "], as Z does, which takes their place", product->name, width);
@@ -240,6 +240,23 @@ static void explain_attention(struct plan_isa *p, const struct layer *layer, boo
                                             : "about half of L1, in near-equal blocks of source_len"));
 }
 
+/* Norms and feed-forward of a block. */
+static void explain_block(struct plan_isa *p, const struct layer *layer)
+{
+    const struct product *norms = NULL;
+    char size[32];
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        norms = g->kind == PRODUCT_ROWS ? g : norms;
+    if (norms != NULL)
+        reason(p, "norms of rows are phases of their own, " D64 " row%s a part: " D64 " at a time, as half of L1 and "
+               "the lanes hold", norms->rows.part_rows, plural(norms->rows.part_rows), norms->rows.once);
+    if (p->layouts[LAYOUT_GATES].name != NULL)
+        reason(p, "gates of a panel and a block of tokens, %s, wait in the worker's scratch for what they gate",
+               bytes_text(size, layout_elements(&p->layouts[LAYOUT_GATES]) * layout_element(p, LAYOUT_GATES)));
+    else if (layer_ffn_gated(layer))
+        reason(p, "gates lie behind the hidden rows until the last slab of their sums");
+}
+
 void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
 {
     const struct isa *isa = p->isa;
@@ -262,6 +279,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     explain_products(p);
     for (int i = 0; i < p->product_count; i++)
         explain_layout(p, layer, &p->products[i]);
+    explain_block(p, layer);
     if (p->value_blocks)
         reason(p, "values lie [block of " D64 " tokens][feature][token]%s", p->block,
                plan_product(p, PRODUCT_VALUES) == NULL ? ": the transposed input itself" : "");
@@ -380,7 +398,7 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
 /* "x f32, values f32 -> z f32; bias, norm" */
 static void print_products(FILE *out, const struct plan_isa *p)
 {
-    static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax"};
+    static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax", "activation", "gate", "residual"};
     fputs("    products: what each reads, of which type, and writes; what is done to it then:\n", out);
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const enum layout_name operands[] = {g->reads[0], g->reads[1], LAYOUT_WEIGHTS + g->id, g->writes};
@@ -391,7 +409,7 @@ static void print_products(FILE *out, const struct plan_isa *p)
                 fprintf(out, "%s%s %s", i == 3 ? " -> " : i > 0 ? ", " : "", i == 2 ? "weights" : l->name,
                         element_name(l->element));
         }
-        for (unsigned bit = 0, any = 0; bit < 4; bit++)
+        for (unsigned bit = 0, any = 0; bit < sizeof epilogues / sizeof *epilogues; bit++)
             if ((g->epilogue >> bit & 1u) != 0)
                 fprintf(out, "%s%s", any++ == 0 ? "; " : ", ", epilogues[bit]);
         fputc('\n', out);
@@ -423,7 +441,8 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
         const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights"
                          : i >= LAYOUT_RUNS ? " runs" : "";
         char name[80], place[40] = "";
-        if (l->name == NULL || (i == LAYOUT_SOURCE && strcmp(l->name, "x") == 0)) /* once is enough */
+        const bool again = i == LAYOUT_SOURCE && (strcmp(l->name, "x") == 0 || strcmp(l->name, "normed") == 0);
+        if (l->name == NULL || again)
             continue;
         snprintf(name, sizeof name, "%.60s%s", l->name, kind);
         if (l->owner != OWNER_CALLER)

@@ -51,6 +51,10 @@ static const char *const words_w_k[] = {"dense", "tied", NULL};
 static const char *const words_w_v[] = {"dense", "identity", NULL};
 static const char *const words_w_o[] = {"dense", "none", "conv", NULL}; /* as enum layer_w_o */
 static const char *const words_switch[] = {"false", "true", NULL};
+static const char *const words_block[] = {"none", "post", "pre", "parallel", "sandwich", NULL}; /* enum layer_block */
+static const char *const words_norm[] = {"layer", "rms", NULL};
+static const char *const words_ffn[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh",
+                                        NULL}; /* as enum layer_ffn */
 static const char *const words_weight_layout[] = {"in_out", "out_in", NULL};
 
 static const struct key_row keys[KEY_COUNT] = {
@@ -106,6 +110,12 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_SINK] = {"sink", KIND_WORD, words_switch},
     [KEY_SCORES] = {"scores", KIND_WORD, words_scores},
     [KEY_LSE] = {"lse", KIND_WORD, words_switch},
+    [KEY_BLOCK] = {"block", KIND_WORD, words_block},
+    [KEY_NORM] = {"norm", KIND_WORD, words_norm},
+    [KEY_NORM_SHARED] = {"norm_shared", KIND_WORD, words_switch},
+    [KEY_FFN] = {"ffn", KIND_WORD, words_ffn},
+    [KEY_D_FF] = {"d_ff", KIND_SIZE, NULL},
+    [KEY_FFN_BIAS] = {"ffn_bias", KIND_WORD, words_switch},
     [KEY_WEIGHT_LAYOUT] = {"weight_layout", KIND_WORD, words_weight_layout},
 };
 
@@ -258,7 +268,11 @@ static const struct {
     {"max_position_embeddings", "'seq_len'"},
     {"sliding_window", "'window_left', one less, with mask = causal+window"},
     {"partial_rotary_factor", "'rope_dims', that times d_k"}, {"attention_bias", "'bias'"},
-    {"qkv_bias", "'bias'"}, {"rms_norm_eps", "'norm_eps', with qk_norm = rms where q and k are normed"},
+    {"qkv_bias", "'bias'"},
+    {"rms_norm_eps", "'norm_eps', with qk_norm = rms where q and k are normed, norm = rms in a block"},
+    {"layer_norm_eps", "'norm_eps'"}, {"layer_norm_epsilon", "'norm_eps'"},
+    {"intermediate_size", "'d_ff'"}, {"ffn_dim", "'d_ff'"}, {"n_inner", "'d_ff'"},
+    {"hidden_act", "'ffn'"}, {"hidden_activation", "'ffn'"}, {"activation_function", "'ffn'"},
     {"query_pre_attn_scalar", "'scale', 1 over its root"}, {"attn_logit_softcapping", "'softcap'"},
     {"relative_attention_num_buckets", "'rel_buckets', with relative = t5"},
     {"relative_attention_max_distance", "'rel_distance', with relative = t5"},
@@ -757,7 +771,8 @@ void spec_values(struct spec *spec)
         {KEY_D_MODEL, "d_model = 768", has_width && !unknown}, {KEY_H, "h = 12", true},
         {KEY_D_K, "d_k = 64", is_projected(spec)}, {KEY_SEQ_LEN, "seq_len = 512", true},
         {KEY_CACHE_LEN, "cache_len = 2048", is_cached(spec)},
-        {KEY_PAGE_LEN, "page_len = 16", spec->value[KEY_CACHE] == CACHE_PAGED}};
+        {KEY_PAGE_LEN, "page_len = 16", spec->value[KEY_CACHE] == CACHE_PAGED},
+        {KEY_D_FF, "d_ff = 3072", is_ffn(spec) && !spec->bad[KEY_FFN]}};
     for (size_t i = 0; i < COUNT_OF(required); i++)
         if (required[i].required && !is_given(spec, required[i].key)) {
             diag_error(spec->diag, spec->path, "%s is missing; write for example %s", spec_key_name(required[i].key),
@@ -773,7 +788,10 @@ void spec_values(struct spec *spec)
 
 void spec_read(struct spec *spec, const char *const *set, size_t set_count)
 {
-    read_spec_file(spec);
+    if (spec->text != NULL)
+        read_lines(spec, spec->text, strlen(spec->text));
+    else
+        read_spec_file(spec);
     read_sets(spec, set, set_count);
 }
 

@@ -28,7 +28,8 @@ enum key {
     KEY_ROPE_ATTENTION_FACTOR,
     KEY_TERMS, /* and on, by enum score_name: the numbers of score terms */
     KEY_ALIBI = KEY_TERMS + SCORE_TERMS, KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_REL_LEFT, KEY_REL_RIGHT,
-    KEY_SCORE, KEY_VISIBLE, KEY_SINK, KEY_SCORES, KEY_LSE, KEY_WEIGHT_LAYOUT, KEY_COUNT
+    KEY_SCORE, KEY_VISIBLE, KEY_SINK, KEY_SCORES, KEY_LSE,
+    KEY_BLOCK, KEY_NORM, KEY_NORM_SHARED, KEY_FFN, KEY_D_FF, KEY_FFN_BIAS, KEY_WEIGHT_LAYOUT, KEY_COUNT
 };
 
 /* One "key = value", wherever it stood. */
@@ -42,6 +43,7 @@ struct entry {
 
 struct spec {
     const char *path;
+    const char *text; /* in place of the file's; NULL: the file is read */
     struct diag *diag;
     bool failed; /* no memory: stop */
     struct entry given[KEY_COUNT];
@@ -56,7 +58,7 @@ struct spec {
 };
 
 /* spec.c */
-/* The file, then --set texts over it. `failed` where there is nothing more to say. */
+/* The file, or the text in its place, then --set texts over it. `failed` where there is nothing more to say. */
 void spec_read(struct spec *spec, const char *const *set, size_t set_count);
 /* Every value that is given, and defaults that are no other key's. */
 void spec_values(struct spec *spec);
@@ -85,6 +87,8 @@ static inline bool is_split(const struct spec *spec) { return spec->value[KEY_IN
 static inline bool is_projected(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_PROJECTED; }
 static inline bool is_cached(const struct spec *spec) { return spec->value[KEY_CACHE] != CACHE_NONE; }
 static inline bool is_conv(const struct spec *spec) { return spec->value[KEY_W_O] == W_O_CONV; }
+static inline bool is_block(const struct spec *spec) { return spec->value[KEY_BLOCK] != BLOCK_NONE; }
+static inline bool is_ffn(const struct spec *spec) { return spec->value[KEY_FFN] != FFN_NONE; }
 /* Of a layer with projections; without them these keys are refused. */
 static inline bool is_cross(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_ATTENTION] == 1; }
 static inline bool is_tied(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_W_K] == 1; }

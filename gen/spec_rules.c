@@ -61,7 +61,11 @@ static bool is_paged(const struct spec *spec) { return spec->value[KEY_CACHE] ==
 static bool has_projections(const struct spec *spec) { return !is_projected(spec); }
 static bool has_width(const struct spec *spec) { return !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE; }
 static bool has_window(const struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
-static bool has_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
+static bool has_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE || is_block(spec); }
+static bool has_norm_to_share(const struct spec *spec)
+{
+    return spec->value[KEY_BLOCK] == BLOCK_PARALLEL && is_ffn(spec);
+}
 static bool has_rope(const struct spec *spec) { return spec->value[KEY_ROPE] != ROPE_NONE; }
 static bool has_buckets(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_T5; }
 static bool has_table(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_TABLE; }
@@ -69,6 +73,8 @@ static bool has_table(const struct spec *spec) { return spec->value[KEY_RELATIVE
 #define BROUGHT "input = projected brings q, k and v as they are; leave it out"
 #define NO_SOURCE "self-attention has no source; leave it out, or write attention = cross"
 #define NO_WINDOW "the mask has no window; leave it out, or add window to the mask"
+#define NO_BLOCK "there is no block around attention; leave it out, or write block = pre, post, parallel or sandwich"
+#define NO_FFN "there is no feed-forward; leave it out, or write for example ffn = gelu"
 #define NO_ROPE "nothing is rotated; leave it out, or write rope = half"
 #define NO_BUCKETS "only relative = t5 has buckets; leave it out, or write relative = t5"
 #define NO_TABLE "only relative = table has sides; leave it out, or write relative = table"
@@ -102,8 +108,8 @@ static const struct idle {
     {KEY_WINDOW_RIGHT, has_window, {KEY_MASK, KEY_MASK}, NO_WINDOW, false},
     {KEY_CONV_WIDTH, is_conv, {KEY_W_O, KEY_W_O},
      "there is no convolution; leave it out, or write w_o = conv", false},
-    {KEY_NORM_EPS, has_norm, {KEY_QK_NORM, KEY_QK_NORM},
-     "nothing is normalized; leave it out, or write qk_norm = rms", false},
+    {KEY_NORM_EPS, has_norm, {KEY_QK_NORM, KEY_BLOCK},
+     "nothing is normalized; leave it out, or write qk_norm = rms or a block", false},
     {KEY_ROPE_DIMS, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_THETA, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_POSITIONS, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, true},
@@ -116,6 +122,12 @@ static const struct idle {
     {KEY_ROPE_BETA_SLOW, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_TRUNCATE, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_ATTENTION_FACTOR, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
+    {KEY_NORM, is_block, {KEY_BLOCK, KEY_BLOCK}, NO_BLOCK, true},
+    {KEY_FFN, is_block, {KEY_BLOCK, KEY_BLOCK}, NO_BLOCK, true},
+    {KEY_D_FF, is_ffn, {KEY_FFN, KEY_FFN}, NO_FFN, false},
+    {KEY_FFN_BIAS, is_ffn, {KEY_FFN, KEY_FFN}, NO_FFN, true},
+    {KEY_NORM_SHARED, has_norm_to_share, {KEY_BLOCK, KEY_FFN},
+     "only attention and feed-forward of block = parallel read the same rows; leave it out", true},
     {KEY_REL_BUCKETS, has_buckets, {KEY_RELATIVE, KEY_RELATIVE}, NO_BUCKETS, false},
     {KEY_REL_DISTANCE, has_buckets, {KEY_RELATIVE, KEY_RELATIVE}, NO_BUCKETS, false},
     {KEY_REL_LEFT, has_table, {KEY_RELATIVE, KEY_RELATIVE}, NO_TABLE, false},
@@ -471,6 +483,22 @@ static void rule_table(struct spec *spec)
                    (long long)both);
 }
 
+/* ---- the block ------------------------------------------------------------------------------------------- */
+
+static void rule_block(struct spec *spec)
+{
+    if (!is_block(spec))
+        return;
+    if (is_projected(spec))
+        diag_error(spec->diag, place_of(spec, KEY_BLOCK),
+                   "a block adds attention to x, but input = projected has no x; leave out block, or write "
+                   "input = shared");
+    else if (spec->value[KEY_W_O] == W_O_NONE)
+        diag_error(spec->diag, place_of(spec, KEY_W_O),
+                   "a block adds attention to x, but w_o = none makes h * d_v columns of it, not d_model; write "
+                   "w_o = dense, or leave out block");
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------- */
 
 struct rule {
@@ -503,6 +531,7 @@ static const struct rule rules[] = {
            KEY_INPUT),
      rule_rope_fast},
     {NEEDS(KEY_QK_NORM, KEY_NORM_EPS, KEY_TERMS + SCORE_SCALE), rule_l2},
+    {NEEDS(KEY_BLOCK, KEY_INPUT, KEY_W_O), rule_block},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS), rule_buckets},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},

@@ -51,6 +51,19 @@ static bool has_output(const struct layer *layer) { return layer->w_o != W_O_NON
 static bool has_bias(const struct layer *layer) { return layer->bias && !layer->projected; }
 static bool has_key_bias(const struct layer *layer) { return layer->bias && has_keys(layer); }
 static bool has_value_bias(const struct layer *layer) { return layer->bias && has_values(layer); }
+static bool has_norm(const struct layer *layer, int number) { return layer_norms(layer) >= number; }
+static bool has_n1(const struct layer *layer) { return has_norm(layer, 1); }
+static bool has_n2(const struct layer *layer) { return has_norm(layer, 2); }
+static bool has_n3(const struct layer *layer) { return has_norm(layer, 3); }
+static bool has_n4(const struct layer *layer) { return has_norm(layer, 4); }
+static bool has_n1_shift(const struct layer *layer) { return has_n1(layer) && !layer->block_rms; }
+static bool has_n2_shift(const struct layer *layer) { return has_n2(layer) && !layer->block_rms; }
+static bool has_n3_shift(const struct layer *layer) { return has_n3(layer) && !layer->block_rms; }
+static bool has_n4_shift(const struct layer *layer) { return has_n4(layer) && !layer->block_rms; }
+static bool has_ffn(const struct layer *layer) { return layer_has_ffn(layer); }
+static bool has_gate(const struct layer *layer) { return layer_ffn_gated(layer); }
+static bool has_ffn_bias(const struct layer *layer) { return layer->ffn_bias; }
+static bool has_gate_bias(const struct layer *layer) { return layer->ffn_bias && has_gate(layer); }
 static bool has_output_bias(const struct layer *layer) { return layer->bias && has_output(layer); }
 
 /* Named and shaped by the spec: struct layer's tables. */
@@ -135,6 +148,29 @@ static const struct row {
     [TENSOR_G_K] = {.shown = {"g_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_gains,
                     .variant = {{is_rms_all, "[h_kv*d_k]"}}},
     [TENSOR_C_K] = {.shown = {"c_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_shifts},
+    [TENSOR_N1_G] = {.shown = {"n1_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n1},
+    [TENSOR_N1_B] = {.shown = {"n1_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                     .has = has_n1_shift},
+    [TENSOR_N2_G] = {.shown = {"n2_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n2},
+    [TENSOR_N2_B] = {.shown = {"n2_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                     .has = has_n2_shift},
+    [TENSOR_N3_G] = {.shown = {"n3_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n3},
+    [TENSOR_N3_B] = {.shown = {"n3_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                     .has = has_n3_shift},
+    [TENSOR_N4_G] = {.shown = {"n4_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n4},
+    [TENSOR_N4_B] = {.shown = {"n4_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                     .has = has_n4_shift},
+    [TENSOR_W_1] = {.shown = {"w_1", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_model][d_ff]",
+                    .has = has_ffn},
+    [TENSOR_B_1] = {.shown = {"b_1", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_ff]", .has = has_ffn_bias},
+    [TENSOR_W_G] = {.shown = {"w_g", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_model][d_ff]",
+                    .has = has_gate},
+    [TENSOR_B_G] = {.shown = {"b_g", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_ff]",
+                    .has = has_gate_bias},
+    [TENSOR_W_2] = {.shown = {"w_2", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_ff][d_model]",
+                    .has = has_ffn},
+    [TENSOR_B_2] = {.shown = {"b_2", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                    .has = has_ffn_bias},
     [TENSOR_REL_BIAS] = {.shown = {"rel_bias", TENSOR_LEARNED, TENSOR_F32, NULL,
                                     ", added to scaled scores by j - p"}, .extents = "[rel_buckets][h]",
                          .has = has_relative, .variant = {{is_table, "[h][rel_width]"}}},
@@ -242,7 +278,8 @@ static const struct { const char *letter; size_t offset; } sizes[] = {
     {"h", offsetof(struct layer, h)}, {"h_kv", offsetof(struct layer, h_kv)},
     {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
     {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
-    {"d_out", offsetof(struct layer, d_out)}, {"conv_width", offsetof(struct layer, conv_width)},
+    {"d_out", offsetof(struct layer, d_out)}, {"d_ff", offsetof(struct layer, d_ff)},
+    {"conv_width", offsetof(struct layer, conv_width)},
     {"rel_buckets", offsetof(struct layer, rel_buckets)}, {"rel_width", offsetof(struct layer, rel_width)},
     {"cache_len", offsetof(struct layer, cache_len)}, {"page_len", offsetof(struct layer, page_len)},
     {"page_count", offsetof(struct layer, page_count)},

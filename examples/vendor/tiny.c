@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xe4720561efbb844eu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x29683b4a65e0173eu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -3889,8 +3889,9 @@ static int check_weights(const tiny_weights *w)
         if (misaligned(used[i], sizeof(float)))
             return TINY_ERROR_ALIGNMENT;
     }
-    if (w->b_q || w->b_k || w->b_v || w->b_o || w->g_q || w->c_q || w->g_k || w->c_k || w->rel_bias || w->sink ||
-        w->tables)
+    if (w->w_1 || w->w_g || w->w_2 || w->b_q || w->b_k || w->b_v || w->b_o || w->b_1 || w->b_g || w->b_2 || w->g_q ||
+        w->c_q || w->g_k || w->c_k || w->n1_g || w->n1_b || w->n2_g || w->n2_b || w->n3_g || w->n3_b || w->n4_g ||
+        w->n4_b || w->rel_bias || w->sink || w->tables)
         return TINY_ERROR_UNUSED;
     return TINY_OK;
 }

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 3
-#define TINY_PAIR 0xe4720561efbb844eu /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x29683b4a65e0173eu /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -100,8 +100,8 @@ typedef enum tiny_error {
 /* The structs are the same for every layer. Pointers that this layer does not use must be NULL; the extents of a mask
  * that it lacks are ignored. */
 typedef struct tiny_weights {
-    const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
-    const float *g_q, *c_q, *g_k, *c_k, *rel_bias, *sink;
+    const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o, *w_1, *b_1, *w_g, *b_g, *w_2, *b_2;
+    const float *g_q, *c_q, *g_k, *c_k, *n1_g, *n1_b, *n2_g, *n2_b, *n3_g, *n3_b, *n4_g, *n4_b, *rel_bias, *sink;
     const float *const *tables;
 } tiny_weights;
 

@@ -28,6 +28,8 @@
 static double project_work(struct layer_cost c) { return c.q + c.k + c.v; }
 static double attend_work(struct layer_cost c) { return c.scores + c.values; }
 static double output_work(struct layer_cost c) { return c.output; }
+static double hidden_work(struct layer_cost c) { return c.ffn - c.down; }
+static double down_work(struct layer_cost c) { return c.down; }
 static double layer_work(struct layer_cost c) { return c.total; }
 static double no_work(struct layer_cost c) { (void)c; return 0; }
 
@@ -36,12 +38,17 @@ static const struct {
     double (*work)(struct layer_cost cost);
 } steps[] = {
     {"layer", layer_work}, /* the whole, first */
+    {"norm x", no_work},
     {"transpose", no_work},
     {"project", project_work},
     {"append", no_work},
     {"attend", attend_work},
     {"join", no_work},
     {"output", output_work},
+    {"norm", no_work},
+    {"hidden", hidden_work},
+    {"down", down_work},
+    {"norm y", no_work},
 };
 
 #define STEPS (sizeof steps / sizeof *steps)
@@ -168,7 +175,8 @@ static double step_bytes(const struct bench *b, size_t step)
 {
     const struct layer *layer = b->timed.layer;
     const struct layer_parameters p = layer_parameters(layer);
-    const double of_output = (double)(p.w_o + p.b_o), of_others = (double)p.total - of_output;
+    const double of_output = (double)(p.w_o + p.b_o), of_hidden = (double)(p.w_1 + p.b_1 + p.w_g + p.b_g);
+    const double of_down = (double)(p.w_2 + p.b_2), of_others = (double)p.total - of_output - of_hidden - of_down;
     const double row = (double)(layer->h_kv * (layer->d_k + layer->d_v));
     double rows = 0;
     for (size_t i = 0; i < b->timed.inputs.batch; i++) {
@@ -177,8 +185,9 @@ static double step_bytes(const struct bench *b, size_t step)
     }
     const char *name = steps[step].name;
     const double of_cache = strcmp(name, "attend") == 0 || step == 0 ? rows * row : 0;
-    const double weights = step == 0 ? of_others + of_output : strcmp(name, "project") == 0 ? of_others
-                         : strcmp(name, "output") == 0 ? of_output : 0;
+    const double weights = step == 0 ? (double)p.total : strcmp(name, "project") == 0 ? of_others
+                         : strcmp(name, "output") == 0 ? of_output : strcmp(name, "hidden") == 0 ? of_hidden
+                         : strcmp(name, "down") == 0 ? of_down : 0;
     return sizeof(float) * (weights + of_cache);
 }
 

@@ -395,6 +395,8 @@ static int64_t draw_cached(struct random *random, const struct layer *layer, con
                                        : most < rows ? most : rows - fresh;
     else if (ring && chance(random, 0.1))
         past = most;
+    if (draw->past_apart && in->batch > 1 && (b == 0 || b + 1 == in->batch))
+        past = b == 0 ? most : most / 2;
     return past < most ? past : most;
 }
 
@@ -577,6 +579,7 @@ static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct l
     [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_SEGMENT] = draw_segment,
     [TENSOR_SEGMENT_Q] = draw_segment, [TENSOR_SEGMENT_K] = draw_segment, [TENSOR_MASK_BOOL] = draw_mask_bool,
     [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_G_Q] = draw_gains, [TENSOR_G_K] = draw_gains,
+    [TENSOR_N1_G] = draw_gains, [TENSOR_N2_G] = draw_gains, [TENSOR_N3_G] = draw_gains, [TENSOR_N4_G] = draw_gains,
     [TENSOR_REL_BIAS] = draw_scores, [TENSOR_SINK] = draw_sink, [TENSOR_PAGE_TABLE] = draw_page_table,
     [TENSOR_K_CACHE] = draw_cache, [TENSOR_V_CACHE] = draw_cache, [TENSOR_K_PAGES] = draw_cache,
     [TENSOR_V_PAGES] = draw_cache,
@@ -590,10 +593,14 @@ static void draw_tensor(struct random *random, const struct layer *layer, struct
     shrink_queries(layer, in, tensor);
 }
 
-/* Each tensor a stream of its own */
+/* Each tensor a stream of its own. Those of blocks came later: the numbers of the others are as if they were not there,
+ * so that a seed draws what it always drew. */
 static struct random stream_of(uint64_t seed, enum layer_tensor tensor)
 {
-    struct random random = {seed * TENSOR_COUNT + (uint64_t)tensor};
+    const uint64_t more = TENSOR_B_2 + 1 - TENSOR_N1_G, of_block = 1000 + (uint64_t)tensor - TENSOR_N1_G;
+    const bool block = tensor >= TENSOR_N1_G && tensor <= TENSOR_B_2;
+    const uint64_t number = block ? of_block << 32 : tensor > TENSOR_B_2 ? (uint64_t)tensor - more : (uint64_t)tensor;
+    struct random random = {seed * (TENSOR_COUNT - more) + number};
     random_bits(&random);
     return random;
 }

@@ -200,6 +200,11 @@ static const struct { size_t at, batch, h; } fields[TENSOR_COUNT] = {
     [TENSOR_W_Q] = WEIGHTS(w_q), [TENSOR_B_Q] = WEIGHTS(b_q), [TENSOR_W_K] = WEIGHTS(w_k), [TENSOR_B_K] = WEIGHTS(b_k),
     [TENSOR_W_V] = WEIGHTS(w_v), [TENSOR_B_V] = WEIGHTS(b_v), [TENSOR_W_O] = WEIGHTS(w_o), [TENSOR_B_O] = WEIGHTS(b_o),
     [TENSOR_G_Q] = WEIGHTS(g_q), [TENSOR_C_Q] = WEIGHTS(c_q), [TENSOR_G_K] = WEIGHTS(g_k), [TENSOR_C_K] = WEIGHTS(c_k),
+    [TENSOR_N1_G] = WEIGHTS(n1_g), [TENSOR_N1_B] = WEIGHTS(n1_b), [TENSOR_N2_G] = WEIGHTS(n2_g),
+    [TENSOR_N2_B] = WEIGHTS(n2_b), [TENSOR_N3_G] = WEIGHTS(n3_g), [TENSOR_N3_B] = WEIGHTS(n3_b),
+    [TENSOR_N4_G] = WEIGHTS(n4_g), [TENSOR_N4_B] = WEIGHTS(n4_b), [TENSOR_W_1] = WEIGHTS(w_1),
+    [TENSOR_B_1] = WEIGHTS(b_1), [TENSOR_W_G] = WEIGHTS(w_g), [TENSOR_B_G] = WEIGHTS(b_g), [TENSOR_W_2] = WEIGHTS(w_2),
+    [TENSOR_B_2] = WEIGHTS(b_2),
     [TENSOR_REL_BIAS] = WEIGHTS(rel_bias), [TENSOR_SINK] = WEIGHTS(sink),
 };
 

@@ -26,7 +26,10 @@ enum kernel_error {
 /* NAME_weights and NAME_args of the emitted header. */
 struct kernel_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o;
-    const float *g_q, *c_q, *g_k, *c_k, *rel_bias, *sink;
+    const float *w_1, *b_1, *w_g, *b_g, *w_2, *b_2;
+    const float *g_q, *c_q, *g_k, *c_k;
+    const float *n1_g, *n1_b, *n2_g, *n2_b, *n3_g, *n3_b, *n4_g, *n4_b;
+    const float *rel_bias, *sink;
     const float *const *tables;
 };
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference/block.h"
+
 #define LOG2_E 1.4426950408889634
 #define TURN 6.283185307179586
 #define MAX_CHANNELS 2
@@ -146,6 +148,11 @@ bool extremes_weights(struct inputs *weights, const struct layer *layer, const s
         make_projection(layer, w[TENSOR_W_K], kv, h_kv, c.key, norms ? 1 : units.key);
     make_gains(layer, weights, TENSOR_G_Q, layer->scale != 0 ? LARGEST_NORMED / fabs(layer->scale * LOG2_E) : 1);
     make_gains(layer, weights, TENSOR_G_K, 1 / (double)layer->d_k);
+    if (block_norms(layer).before_attention > 0) { /* so does a block's: what it leaves is sqrt(d_model) at most */
+        make_gains(layer, weights, TENSOR_N1_G, sqrt(LARGEST_NORMED / (double)layer->d_model));
+        if (w[TENSOR_N1_B] != NULL)
+            memset(w[TENSOR_N1_B], 0, inputs_count(layer, weights, TENSOR_N1_B) * sizeof(float));
+    }
     for (int bias = TENSOR_B_Q; bias <= TENSOR_B_O; bias += TENSOR_B_K - TENSOR_B_Q) /* small values drown in none */
         if (w[bias] != NULL)
             memset(w[bias], 0, inputs_count(layer, weights, bias) * sizeof(float));

@@ -119,17 +119,22 @@ static const float *off(const void *tensor)
     return (const float *)((uintptr_t)tensor + (tensor != NULL ? 2 : 0));
 }
 
-#define WEIGHTS 14
+#define WEIGHTS 28
 
 static const enum layer_tensor tensors[WEIGHTS] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K,
                                                    TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
                                                    TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K,
-                                                   TENSOR_REL_BIAS, TENSOR_SINK};
+                                                   TENSOR_N1_G, TENSOR_N1_B, TENSOR_N2_G, TENSOR_N2_B,
+                                                   TENSOR_N3_G, TENSOR_N3_B, TENSOR_N4_G, TENSOR_N4_B,
+                                                   TENSOR_W_1, TENSOR_B_1, TENSOR_W_G, TENSOR_B_G,
+                                                   TENSOR_W_2, TENSOR_B_2, TENSOR_REL_BIAS, TENSOR_SINK};
 
 static const float **member_of(struct kernel_weights *w, size_t i)
 {
     const float **const members[WEIGHTS] = {&w->w_q, &w->b_q, &w->w_k, &w->b_k, &w->w_v, &w->b_v, &w->w_o, &w->b_o,
-                                            &w->g_q, &w->c_q, &w->g_k, &w->c_k, &w->rel_bias, &w->sink};
+                                            &w->g_q, &w->c_q, &w->g_k, &w->c_k, &w->n1_g, &w->n1_b, &w->n2_g, &w->n2_b,
+                                            &w->n3_g, &w->n3_b, &w->n4_g, &w->n4_b, &w->w_1, &w->b_1, &w->w_g, &w->b_g,
+                                            &w->w_2, &w->b_2, &w->rel_bias, &w->sink};
     return members[i];
 }
 

@@ -18,7 +18,7 @@
 #include "merging.h"
 #include "moving.h"
 #include "packing.h"
-#include "reference/reference.h"
+#include "reference/compare.h"
 
 #define WORKERS 5
 #define PAGE 4096
@@ -647,8 +647,9 @@ static bool each_sequence_alone(struct trial *t)
  * by, but for a sink, or one that a softcap makes finite. A value that is finite but huge promises nothing. */
 enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
 
-/* nothing; the own query alone, in scores that do not read what it gives; the own query; a key and its value */
-enum taint { TAINT_NONE, TAINT_UNREAD, TAINT_OF_QUERY, TAINT_OF_KEY };
+/* nothing; the own query alone, in scores that do not read what it gives; the own query; a key and its value; the row
+ * of x that a block adds */
+enum taint { TAINT_NONE, TAINT_UNREAD, TAINT_OF_QUERY, TAINT_OF_KEY, TAINT_OF_X };
 
 /* Whether no infinite score leaves weights finite: a sink does, which is divided by, and a softcap. */
 static bool always_divides(const struct layer *layer)
@@ -833,6 +834,13 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     return true;
 }
 
+/* Whether a column of attention reaches all columns of y: through a norm, or the feed-forward. */
+static bool spreads(const struct layer *layer)
+{
+    const bool norms = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
+    return layer->w_o == W_O_DENSE || norms || (layer->block == BLOCK_PRE && layer_has_ffn(layer));
+}
+
 /* Of the rows of Z that an element of y is made of, the worst taint. */
 static enum taint taint_of_y(const struct poison *p, const struct trial *t, size_t b, size_t row, size_t column)
 {
@@ -842,10 +850,12 @@ static enum taint taint_of_y(const struct poison *p, const struct trial *t, size
     enum taint taint = TAINT_NONE;
     if (layer->pad_skipped && row >= inputs_keys(t->in, b))
         return TAINT_NONE;
+    if (layer_has_block(layer) && p->query[b * t->in->n + row])
+        return TAINT_OF_X;
     reference_taps(layer, t->in, b, row, &first, &end);
     for (size_t i = 0; i < h; i++)
         for (size_t z = first; z < end; z++)
-            if ((layer->w_o == W_O_DENSE || column / block == i) && p->tainted[(b * h + i) * t->in->n + z] > taint)
+            if ((spreads(layer) || column / block == i) && p->tainted[(b * h + i) * t->in->n + z] > taint)
                 taint = p->tainted[(b * h + i) * t->in->n + z];
     return taint;
 }
@@ -868,9 +878,10 @@ static bool overflowed(const struct trial *t, float base)
 
 static bool check_poisoned_y(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {
+    const bool of_x = demand != DEMAND_NOTHING; /* whatever becomes of scores */
     demand = demand_of(t->layer, demand);
     const size_t d_out = (size_t)t->layer->d_out, n = t->in->n, h = (size_t)t->layer->h;
-    const size_t step = t->layer->w_o == W_O_DENSE ? d_out : d_out / h; /* columns that share their fate */
+    const size_t step = spreads(t->layer) ? d_out : d_out / h; /* columns that share their fate */
     const enum taint least =
         demand == DEMAND_OF_INFINITY && !always_divides(t->layer) ? TAINT_OF_KEY : TAINT_OF_QUERY;
     const float *y = t->y.data;
@@ -882,7 +893,7 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
                 if (taint == TAINT_NONE && !(y[at] == t->base_y[at] || overflowed(t, t->base_y[at])))
                     return violated(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
                                     what, row / n, row % n, c, t->base_y[at], y[at]);
-                if (taint >= least && demand != DEMAND_NOTHING && isfinite(y[at]))
+                if (isfinite(y[at]) && (taint == TAINT_OF_X ? of_x : taint >= least && demand != DEMAND_NOTHING))
                     return violated(t, "%s in a row that is seen left y[%zu][%zu][%zu] finite: %.9g", what, row / n,
                                     row % n, c, y[at]);
             }
@@ -1016,6 +1027,55 @@ static bool with_masks(struct trial *t)
 static bool with_huge_values(struct trial *t)
 {
     return with_poison(t, (const float[]){INFINITY, -INFINITY, 3e38f}, false, DEMAND_NOTHING, "infinity or 3e38");
+}
+
+/* ---- rows of a block at the ends of what f32 holds --------------------------------------------------------------- */
+
+/* Of x: the same number in all columns, none but zeros, numbers whose squares f32 does not hold, or which it hardly
+ * holds, and one number far from all others. */
+static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t row)
+{
+    switch (kind) {
+    case 0: return row % 3 == 0 ? 0.3f : -1e4f;
+    case 1: return 0;
+    case 2: return drawn * 1e30f;
+    case 3: return column % 2 == row % 2 ? 3e38f : -3e38f;
+    case 4: return drawn * 1e-30f;
+    case 5: return drawn * 1e-44f;
+    case 6: return column == row % 5 ? drawn * 1e6f : drawn;
+    case 7: return drawn + 1e5f;
+    default: return drawn;
+    }
+}
+
+/* Within the worst case; and finite, where nothing overflows on the way. */
+static bool rows_at_the_ends(struct trial *t)
+{
+    static const char what[] = "rows of x of one number, of zeros, of huge and of tiny numbers";
+    const size_t d = (size_t)t->layer->d_model, rows = t->in->batch * t->in->n;
+    struct inputs in;
+    struct reference reference = {.y = NULL};
+    struct bounds bounds = {.y_worst = NULL};
+    struct comparison c = {0};
+    if (!layer_has_block(t->layer))
+        return true;
+    if (!inputs_copy(&in, t->layer, t->in, t->diag))
+        return false;
+    float *x = in.tensor[TENSOR_X];
+    for (size_t row = 0; row < rows; row++)
+        for (size_t column = 0; column < d; column++)
+            x[row * d + column] = number_at_the_ends((row + t->seed) % 9, x[row * d + column], column, row);
+    const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);
+    bool good = made && prepare(t, 8, 1) && forward(t, &in, what);
+    if (good)
+        compare_y(&c, t->layer, &in, &reference, &bounds, t->y.data, GATE_WORST);
+    if (good && c.misses > 0)
+        good = violated(t, "%s: y[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what, c.index[0],
+                        c.index[1], c.index[2], c.actual, c.expected, c.misses);
+    reference_free(&reference);
+    bounds_free(&bounds);
+    inputs_free(&in);
+    return good;
 }
 
 /* ---- wrong calls ----------------------------------------------------------------------------------------------- */
@@ -1414,37 +1474,6 @@ static bool k_cache_off(struct attempt *a) { a->args.k_cache = off(a, a->args.k_
 static bool v_cache_off(struct attempt *a) { a->args.v_cache = off(a, a->args.v_cache); return has(a, TENSOR_V_CACHE); }
 static bool k_pages_off(struct attempt *a) { a->args.k_pages = off(a, a->args.k_pages); return has(a, TENSOR_K_PAGES); }
 static bool v_pages_off(struct attempt *a) { a->args.v_pages = off(a, a->args.v_pages); return has(a, TENSOR_V_PAGES); }
-/* A cache on top of something else of the call. */
-static bool overlapping(struct attempt *a, bool values, const void *with)
-{
-    if (!layer_has_cache(a->trial->layer) || a->args.batch == 0)
-        return false;
-    float **const caches[] = {has(a, TENSOR_K_PAGES) ? &a->args.k_pages : &a->args.k_cache,
-                              has(a, TENSOR_V_PAGES) ? &a->args.v_pages : &a->args.v_cache};
-    *caches[values] = (float *)(uintptr_t)with;
-    return true;
-}
-static bool keys_on_y(struct attempt *a) { return overlapping(a, false, a->args.y); }
-static bool values_on_y(struct attempt *a) { return overlapping(a, true, a->args.y); }
-static bool values_on_keys(struct attempt *a)
-{
-    return overlapping(a, true, has(a, TENSOR_K_PAGES) ? a->args.k_pages : a->args.k_cache);
-}
-static bool keys_on_tokens(struct attempt *a)
-{
-    return overlapping(a, false, a->args.x != NULL ? a->args.x : a->args.q);
-}
-static bool keys_on_past(struct attempt *a) { return overlapping(a, false, a->args.past); }
-static bool values_on_page_table(struct attempt *a)
-{
-    return overlapping(a, true, a->args.page_table) && has(a, TENSOR_PAGE_TABLE);
-}
-static bool keys_on_mask(struct attempt *a)
-{
-    const struct kernel_args *args = &a->args; /* its last number, whatever the alignment */
-    const size_t last = args->mask_add_batch * args->mask_add_h * args->n * (size_t)a->trial->layer->cache_len - 1;
-    return has(a, TENSOR_MASK_ADD) && args->n > 0 && overlapping(a, false, args->mask_add + last);
-}
 static bool positions_off(struct attempt *a)
 {
     a->args.positions = off(a, a->args.positions);
@@ -1604,13 +1633,6 @@ static const struct wrong {
     {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
     {"segment_k off its boundary", KERNEL_ALIGN, segment_k_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
-    {"a cache's keys on y", KERNEL_OVERLAP, keys_on_y},
-    {"a cache's keys on past", KERNEL_OVERLAP, keys_on_past},
-    {"a cache's values on page_table", KERNEL_OVERLAP, values_on_page_table},
-    {"a cache's keys on the end of mask_add", KERNEL_OVERLAP, keys_on_mask},
-    {"a cache's values on y", KERNEL_OVERLAP, values_on_y},
-    {"a cache's values on its keys", KERNEL_OVERLAP, values_on_keys},
-    {"a cache's keys on x or q", KERNEL_OVERLAP, keys_on_tokens},
 };
 
 /* A cache is as the inputs have it. */
@@ -1726,6 +1748,57 @@ static bool wrong_parts(struct trial *t, struct kernel_args args)
                : violated(t, "a phase past the last has parts");
 }
 
+/* Where a tensor of a call lies; NULL: the layer has none, or calls do not see it. */
+static const void *tensor_of_call(const struct trial *t, enum layer_tensor tensor)
+{
+    switch (tensor) {
+    case TENSOR_Y: return t->y.data;
+    case TENSOR_ATTN: return attn_count(t) > 0 ? t->attn.data : NULL;
+    case TENSOR_LSE: return lse_count(t) > 0 ? t->lse.data : NULL;
+    default: break;
+    }
+    for (int values = 0; values < 2; values++)
+        if (tensor == inputs_cache_of(t->layer, values))
+            return t->cache[values].data;
+    return tensor_is_packed(layer_tensor_row(tensor)->kind) ? NULL : t->in->tensor[tensor];
+}
+
+/* A cache that begins where another tensor of the call does, at its last element, or so that its own last one is there.
+ * Boundaries are those of floats, although a mask's bytes may have none. */
+static bool overlaps(struct trial *t, bool values, enum layer_tensor tensor)
+{
+    const uintptr_t at = (uintptr_t)tensor_of_call(t, tensor);
+    const size_t bytes = inputs_count(t->layer, t->in, tensor) * layer_tensor_size(tensor);
+    const size_t own = cache_count(t, values) * sizeof(float);
+    if (at == 0 || bytes == 0 || own == 0)
+        return true;
+    const uintptr_t begins[] = {at, at + bytes - 1, at + sizeof(float) - own};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        float *const on = (float *)(begins[i] - begins[i] % sizeof(float));
+        struct kernel_args args = args_of(t, t->in);
+        char what[80];
+        switch (inputs_cache_of(t->layer, values)) {
+        case TENSOR_K_CACHE: args.k_cache = on; break;
+        case TENSOR_V_CACHE: args.v_cache = on; break;
+        case TENSOR_K_PAGES: args.k_pages = on; break;
+        default: args.v_pages = on;
+        }
+        snprintf(what, sizeof what, "a cache's %s on %s", values ? "values" : "keys", layer_tensor_name(tensor));
+        if (!refused(t, t->packed, &args, t->scratch.data, KERNEL_OVERLAP, what))
+            return false;
+    }
+    return true;
+}
+
+static bool overlapping_calls(struct trial *t)
+{
+    for (int values = 0; values < 2 && layer_has_cache(t->layer) && t->in->batch * t->in->n > 0; values++)
+        for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
+            if (tensor != inputs_cache_of(t->layer, values) && !overlaps(t, values, tensor))
+                return false;
+    return true;
+}
+
 static bool null_args(struct trial *t)
 {
     return refused(t, t->packed, NULL, t->scratch.data, KERNEL_NULL, "args = NULL");
@@ -1771,12 +1844,35 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     args.mask_add_batch = args.mask_add != NULL;
     if (!empty_call(t, &args, "batch = 0"))
         return false;
-    args = (struct kernel_args){.n = args.n, .m = args.m};
+    args = (struct kernel_args){.n = args.n, .m = args.m, .pages = args.pages};
     return empty_call(t, &args, "batch = 0, and NULL for what has no elements");
+}
+
+/* What a block makes of x and b_O, within the bound. */
+static bool is_block_of_b_o(struct trial *t, const char *what)
+{
+    struct inputs in = *t->in;
+    int32_t *zeros = calloc(in.batch + 1, sizeof *zeros);
+    struct reference reference = {.y = NULL};
+    struct bounds bounds = {.y_worst = NULL};
+    struct comparison c = {0};
+    in.m = 0;
+    in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
+    const struct folds folds = kernel_folds(t->kernel);
+    const bool good = zeros != NULL && bounds_compute(&reference, &bounds, t->layer, &in, folds, false, t->diag);
+    if (good)
+        compare_y(&c, t->layer, &in, &reference, &bounds, t->y.data, GATE_WORST);
+    reference_free(&reference);
+    bounds_free(&bounds);
+    free(zeros);
+    return good && (c.misses == 0 || violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not the %.9g that x and b_o alone give",
+                                              what, c.index[0], c.index[1], c.index[2], c.actual, c.expected));
 }
 
 static bool is_b_o(struct trial *t, const char *what)
 {
+    if (layer_has_block(t->layer))
+        return is_block_of_b_o(t, what);
     const float *b_o = t->in->tensor[TENSOR_B_O], *y = t->y.data;
     const size_t d_out = (size_t)t->layer->d_out;
     for (size_t at = 0; at < y_count(t); at++)
@@ -1800,7 +1896,8 @@ static bool is_of_sinks(struct trial *t, const char *what)
     return true;
 }
 
-/* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O. */
+/* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O, or what a block makes
+ * of it. */
 static bool without_keys(struct trial *t)
 {
     static const char what[] = "m = 0, and NULL for what has no elements";
@@ -1837,11 +1934,18 @@ static bool without_keys(struct trial *t)
  * knows. */
 static bool texts_are_right(struct trial *t)
 {
-    static const char *const plain[] = {"transpose", "project", "attend", "output"};
-    static const char *const cached[] = {"transpose", "project", "append", "attend", "join", "output"};
-    const bool caches = layer_has_cache(t->layer);
-    const char *const *phases = caches ? cached : plain;
-    const size_t count = (size_t)(caches ? 6 : 4) - (t->layer->w_o == W_O_NONE);
+    const enum layer_block block = t->layer->block;
+    const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer);
+    const struct { const char *name; bool has; } all[] = {
+        {"norm x", layer_norms_first(t->layer)}, {"transpose", true}, {"project", true}, {"append", caches},
+        {"attend", true}, {"join", caches}, {"output", t->layer->w_o != W_O_NONE},
+        {"norm", ffn && block != BLOCK_PARALLEL}, {"hidden", ffn}, {"down", ffn},
+        {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};
+    const char *phases[sizeof all / sizeof *all];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].has)
+            phases[count++] = all[i].name;
     for (size_t phase = 0; phase < 2 * count; phase++)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
             return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
@@ -1876,7 +1980,8 @@ static bool wrong_calls(struct trial *t)
         for (size_t off = 1; good && off <= (wrongs[w].expected == KERNEL_ALIGN ? 3 : 1); off++)
             good = one_wrong_call(t, &wrongs[w], lengths, zeroed, off, false) &&
                    one_wrong_call(t, &wrongs[w], lengths, zeroed, off, true);
-    good = good && wrong_parts(t, args_of(t, t->in)) && null_args(t) && texts_are_right(t);
+    good = good && wrong_parts(t, args_of(t, t->in)) && null_args(t) && overlapping_calls(t) &&
+           texts_are_right(t);
     if (good)
         memset(lengths, 0, t->in->batch * sizeof *lengths);
     good = good && wrong_parts(t, args_of_query(t, lengths)) && empty_calls(t, lengths);
@@ -1935,7 +2040,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {memory_is_own, PROMISES_ALL}, {reads_within, PROMISES_OF_VALUES},
         {each_sequence_alone, PROMISES_OF_VALUES}, {with_nan, PROMISES_OF_VALUES}, {with_one_nan, PROMISES_ALL},
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
-        {with_huge_values, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL}, {without_keys, PROMISES_ALL},
+        {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL},
+        {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
         {merges, PROMISES_OF_VALUES}, {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
         {last_run, PROMISES_ALL},

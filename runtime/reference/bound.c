@@ -83,6 +83,7 @@
 
 #include "../../gen/arith.h"
 #include "../../gen/score.h"
+#include "block_error.h"
 #include "expressions.h"
 #include "finish_error.h"
 #include "fold.h"
@@ -113,6 +114,14 @@ struct pair {
     double *worst, *drawn;
 };
 
+/* Of what a projection reads: rows of x that a block norms first. */
+struct operand {
+    double *worst, *squares; /* [rows][columns]; the second of drawn errors, but for what `common` stands for */
+    double *drawn;           /* [rows][columns], with all that is common */
+    double *common;          /* [rows] relative errors that all columns share */
+    unsigned char *open;     /* [rows] */
+};
+
 struct propagation {
     const struct layer *plain; /* as the spec has it */
     struct folds folds;        /* asked for */
@@ -127,6 +136,11 @@ struct propagation {
     double *q_size, *k_size, *v_size;
     double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
+    struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
+    struct operand x, s;             /* of what a head reads; NULL likewise, and the source's in cross-attention */
+    struct {
+        double *worst, *squares;     /* [rows][heads d_k] */
+    } all[2];                        /* rms_all: what those give to all heads' columns of queries, of keys; else NULL */
     double *z_spread;                /* [rows]: what the squares of z.drawn may exceed their mean by, in y */
     double *z_open;                  /* [rows][d_v]: not 0 where f32 may overflow on the way */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
@@ -134,8 +148,24 @@ struct propagation {
     double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
 };
 
+static void free_operand(struct operand *of)
+{
+    free(of->worst);
+    free(of->squares);
+    free(of->drawn);
+    free(of->common);
+    free(of->open);
+}
+
 static void free_all(struct propagation *p)
 {
+    block_error_free(&p->normed);
+    free_operand(&p->x);
+    free_operand(&p->s);
+    for (int keys = 0; keys < 2; keys++) {
+        free(p->all[keys].worst);
+        free(p->all[keys].squares);
+    }
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
@@ -154,12 +184,75 @@ static bool room(double **p, size_t count)
     return *p != NULL;
 }
 
+static bool make_operand(struct operand *of, size_t rows, size_t columns)
+{
+    of->open = calloc(rows + 1, 1);
+    return of->open != NULL && room(&of->worst, rows * columns) && room(&of->squares, rows * columns) &&
+           room(&of->drawn, rows * columns) && room(&of->common, rows);
+}
+
+static struct norm_rounding rounding_of(const struct propagation *p)
+{
+    return (struct norm_rounding){p->omega, p->phi, LAMBDA, 1, true};
+}
+
+/* Errors of x behind the norm that a block has before attention; nothing without one. */
+static bool allocate_normed(struct propagation *p, size_t rows)
+{
+    const struct layer *layer = p->plain;
+    const struct norm_rounding rounding = rounding_of(p);
+    const size_t d = (size_t)layer->d_model, tokens = p->in->batch * p->in->n, number = tokens * d;
+    const int norm = block_norms(layer).before_attention;
+    const size_t d_k = (size_t)layer->d_k, heads = (size_t)(layer->h > layer->h_kv ? layer->h : layer->h_kv);
+    double *x;
+    if (norm == 0)
+        return true;
+    if (!room(&x, number))
+        return false;
+    for (size_t at = 0; at < number; at++)
+        x[at] = inputs_floats(p->in, TENSOR_X)[at];
+    bool good = block_error_make(&p->normed, tokens, d) && make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
+                (layer->cross || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
+    if (good && layer->qk_norm == NORM_RMS_ALL) {
+        const size_t count = max_size(rows, p->in->m) * heads * d_k;
+        for (int keys = 0; keys < 2; keys++)
+            good = good && room(&p->all[keys].worst, count) && room(&p->all[keys].squares, count);
+    }
+    if (good)
+        block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
+    free(x);
+    return good;
+}
+
+/* Columns `first` … of rows of sequence b of x; rows NULL: the first `count`. */
+static void gather_operand(const struct propagation *p, struct operand *to, const struct reference_head *head,
+                           size_t first, size_t columns, const size_t *rows, size_t count)
+{
+    const size_t d = (size_t)p->plain->d_model;
+    const int norm = block_norms(p->plain).before_attention;
+    const float *shifts = norm > 0 ? block_shifts(p->in, norm) : NULL;
+    for (size_t r = 0; to->worst != NULL && r < count; r++) {
+        const size_t row = head->b * p->in->n + (rows != NULL ? rows[r] : r);
+        const double common = p->normed.common[row];
+        to->common[r] = common;
+        to->open[r] = p->normed.open[row];
+        for (size_t c = 0; c < columns; c++) {
+            const size_t at = row * d + first + c;
+            const double shift = shifts != NULL ? (double)shifts[first + c] : 0, drawn = p->normed.drawn[at];
+            const double value = head->normed[at] - shift;
+            to->worst[r * columns + c] = p->normed.worst[at];
+            to->squares[r * columns + c] = drawn * drawn + common * common * shift * shift;
+            to->drawn[r * columns + c] = sqrt(drawn * drawn + common * common * value * value);
+        }
+    }
+}
+
 /* The first head that is seen tells the sizes. */
 static bool allocate(struct propagation *p, const struct reference *reference)
 {
     const size_t rows = reference->z_rows.count, m = inputs_most_rows(p->plain, p->in);
     const size_t columns = inputs_columns(p->plain, p->in);
-    if (!folded_make(&p->folded, p->plain, p->folds, rows, m, p->phi))
+    if (!folded_make(&p->folded, p->plain, p->folds, rows, m, p->phi) || !allocate_normed(p, rows))
         return false;
     const struct layer *layer = p->layer = &p->folded.layer;
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
@@ -235,6 +328,7 @@ static bool overflows(const double *row_size, double factor, size_t d)
 struct projection {
     const double *a, *w, *b;
     size_t rows, in, d;
+    const struct operand *operand; /* errors of a, if it has any */
 };
 
 /* size = |a||w| + |b| */
@@ -245,6 +339,27 @@ static void projection_size(struct propagation *p, double *size, const struct pr
     for (size_t r = 0; r < of->rows; r++)
         sizes(p, size + r * of->d, of->b, of->d);
     product_add(size, of->d, p->absolute_a, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+/* What errors of a add: sum e |w| to error.worst, and their squares to error.drawn; |w| is in absolute_b. */
+static void operand_errors(struct propagation *p, struct pair error, const double *value, const struct projection *of)
+{
+    const struct operand *a = of->operand;
+    memset(error.worst, 0, of->rows * of->d * sizeof *error.worst);
+    memset(error.drawn, 0, of->rows * of->d * sizeof *error.drawn);
+    if (a == NULL || a->worst == NULL)
+        return;
+    product_add(error.worst, of->d, a->worst, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
+    for (size_t at = 0; at < of->in * of->d; at++)
+        p->absolute_b[at] = square(p->absolute_b[at]);
+    product_add(error.drawn, of->d, a->squares, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
+    for (size_t at = 0; at < of->rows * of->d; at++)
+        error.drawn[at] += square(a->common[at / of->d]) * (square(value[at]) + square(of->b[at % of->d]));
 }
 
 /* u times the power of two at or below |x|: half of x's last place in f32 */
@@ -299,14 +414,18 @@ static void projection_error(struct propagation *p, struct pair error, double *s
     const size_t rows = of->rows, in = of->in, d = of->d;
     const double worst = gamma_of(in + roundings), root = sqrt((double)in + 1), large = fmax(1, factor);
     projection_size(p, size, of);
+    operand_errors(p, error, value, of);
     for (size_t r = 0; r < rows; r++) {
         double denormal = (double)(in + 1);
         for (size_t k = 0; packed && k < in; k++)
             denormal += fabs(of->a[r * in + k]);
         denormal *= p->omega * large;
         for (size_t at = r * d; at < (r + 1) * d; at++) {
-            error.worst[at] = factor * worst * size[at] + denormal;
-            error.drawn[at] = factor * LAMBDA * U * (size[at] + root * fabs(value[at])) + denormal;
+            const double walk = LAMBDA * U * (size[at] + root * fabs(value[at])), moved = error.worst[at];
+            const double both = error.drawn[at] != 0 ? sqrt(square(walk) + error.drawn[at]) : walk;
+            size[at] += moved;
+            error.worst[at] = factor * (worst * size[at] + moved) + denormal;
+            error.drawn[at] = factor * both + denormal;
         }
     }
 }
@@ -318,11 +437,6 @@ static void transposed_product(struct propagation *p, double *out, const double 
         for (size_t c = 0; c < d; c++)
             p->absolute_b[c * keys + j] = b[j * d + c];
     product_add(out, keys, p->absolute_a, d, p->absolute_b, keys, rows, d, keys);
-}
-
-static double square(double x)
-{
-    return x * x;
 }
 
 /* Of a sum of so many roundings, of random sign but for those of `alike` summands, in units of LAMBDA u. */
@@ -717,12 +831,42 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     reference_merge(reference, layer, p->in, head->b, head->i, p->z_open, w, p->bounds->y_open + offset);
 }
 
+/* rms_all: what errors of x add to all heads' columns of queries, or of keys; b is 0 in `heads` of those. */
+static bool errors_of_all(struct propagation *p, const struct reference_head *head, bool keys, const size_t *rows,
+                          size_t count)
+{
+    const struct layer *layer = p->plain;
+    struct operand *of = keys ? &p->s : &p->x;
+    const size_t in = (size_t)(keys ? layer->d_in_kv : layer->d_in_q), d = (size_t)layer->d_k;
+    const size_t heads = (size_t)(keys ? layer->h_kv : layer->h);
+    const float *w = inputs_floats(p->in, keys && !layer->tied ? TENSOR_W_K : TENSOR_W_Q);
+    double *weights;
+    if (of->worst == NULL || p->all[keys].worst == NULL || head->i > 0)
+        return true;
+    if (!room(&weights, in * d))
+        return false;
+    memset(p->all[keys].worst, 0, count * heads * d * sizeof *weights);
+    memset(p->all[keys].squares, 0, count * heads * d * sizeof *weights);
+    for (size_t i = 0; i < heads; i++) {
+        gather_operand(p, of, head, layer->split ? i * in : 0, in, rows, count);
+        reference_projection(weights, layer, w, in, d, i, heads);
+        absolutes(weights, weights, in * d);
+        product_add(p->all[keys].worst + i * d, heads * d, of->worst, in, weights, d, count, in, d);
+        for (size_t at = 0; at < in * d; at++)
+            weights[at] = square(weights[at]);
+        product_add(p->all[keys].squares + i * d, heads * d, of->squares, in, weights, d, count, in, d);
+    }
+    free(weights);
+    return true;
+}
+
 /* Norm and rotation of queries or keys, where there are any. */
 static bool finish_row_errors(const struct propagation *p, const struct finish *of, struct pair error, double factor,
-                              size_t depth, double *common, unsigned char *open)
+                              size_t depth, bool keys, double *common, unsigned char *open)
 {
     const struct finish_error e = {.layer = p->layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
                                    .lambda = LAMBDA, .depth = depth, .worst = error.worst, .drawn = error.drawn,
+                                   .all_worst = p->all[keys].worst, .all_squares = p->all[keys].squares,
                                    .common = common, .open = open};
     return !layer_finishes(p->layer) || finish_errors(&e);
 }
@@ -735,7 +879,7 @@ static bool given_query_errors(struct propagation *p, const struct reference_hea
     fill(p->q.worst, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
     fill(p->q.drawn, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
     memset(p->q_open, 0, rows);
-    if (!finish_row_errors(p, &head->finish_q, p->q, norms ? c : 1, 0, p->q_common, p->q_open))
+    if (!finish_row_errors(p, &head->finish_q, p->q, norms ? c : 1, 0, false, p->q_common, p->q_open))
         return false;
     sizes(p, p->q_size, head->q, rows * d_k);
     for (size_t at = 0; !norms && at < rows * d_k; at++) {
@@ -763,24 +907,30 @@ static void start_exact(struct propagation *p, const struct reference_head *head
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
-static bool query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+static bool query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of, double c)
 {
     const struct folded *folded = &p->folded;
     const bool fold = folded->folds.scores;
+    const size_t rows = of->count, d_in = (size_t)p->layer->d_in_q;
     if (p->layer->projected)
         return given_query_errors(p, head, rows, c);
+    if (!errors_of_all(p, head, false, of->row, rows))
+        return false;
+    gather_operand(p, &p->x, head, p->layer->split ? head->i * d_in : 0, d_in, of->row, rows);
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
-                                 .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k};
+                                 .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k, .operand = &p->x};
     const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
     const double factor = packed ? c : 1, reach = (1 + gamma_of(q.in + 5)) * fmax(1, factor);
     const double *value = layer_finishes(p->layer) ? head->finish_q.from : head->q;
     projection_error(p, p->q, p->q_size, value, &q, factor, !packed ? 2 : fold ? 3 : 5, packed);
     for (size_t at = 0; at < rows * q.d; at++)
         p->q.drawn[at] = fmin(p->q.drawn[at], p->q.worst[at]);
-    for (size_t r = 0; r < rows; r++)
-        p->q_open[r] = overflows(p->q_size + r * q.d, reach, q.d);
-    return finish_row_errors(p, &head->finish_q, p->q, c, q.in, p->q_common, p->q_open);
+    for (size_t r = 0; r < rows; r++) {
+        p->q_open[r] = overflows(p->q_size + r * q.d, reach, q.d) || (p->x.open != NULL && p->x.open[r]);
+        p->q_common[r] = p->x.common != NULL ? p->x.common[r] : 0;
+    }
+    return finish_row_errors(p, &head->finish_q, p->q, c, q.in, false, p->q_common, p->q_open);
 }
 
 static struct pair pair_from(struct pair pair, size_t at)
@@ -788,19 +938,39 @@ static struct pair pair_from(struct pair pair, size_t at)
     return (struct pair){pair.worst + at, pair.drawn + at};
 }
 
+/* Keys or values that are rows of x, normed; `d` columns of each, of which the last may be an indicator. */
+static void take_operand(const struct operand *of, struct pair error, size_t rows, size_t in, size_t d)
+{
+    for (size_t r = 0; of->worst != NULL && r < rows; r++)
+        for (size_t c = 0; c < in; c++) {
+            error.worst[r * d + c] = of->worst[r * in + c];
+            error.drawn[r * d + c] = of->drawn[r * in + c];
+        }
+}
+
 /* K and V, unless they are the source's rows; of those of a cache there is nothing to add. */
 static bool key_value_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t in = (size_t)p->layer->d_in_kv, cached = head->cached, fresh = head->keys - cached;
     const size_t d_k = (size_t)p->layer->d_k, d_v = (size_t)p->layer->d_v;
-    const struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k};
-    const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v};
+    const struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k,
+                                 .operand = &p->s};
+    const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v,
+                                 .operand = &p->s};
+    const size_t i = head->i * (size_t)p->layer->h_kv / (size_t)p->layer->h;
     const struct pair of_k = pair_from(p->k, cached * d_k), of_v = pair_from(p->v, cached * d_v);
     const double reach = 1 + gamma_of(in + 2), *head_k = head->k + cached * d_k;
     if (p->layer->projected || cached > 0)
         start_exact(p, head, p->layer->projected ? head->keys : cached);
     if (p->layer->projected)
-        return finish_row_errors(p, &head->finish_k, of_k, 1, 0, p->k_common + cached, p->k_open + cached);
+        return finish_row_errors(p, &head->finish_k, of_k, 1, 0, true, p->k_common + cached, p->k_open + cached);
+    if (!errors_of_all(p, head, true, NULL, fresh))
+        return false;
+    gather_operand(p, &p->s, head, p->layer->split ? i * in : 0, in, NULL, fresh);
+    if (p->folded.folds.scores)
+        take_operand(&p->s, of_k, fresh, in, d_k);
+    if (p->layer->identity)
+        take_operand(&p->s, of_v, fresh, in, d_v);
     if (!p->folded.folds.scores)
         projection_error(p, of_k, p->k_size + cached * d_k, layer_finishes(p->layer) ? head->finish_k.from : head_k, &k,
                          1, 2, false);
@@ -810,12 +980,14 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
         !(shown_one_by_one(of_k, &k) && (p->layer->identity || shown_one_by_one(of_v, &v))))
         return false;
     for (size_t j = cached; j < head->keys; j++) {
-        p->k_open[j] = overflows(p->k_size + j * d_k, reach, d_k);
-        p->v_open[j] = overflows(p->v_size + j * d_v, reach, d_v);
+        const bool open = p->s.open != NULL && p->s.open[j - cached];
+        p->k_open[j] = overflows(p->k_size + j * d_k, reach, d_k) || open;
+        p->v_open[j] = overflows(p->v_size + j * d_v, reach, d_v) || open;
+        p->k_common[j] = p->s.common != NULL ? p->s.common[j - cached] : 0;
     }
     for (size_t at = 0; layer_finishes(p->layer) && at < fresh * d_k; at++)
         of_k.drawn[at] = fmin(of_k.drawn[at], of_k.worst[at]);
-    return finish_row_errors(p, &head->finish_k, of_k, 1, in, p->k_common + cached, p->k_open + cached);
+    return finish_row_errors(p, &head->finish_k, of_k, 1, in, true, p->k_common + cached, p->k_open + cached);
 }
 
 /* What the rows of a cache that the call writes may be off by: a store of it is exact. A given key that is turned has
@@ -852,7 +1024,7 @@ static bool observe(void *context, const struct reference *reference, const stru
     }
     folded_see(&p->folded, plain, rows);
     const struct reference_head *head = &p->folded.head;
-    if (!query_errors(p, head, rows, c) || (head->new_kv && !key_value_errors(p, head)))
+    if (!query_errors(p, head, &reference->z_rows, c) || (head->new_kv && !key_value_errors(p, head)))
         return false;
     if (head->new_kv && layer_has_cache(p->layer))
         cache_errors(p, head);
@@ -862,8 +1034,37 @@ static bool observe(void *context, const struct reference *reference, const stru
     return true;
 }
 
-/* What the bias and the last sum add, once all heads are in. */
-static void finish(struct propagation *p, const struct reference *reference)
+/* From attention's errors to those of y. */
+static bool block_tail_errors(const struct propagation *p, const struct reference *reference)
+{
+    const struct norm_rounding rounding = rounding_of(p);
+    const size_t d = (size_t)p->plain->d_model, all = p->in->batch * reference->y_rows.count;
+    const struct bounds *b = p->bounds;
+    struct block_chunk chunk;
+    struct block_error e = {0};
+    bool good = block_allocate(&chunk, p->plain) && block_error_make(&e, BLOCK_ROWS, d);
+    for (size_t first = 0; good && first < all; first += BLOCK_ROWS) {
+        reference_chunk(reference, p->plain, p->in, first, &chunk);
+        memset(e.open, 0, chunk.rows);
+        for (size_t at = 0; at < chunk.rows * d; at++) {
+            e.worst[at] = b->y_worst[first * d + at];
+            e.drawn[at] = b->y_drawn[first * d + at];
+            e.open[at / d] |= b->y_open[first * d + at] != 0;
+        }
+        good = block_compute(&chunk, p->plain, p->in) && block_errors(&chunk, p->plain, p->in, &rounding, &e);
+        for (size_t at = 0; at < chunk.rows * d; at++) {
+            b->y_worst[first * d + at] = e.worst[at];
+            b->y_drawn[first * d + at] = e.drawn[at];
+            b->y_open[first * d + at] = e.open[at / d];
+        }
+    }
+    block_error_free(&e);
+    block_free(&chunk);
+    return good;
+}
+
+/* What the bias and the last sum add, once all heads are in; and the block around them. */
+static bool finish(struct propagation *p, const struct reference *reference)
 {
     const struct layer *layer = p->layer;
     const size_t d_out = (size_t)layer->d_out, count = p->in->batch * reference->y_rows.count * d_out;
@@ -876,13 +1077,15 @@ static void finish(struct propagation *p, const struct reference *reference)
         *y_drawn = sqrt(p->y_squares[at]);
         if (layer->w_o != W_O_NONE) {
             *y_worst += worst * bias + denormal;
-            *y_drawn += LAMBDA * U * (size + root * fabs(reference->y[at])) + denormal;
+            *y_drawn += LAMBDA * U * (size + root * fabs(reference_attention(reference)[at])) + denormal;
         }
         if (!(size + *y_worst <= FLT_MAX))
             p->bounds->y_open[at] = 1;
         if (p->bounds->y_open[at] != 0)
             *y_drawn = INFINITY;
     }
+    if (layer_has_block(layer) && !block_tail_errors(p, reference))
+        return false;
     const struct bounds *b = p->bounds;
     double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open};
     double *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
@@ -895,6 +1098,7 @@ static void finish(struct propagation *p, const struct reference *reference)
         if (reference->lse != NULL)
             reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
     }
+    return true;
 }
 
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */
@@ -916,8 +1120,11 @@ bool bounds_compute(struct reference *reference, struct bounds *bounds, const st
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV); /* the reference keeps subnormals and rounds to nearest, whatever kernels do */
     bool good = reference_compute(reference, layer, in, sample, observe, &p, diag);
-    if (good && bounds->y_worst != NULL) /* an empty batch has no head */
-        finish(&p, reference);
+    if (good && bounds->y_worst != NULL && !finish(&p, reference)) { /* an empty batch has no head */
+        reference_free(reference);
+        diag_environment(diag, NULL, "out of memory");
+        good = false;
+    }
     fesetenv(&callers);
     free_all(&p);
     if (!good)

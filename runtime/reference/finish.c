@@ -102,33 +102,27 @@ void finish_turns(const struct layer *layer, int64_t position, struct turn *turn
 
 /* ---- norm ---- */
 
-struct finish_norm finish_norm(const struct layer *layer, const struct finish *of, size_t row)
+struct norm finish_norm(const struct layer *layer)
 {
-    const bool all = layer->qk_norm == NORM_RMS_ALL;
-    const size_t count = all ? of->heads * of->d : of->d;
-    const double *x = all ? of->all + row * count : of->from + row * count;
-    struct finish_norm norm = {0, 1, 0};
-    if (layer->qk_norm == NORM_LAYER) {
-        for (size_t c = 0; c < count; c++)
-            norm.middle += x[c];
-        norm.middle /= (double)count;
-    }
-    for (size_t c = 0; c < count; c++)
-        norm.squares += (x[c] - norm.middle) * (x[c] - norm.middle);
-    if (layer->qk_norm == NORM_L2) {
-        const double length = sqrt(norm.squares);
-        norm.divisor = length < layer->norm_eps ? layer->norm_eps : length; /* NaN stays */
-    } else if (layer->qk_norm != NORM_NONE) {
-        norm.divisor = sqrt(norm.squares / (double)count + layer->norm_eps);
-    }
-    return norm;
+    static const enum norm_kind kinds[] = {[NORM_RMS] = NORM_ROW_RMS, [NORM_RMS_ALL] = NORM_ROW_RMS,
+                                           [NORM_LAYER] = NORM_ROW_LAYER, [NORM_L2] = NORM_ROW_L2};
+    return (struct norm){kinds[layer->qk_norm], layer->norm_eps};
+}
+
+const double *finish_columns(const struct finish *of, size_t row, size_t *count)
+{
+    *count = of->all != NULL ? of->heads * of->d : of->d;
+    return (of->all != NULL ? of->all : of->from) + row * *count;
 }
 
 static void normalise(const struct layer *layer, const struct finish *of, size_t row, double *to)
 {
-    const struct finish_norm norm = finish_norm(layer, of, row);
+    const struct norm norm = finish_norm(layer);
+    size_t count;
+    const double *columns = finish_columns(of, row, &count);
+    const struct norm_row by = norm_of(&norm, columns, count);
     for (size_t c = 0; c < of->d; c++) {
-        to[c] = (of->from[row * of->d + c] - norm.middle) / norm.divisor;
+        to[c] = (of->from[row * of->d + c] - by.middle) / by.divisor;
         if (of->gain != NULL)
             to[c] *= of->gain[c];
         if (of->shift != NULL)

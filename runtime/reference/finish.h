@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "norm.h"
+
 struct layer;
 
 /* By how much a pair of columns is turned, as two factors; `angle`: the size of it in radians */
@@ -32,12 +34,9 @@ void finish_free(struct finish *of);
 /* The turns of one position. */
 void finish_turns(const struct layer *layer, int64_t position, struct turn *turns);
 
-/* What the norm takes a row's columns to be relative to: their mean or 0; and what it divides them by. */
-struct finish_norm {
-    double middle, divisor;
-    double squares; /* the sum that the divisor comes from */
-};
-struct finish_norm finish_norm(const struct layer *layer, const struct finish *of, size_t row);
+/* The norm of qk_norm; and the columns of one row that it is taken over, with how many they are. */
+struct norm finish_norm(const struct layer *layer);
+const double *finish_columns(const struct finish *of, size_t row, size_t *count);
 
 /* to[rows][d], or, without turns, what the rotation starts from. */
 void finish_rows(const struct layer *layer, const struct finish *of, double *to);

@@ -26,13 +26,6 @@ static double square(double x)
 
 /* ---- norm ---- */
 
-/* The columns that a row's norm is taken over, with their errors. */
-struct columns {
-    const double *x;
-    const double *worst, *drawn;
-    size_t count;
-};
-
 /* Under rms_all errors of other heads' columns are not at hand; this is what bound.c has for each head's own. */
 static void errors_of_all(const struct finish_error *e, size_t row, double *worst, double *drawn)
 {
@@ -43,84 +36,25 @@ static void errors_of_all(const struct finish_error *e, size_t row, double *wors
         worst[c] = drawn[c] = e->phi;
     for (size_t c = 0; !e->layer->projected && c < count; c++) {
         worst[c] = gamma * size[c] + e->omega * (double)(e->depth + 1);
-        drawn[c] = fmin(worst[c], e->lambda * U * (size[c] + root * fabs(x[c])));
-    }
-}
-
-/* x / divisor: what all columns of a row share. */
-struct divided {
-    double inverse, middle;
-    double middle_worst, middle_drawn; /* of the mean that is subtracted */
-    double worst, drawn;   /* relative errors of the inverse */
-    double most;           /* largest |x| inverse that any x and its norm can give */
-    bool open;
-};
-
-static struct divided divide_row(const struct finish_error *e, size_t row, const struct columns *of)
-{
-    const struct layer *layer = e->layer;
-    const struct finish_norm norm = finish_norm(layer, e->of, row);
-    const double n = (double)of->count, sum_gamma = gamma_of(of->count + 1);
-    const bool centred = layer->qk_norm == NORM_LAYER, l2 = layer->qk_norm == NORM_L2;
-    struct divided to = {.inverse = 1 / norm.divisor, .middle = norm.middle};
-    double worst = 0, squares = 0, reach = 0, largest = 0;
-    if (centred) {
-        double size = 0, errors = 0, walk = 0;
-        for (size_t c = 0; c < of->count; c++) {
-            size += fabs(of->x[c]) + of->worst[c];
-            errors += of->worst[c];
-            walk += square(of->drawn[c]);
+        drawn[c] = e->lambda * U * (size[c] + root * fabs(x[c]));
+        if (e->all_worst != NULL) {
+            worst[c] += e->all_worst[row * count + c];
+            drawn[c] = sqrt(square(drawn[c]) + e->all_squares[row * count + c]);
         }
-        to.middle_drawn = sqrt(walk + square(e->lambda * U * (size + sqrt(n) * n * fabs(norm.middle)))) / n;
-        to.middle_worst = (errors + gamma_of(of->count + 3) * size) / n + e->omega;
-        largest = size;
+        drawn[c] = fmin(worst[c], drawn[c]);
     }
-    for (size_t c = 0; c < of->count; c++) {
-        const double x = fabs(of->x[c] - norm.middle);
-        const double off = of->worst[c] + to.middle_worst + (centred ? U * (x + of->worst[c] + to.middle_worst) : 0);
-        worst += (2 * x + off) * off;
-        squares += square(2 * x) * (square(of->drawn[c]) + (centred ? square(U * x) : 0));
-        reach += square(x + off);
-        largest = fmax(largest, x + off);
-    }
-    worst += sum_gamma * reach + n * (e->omega + 2 * e->phi * largest);
-    squares += square(e->lambda * U * (1 + sqrt(n)) * norm.squares);
-    to.open = !(reach * (1 + sum_gamma) <= FLT_MAX) || !(largest <= FLT_MAX);
-    if (l2) {
-        const double length = sqrt(norm.squares), off = fmin(sqrt(worst), worst / length) + 2 * U * length;
-        const double relative = fmax(off, U * layer->norm_eps + e->omega) / norm.divisor;
-        to.worst = relative < 1 ? 1 / (1 - relative) * (1 + 4 * U) - 1 : INFINITY;
-        to.drawn = fmin(sqrt(sqrt(squares)), sqrt(squares) / (2 * length)) / norm.divisor + 2 * U;
-        to.most = 1;
-    } else {
-        const double mean = square(norm.divisor);
-        const double relative = (worst / n + 4 * U * (mean + worst / n) + e->omega) / mean;
-        to.worst = relative < 1 ? (1 + 4 * U) / sqrt(1 - relative) - 1 : INFINITY;
-        to.drawn = sqrt(squares) / (2 * n * mean) + 3 * U;
-        to.most = sqrt(n);
-    }
-    to.most *= 1 + gamma_of(of->count + 8);
-    return to;
 }
 
 /* Errors of one row, now of its norm times factor. */
-static void norm_errors(const struct finish_error *e, size_t row, const struct divided *by)
+static void norm_errors(const struct finish_error *e, size_t row, const struct norm_divided *by,
+                        const struct norm_rounding *rounding)
 {
     const size_t d = e->of->d;
-    const double *x = e->of->from + row * d;
     for (size_t c = 0; c < d; c++) {
-        double *worst = &e->worst[row * d + c], *drawn = &e->drawn[row * d + c];
         const double gain = e->factor * (e->of->gain != NULL ? fabs(e->of->gain[c]) : 1);
         const double shift = e->factor * (e->of->shift != NULL ? fabs(e->of->shift[c]) : 0);
-        const double size = fabs(x[c] - by->middle), value = size * by->inverse;
-        const double off = (*worst + by->middle_worst + 2 * U * (size + *worst)) * by->inverse;
-        const double reach = fmin((value + off) * (1 + by->worst), by->most);
-        const double small = (e->omega + e->phi) * (1 + gain + reach * fmax(1, e->factor)) + (1 + by->inverse) * e->phi;
-        const double moved = fmin(off * (1 + by->worst) + value * by->worst, value + by->most);
-        *worst = gain * moved + gamma_of(6) * (gain * reach + shift) + small;
-        *drawn = sqrt(square(gain * by->inverse) * (square(*drawn) + square(by->middle_drawn) + square(U * size)) +
-                      square(gain * value * by->drawn) + square(e->lambda * U * (gain * value + shift))) + small;
-        e->open[row] |= !(gain * reach + shift <= FLT_MAX) || !(by->inverse * fmax(1, gain) <= FLT_MAX);
+        e->open[row] |= norm_error(by, rounding, e->of->from[row * d + c], gain, shift, true, &e->worst[row * d + c],
+                                   &e->drawn[row * d + c]);
     }
     e->common[row] = by->drawn;
     e->open[row] |= by->open;
@@ -173,6 +107,8 @@ bool finish_errors(const struct finish_error *e)
     const size_t d = of->d, count = all ? of->heads * d : d;
     double *work = calloc(2 * count + of->rows * d + 1, sizeof *work);
     struct layer normed = *e->layer;
+    const struct norm norm = finish_norm(e->layer);
+    const struct norm_rounding rounding = {e->omega, e->phi, e->lambda, e->factor, false};
     struct finish unturned = *of;
     if (work == NULL)
         return false;
@@ -184,13 +120,13 @@ bool finish_errors(const struct finish_error *e)
         for (size_t c = 0; c < d; c++)
             value[r * d + c] *= e->factor;
         if (norms) {
-            struct columns columns = {.x = all ? of->all + r * count : of->from + r * d, .count = count,
-                                      .worst = all ? work : e->worst + r * d,
-                                      .drawn = all ? work + count : e->drawn + r * d};
+            struct norm_columns columns = {.worst = all ? work : e->worst + r * d,
+                                           .drawn = all ? work + count : e->drawn + r * d};
+            columns.x = finish_columns(of, r, &columns.count);
             if (all)
                 errors_of_all(e, r, work, work + count);
-            const struct divided by = divide_row(e, r, &columns);
-            norm_errors(e, r, &by);
+            const struct norm_divided by = norm_divide(&norm, &rounding, &columns);
+            norm_errors(e, r, &by, &rounding);
         }
         if (of->turns != NULL)
             turn_errors(e, r, value + r * d);

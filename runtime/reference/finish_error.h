@@ -17,6 +17,8 @@ struct finish_error {
     double omega, phi, lambda; /* as in bound.h */
     size_t depth;              /* of the projection: products of one sum */
     double *worst, *drawn;     /* [rows][d] */
+    const double *all_worst, *all_squares; /* rms_all, [rows][heads][d]: what errors of the projection's input add to
+                                            * its own, and to their squares; NULL: it is exact */
     double *common;            /* [rows] a relative error that all columns of a row share, for the drawn gate */
     unsigned char *open;       /* [rows] f32 may overflow on the way */
 };

@@ -5,6 +5,8 @@
  *   terms.c (times the scale, plus mask_add, …),  A = softmax(S) over the visible keys and the sink,  Z = A V,
  *   y = merge of Z by W_O.
  *
+ * In a block x is perhaps normed before, and y what block.c makes of x and of that merge.
+ *
  * A row that sees no key has A = 0 and Z = 0. Hidden keys are never multiplied, not even by zero; visible NaN and
  * infinity take part as IEEE arithmetic has it.
  */
@@ -126,15 +128,31 @@ static void gather_rows(double *out, const float *from, size_t width, size_t col
             out[r * columns + c] = from[(rows != NULL ? rows[r] : r) * width + column + c];
 }
 
+/* Rows of x or source as attention sees them. */
+static void gather_tokens(double *out, const struct reference_head *head, const struct layer *layer,
+                          const struct inputs *in, enum layer_tensor tensor, size_t column, size_t columns,
+                          const size_t *rows, size_t count)
+{
+    const bool x = tensor == TENSOR_X;
+    const size_t width = (size_t)(x ? layer->d_model : layer->d_source), first = head->b * (x ? in->n : in->m) * width;
+    if (!x || head->normed == NULL) {
+        gather_rows(out, inputs_floats(in, tensor) + first, width, column, columns, rows, count);
+        return;
+    }
+    for (size_t r = 0; r < count; r++)
+        memcpy(out + r * columns, head->normed + first + (rows != NULL ? rows[r] : r) * width + column,
+               columns * sizeof *out);
+}
+
 /* Element [r][c] of a matrix of R rows and C columns in the contract's order, wherever the layout puts it. */
 static double matrix_at(const struct layer *layer, const float *matrix, size_t R, size_t C, size_t r, size_t c)
 {
     return layer->out_in ? matrix[c * R + r] : matrix[r * C + c];
 }
 
-/* Head i of `heads` of a projection, [in][d]: its columns of one matrix, or under split a matrix of its own. */
-static void gather_projection(double *out, const struct layer *layer, const float *w, size_t in, size_t d, size_t i,
-                              size_t heads)
+/* Its columns of one matrix, or under split a matrix of its own. */
+void reference_projection(double *out, const struct layer *layer, const float *w, size_t in, size_t d, size_t i,
+                          size_t heads)
 {
     const float *matrix = layer->split ? w + i * in * d : w;
     size_t columns = layer->split ? d : heads * d, first = layer->split ? 0 : i * d;
@@ -294,14 +312,13 @@ static void gather_given(double *out, const struct layer *layer, const struct in
 static void project_head_queries(struct reference_head *head, const struct layer *layer, const struct inputs *in,
                                  const struct rows *rows)
 {
-    const size_t d_in = (size_t)layer->d_in_q, d_k = (size_t)layer->d_k, d_model = (size_t)layer->d_model;
+    const size_t d_in = (size_t)layer->d_in_q, d_k = (size_t)layer->d_k;
     if (layer->projected) {
         gather_given(head->q, layer, in, TENSOR_Q, head->b, head->i, rows->row, rows->count);
         return;
     }
-    gather_rows(head->x, inputs_floats(in, TENSOR_X) + head->b * in->n * d_model, d_model,
-                layer->split ? head->i * d_in : 0, d_in, rows->row, rows->count);
-    gather_projection(head->w_q, layer, inputs_floats(in, TENSOR_W_Q), d_in, d_k, head->i, (size_t)layer->h);
+    gather_tokens(head->x, head, layer, in, TENSOR_X, layer->split ? head->i * d_in : 0, d_in, rows->row, rows->count);
+    reference_projection(head->w_q, layer, inputs_floats(in, TENSOR_W_Q), d_in, d_k, head->i, (size_t)layer->h);
     gather_bias(head->b_q, inputs_floats(in, TENSOR_B_Q), d_k, head->i);
     project(head->q, head->x, head->w_q, head->b_q, rows->count, d_in, d_k);
 }
@@ -343,16 +360,14 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
     const size_t fresh = head->keys - head->cached;
     double *k = head->k + head->cached * (size_t)layer->d_k, *v = head->v + head->cached * (size_t)layer->d_v;
     const size_t d_in = (size_t)layer->d_in_kv, d_k = (size_t)layer->d_k, h_kv = (size_t)layer->h_kv;
-    const size_t d_source = (size_t)layer->d_source;
     if (layer->projected) {
         gather_given(k, layer, in, TENSOR_K, head->b, i, NULL, fresh);
         gather_given(v, layer, in, TENSOR_V, head->b, i, NULL, fresh);
         return;
     }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
-    gather_rows(head->s, inputs_floats(in, inputs_source(layer)) + head->b * in->m * d_source, d_source,
-                layer->split ? i * d_in : 0, d_in, NULL, fresh);
-    gather_projection(head->w_k, layer, inputs_floats(in, w_k), d_in, d_k, i, h_kv);
+    gather_tokens(head->s, head, layer, in, inputs_source(layer), layer->split ? i * d_in : 0, d_in, NULL, fresh);
+    reference_projection(head->w_k, layer, inputs_floats(in, w_k), d_in, d_k, i, h_kv);
     gather_bias(head->b_k, inputs_floats(in, b_k), d_k, i);
     project(k, head->s, head->w_k, head->b_k, fresh, d_in, d_k);
 }
@@ -382,7 +397,7 @@ static void project_keys_values(struct reference_head *head, const struct layer 
         memcpy(v, head->s, fresh * d_v * sizeof *v);
         return;
     }
-    gather_projection(head->w_v, layer, inputs_floats(in, TENSOR_W_V), d_in, d_v, i, h_kv);
+    reference_projection(head->w_v, layer, inputs_floats(in, TENSOR_W_V), d_in, d_v, i, h_kv);
     gather_bias(head->b_v, inputs_floats(in, TENSOR_B_V), d_v, i);
     project(v, head->s, head->w_v, head->b_v, fresh, d_in, d_v);
 }
@@ -506,7 +521,7 @@ static void start_with_bias(struct reference *reference, const struct layer *lay
     const float *b_o = inputs_floats(in, TENSOR_B_O);
     for (size_t r = 0; b_o != NULL && r < rows; r++)
         for (size_t c = 0; c < d_out; c++)
-            reference->y[r * d_out + c] = b_o[c];
+            reference_attention(reference)[r * d_out + c] = b_o[c];
 }
 
 static void store_attn(struct reference *reference, const struct layer *layer, const struct inputs *in,
@@ -567,8 +582,54 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     if (observer != NULL && !observer(context, reference, head))
         return false;
     reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o,
-                    reference->y + head->b * reference->y_rows.count * (size_t)layer->d_out);
+                    reference_attention(reference) + head->b * reference->y_rows.count * (size_t)layer->d_out);
     return true;
+}
+
+/* ---- the block ------------------------------------------------------------------------------------------------- */
+
+static bool norm_tokens(struct reference *reference, const struct layer *layer, const struct inputs *in)
+{
+    const int number = block_norms(layer).before_attention;
+    const size_t count = in->batch * in->n * (size_t)layer->d_model;
+    bool good = true;
+    if (number == 0)
+        return true;
+    double *x = doubles(count, &good);
+    reference->normed = doubles(count, &good);
+    for (size_t at = 0; good && at < count; at++)
+        x[at] = inputs_floats(in, TENSOR_X)[at];
+    if (good)
+        block_normalise(layer, in, number, x, in->batch * in->n, reference->normed);
+    free(x);
+    return good;
+}
+
+void reference_chunk(const struct reference *reference, const struct layer *layer, const struct inputs *in,
+                     size_t first, struct block_chunk *chunk)
+{
+    const size_t d = (size_t)layer->d_model, rows = reference->y_rows.count, all = in->batch * rows;
+    chunk->rows = all - first < BLOCK_ROWS ? all - first : BLOCK_ROWS;
+    for (size_t r = 0; r < chunk->rows; r++) {
+        const size_t b = (first + r) / rows, t = reference->y_rows.row[(first + r) % rows];
+        for (size_t c = 0; c < d; c++)
+            chunk->x[r * d + c] = inputs_floats(in, TENSOR_X)[(b * in->n + t) * d + c];
+    }
+    memcpy(chunk->attention, reference->attention + first * d, chunk->rows * d * sizeof *chunk->attention);
+}
+
+static bool compute_block(struct reference *reference, const struct layer *layer, const struct inputs *in)
+{
+    const size_t d = (size_t)layer->d_model, all = in->batch * reference->y_rows.count;
+    struct block_chunk chunk;
+    bool good = block_allocate(&chunk, layer);
+    for (size_t first = 0; good && first < all; first += BLOCK_ROWS) {
+        reference_chunk(reference, layer, in, first, &chunk);
+        good = block_compute(&chunk, layer, in);
+        memcpy(reference->y + first * d, chunk.y, chunk.rows * d * sizeof *chunk.y);
+    }
+    block_free(&chunk);
+    return good;
 }
 
 void reference_clear_padding(const struct layer *layer, const struct inputs *in, const struct rows *rows, size_t heads,
@@ -588,7 +649,10 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
     struct reference_head head = {0};
     *reference = (struct reference){0};
     bool good = choose_rows(reference, layer, in, sample) &&
-                head_allocate(&head, layer, in, reference->z_rows.count);
+                head_allocate(&head, layer, in, reference->z_rows.count) && norm_tokens(reference, layer, in);
+    head.normed = reference->normed;
+    if (good && layer_has_block(layer))
+        reference->attention = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
     if (good)
         reference->y = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
     if (good && layer->scores)
@@ -604,6 +668,7 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
         for (head.i = 0; good && head.i < h; head.i++)
             good = compute_head(reference, &head, layer, in, observer, context);
     head_free(&head);
+    good = good && (!layer_has_block(layer) || compute_block(reference, layer, in));
     if (good) {
         reference_clear_padding(layer, in, &reference->y_rows, 1, (size_t)layer->d_out, reference->y);
         reference_clear_padding(layer, in, &reference->z_rows, h, inputs_columns(layer, in), reference->attn);
@@ -621,6 +686,8 @@ void reference_free(struct reference *reference)
     free(reference->y_rows.row);
     free(reference->z_rows.row);
     free(reference->y);
+    free(reference->attention);
+    free(reference->normed);
     free(reference->attn);
     free(reference->lse);
     free(reference->cache[0]);

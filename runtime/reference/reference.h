@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "block.h"
 #include "expressions.h"
 #include "finish.h"
 #include "inputs/inputs.h"
@@ -24,6 +25,8 @@ struct rows {
 struct reference {
     struct rows y_rows, z_rows;
     double *y;    /* [batch][y_rows.count][d_out] */
+    double *attention; /* likewise, before what a block does with it; NULL without one */
+    double *normed;    /* [batch][n][d_model], x as attention sees it; NULL: as it is */
     double *attn; /* [batch][h][z_rows.count][inputs_columns()], weights or the scores that the layer shows; NULL: it
                    * writes none */
     double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
@@ -36,6 +39,7 @@ struct reference_head {
     size_t keys;                      /* rows of k, v that may be looked at: m, or lengths[b]; */
     size_t cached;                    /* the first so many of them are those of a cache, as they stand there */
     bool new_kv;                      /* k and v differ from the call before (h_kv heads share them) */
+    const double *normed;             /* that of struct reference */
     double *x, *s;                    /* [rows][d_in_q], [keys - cached][d_in_kv]: what the head reads */
     double *w_q, *w_k, *w_v, *w_o;    /* in_out; w_o [d_v][d_model] or [conv_width][d_v][d_model/h] */
     double *b_q, *b_k, *b_v;          /* zeros without bias */
@@ -51,6 +55,12 @@ struct reference_head {
     double *lse;                      /* [rows] logarithm of the sum of exponentials; -infinity: it has no summand */
     double *z;                        /* [rows][d_v] */
 };
+
+/* What heads are merged into. */
+static inline double *reference_attention(const struct reference *reference)
+{
+    return reference->attention != NULL ? reference->attention : reference->y;
+}
 
 typedef bool reference_observer(void *context, const struct reference *reference, const struct reference_head *head);
 
@@ -73,6 +83,12 @@ enum score_name reference_shown(const struct layer *layer);
 /* First and past-last z row that y row t is made of: t alone, or the convolution's taps. */
 void reference_taps(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t *first,
                     size_t *end);
+/* x and attention of rows of y, [batch][y_rows.count], from `first` on: as many as fit. */
+void reference_chunk(const struct reference *reference, const struct layer *layer, const struct inputs *inputs,
+                     size_t first, struct block_chunk *chunk);
+/* Head i's columns of a projection [in][d], of `heads` in all, in in_out. */
+void reference_projection(double *out, const struct layer *layer, const float *w, size_t in, size_t d, size_t i,
+                          size_t heads);
 /* y += z merged by w for head i, as the layer's w_o says: the same walk for values, |values| and squares.
  * z [z_rows][d_v], w as in reference_head (ignored by w_o = none), y [y_rows][d_out]. */
 void reference_merge(const struct reference *reference, const struct layer *layer, const struct inputs *inputs,

@@ -106,9 +106,17 @@ bool timed_pack(struct timed *timed, int isa, struct diag *diag)
     return true;
 }
 
+static bool is_weight(enum layer_tensor tensor)
+{
+    const enum tensor_kind kind = layer_tensor_row(tensor)->kind;
+    return kind == TENSOR_WEIGHT || kind == TENSOR_BIAS;
+}
+
 void timed_drop_weights(struct timed *timed)
 {
-    for (int t = TENSOR_W_Q; t <= TENSOR_B_O; t++) {
+    for (int t = 0; t < TENSOR_COUNT; t++) {
+        if (!is_weight(t))
+            continue;
         free(timed->inputs.tensor[t]);
         timed->inputs.tensor[t] = NULL;
     }
@@ -118,7 +126,7 @@ size_t timed_bytes(const struct layer *layer, const struct kernel_table *call, c
 {
     size_t bytes = call->packed_bytes + call->scratch_bytes;
     for (int t = 0; t < TENSOR_COUNT; t++)
-        if (t < TENSOR_W_Q || t > TENSOR_B_O) /* of a cache not all, but no more */
+        if (!is_weight(t)) /* of a cache not all, but no more */
             bytes += inputs_count(layer, inputs, t) * layer_tensor_size(t);
     return bytes;
 }

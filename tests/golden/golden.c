@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xb12b5c417fc4416du
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x262773d86f341c8bu
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -1205,7 +1205,9 @@ static int check_weights(const golden_weights *w)
         if (misaligned(used[i], sizeof(float)))
             return GOLDEN_ERROR_ALIGNMENT;
     }
-    if (w->g_q || w->c_q || w->g_k || w->c_k || w->rel_bias || w->sink || w->tables)
+    if (w->w_1 || w->w_g || w->w_2 || w->b_1 || w->b_g || w->b_2 || w->g_q || w->c_q || w->g_k || w->c_k || w->n1_g ||
+        w->n1_b || w->n2_g || w->n2_b || w->n3_g || w->n3_b || w->n4_g || w->n4_b || w->rel_bias || w->sink ||
+        w->tables)
         return GOLDEN_ERROR_UNUSED;
     return GOLDEN_OK;
 }

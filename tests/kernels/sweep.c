@@ -38,7 +38,7 @@ extern char **environ;
 #define MAX_FOLDING 4e6       /* multiply-adds of weights with each other at -O0; check packs some sixty times */
 #define MAX_JOBS 64
 #define MAX_COMPILERS 8
-#define MAX_FEATURES 192
+#define MAX_FEATURES 256
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 #define MAX_CPU_SECONDS 600 /* one layer, compiler included: a loop without end is a failure */
 #define EVERYTHING_FROM 1000 /* so many layers must have drawn every key and mask */
@@ -102,6 +102,8 @@ struct draft {
     bool projected, heads_first, pad_skipped, rope_given, alibi, sink, lse;
     const char *scores, *offset, *qk_norm, *rope, *rope_scaling, *rope_truncate, *relative; /* NULL: not given */
     const char *cache, *exact_chunks;             /* likewise */
+    const char *block, *norm, *ffn, *ffn_bias, *norm_shared; /* likewise */
+    int64_t d_ff;                                 /* 0: not given */
     int64_t cache_len, page_len;                  /* 0: not given */
     int64_t rope_dims, rel_buckets, rel_distance; /* likewise */
     int64_t rel_left, rel_right;                  /* -1: not given */
@@ -353,6 +355,27 @@ static void draw_more_kinds(struct dice *dice, struct draft *d)
         d->source_len = 0; /* such a call has m = n */
 }
 
+/* A block around attention, of layers that bring x and have as many columns of attention. */
+static void draw_block(struct dice *dice, struct draft *d)
+{
+    if (d->projected)
+        return;
+    if (is(d->w_o, "none"))
+        d->w_o = "dense";
+    d->block = WORD(dice, "post", "pre", "parallel", "sandwich");
+    d->norm = chance(dice, 0.45) ? "rms" : chance(dice, 0.2) ? "layer" : NULL;
+    if (d->qk_norm == NULL)
+        d->norm_eps = REAL(dice, 0.6, 1e-12, 1e-6, 1e-5, 0.01);
+    d->ffn = WORD(dice, "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh", NULL);
+    if (d->ffn == NULL)
+        return;
+    d->d_ff = d->shape == SHAPE_DEEP || chance(dice, 0.1) ? PICK(dice, 1023, 1024, 1025, 1040) : near_edge(dice, 300);
+    if (chance(dice, 0.4))
+        d->ffn_bias = chance(dice, 0.5) ? "true" : "false";
+    if (is(d->block, "parallel") && chance(dice, 0.5))
+        d->norm_shared = "true";
+}
+
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
 
 /* One of three words, or none. */
@@ -406,7 +429,7 @@ static void draw_plan(struct dice *dice, struct draft *d)
         d->group_rows = near_edge(dice, 70);
 }
 
-static void draw_layer(struct dice *dice, struct draft *d, bool cached)
+static void draw_layer(struct dice *dice, struct draft *d, bool cached, bool in_block)
 {
     static const double scales[] = {0, 1, -0.5, 0.125, 0.3, 2.5, 1e-3, -3, 20};
     *d = (struct draft){0};
@@ -422,6 +445,9 @@ static void draw_layer(struct dice *dice, struct draft *d, bool cached)
         draw_cache(dice, d);
     if (more_kinds)
         draw_more_kinds(dice, d);
+    struct dice of_block = {mix(dice->state ^ 0x626C6F636B)}; /* its own: other layers are what they were without it */
+    if (in_block || (chance(&of_block, 0.25) && more_kinds))
+        draw_block(&of_block, d);
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
@@ -513,6 +539,12 @@ static void add_more_kinds(struct text *text, const struct draft *d)
     if (reads(d, "tau["))
         add(text, "table.tau = %lld\n", (long long)d->h);
     add_given(text, "table.grid", reads(d, "grid[") ? "3, 5" : NULL);
+    add_given(text, "block", d->block);
+    add_given(text, "norm", d->norm);
+    add_given(text, "norm_shared", d->norm_shared);
+    add_given(text, "ffn", d->ffn);
+    add_number(text, "d_ff", d->d_ff, 0);
+    add_given(text, "ffn_bias", d->ffn_bias);
 }
 
 static void write_spec(struct text *text, struct dice *dice, const struct draft *d)
@@ -581,7 +613,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached;
+    bool print, cached, blocks;
 };
 
 /* How the drawn layer is called. */
@@ -663,7 +695,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         struct diag diag = {0};
         struct text text = {job->spec, 0, sizeof job->spec};
         char path[300];
-        draw_layer(&dice, &job->draft, sweep->options->cached);
+        draw_layer(&dice, &job->draft, sweep->options->cached, sweep->options->blocks);
         write_spec(&text, &dice, &job->draft);
         snprintf(path, sizeof path, "%s/layer_%zu.layer", job->folder, index);
         struct layer *layer = NULL;
@@ -902,6 +934,16 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->tied) \
     F("cache, identity", d->cache != NULL && d->identity) F("cache, scores", d->cache != NULL && d->scores != NULL) \
     F("cache, rope", d->cache != NULL && d->rope != NULL) \
+    F("post", is(d->block, "post")) F("pre", is(d->block, "pre")) F("parallel", is(d->block, "parallel")) \
+    F("sandwich", is(d->block, "sandwich")) F("norm rms", is(d->norm, "rms")) F("norm_shared", d->norm_shared != NULL) \
+    F("relu", is(d->ffn, "relu")) F("gelu", is(d->ffn, "gelu")) F("gelu_tanh", is(d->ffn, "gelu_tanh")) \
+    F("silu", is(d->ffn, "silu")) F("swiglu", is(d->ffn, "swiglu")) F("geglu", is(d->ffn, "geglu")) \
+    F("geglu_tanh", is(d->ffn, "geglu_tanh")) F("block without ffn", d->block != NULL && d->ffn == NULL) \
+    F("ffn_bias", is(d->ffn_bias, "true")) F("block, cross", d->block != NULL && d->cross) \
+    F("block, conv", d->block != NULL && is(d->w_o, "conv")) F("block, cache", d->block != NULL && d->cache != NULL) \
+    F("block, folded", d->block != NULL && is(d->fold, "on")) F("block, split", d->block != NULL && d->split) \
+    F("block, rows skipped", d->block != NULL && d->pad_skipped) \
+    F("block, identity", d->block != NULL && d->identity) F("block, tied", d->block != NULL && d->tied) \
     F("visible, segments", d->visible[0] != '\0' && d->mask & MASK_SEGMENTS) F("table.NAME", reads(d, "tau[") || reads(d, "grid["))
 
 #define FEATURE_NAME(name, test) name,
@@ -950,7 +992,7 @@ static void summarise(struct sweep *sweep)
         print_series(&sweep->series[i]);
     printf("%zu layers, %zu kernels checked, %zu kernels skipped that this machine cannot run\n", layers,
            sweep->kernels, sweep->skipped);
-    if (layers >= EVERYTHING_FROM && missing > 0 && !sweep->options->cached) {
+    if (layers >= EVERYTHING_FROM && missing > 0 && !sweep->options->cached && !sweep->options->blocks) {
         printf("FAILED: %zu of the features above were never drawn\n", missing);
         sweep->failed++;
     }
@@ -1015,9 +1057,9 @@ static int run(const struct options *options)
 static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
-          "             [--attnrun PATH] [--keep DIR] [--cached] [--print]\n"
-          "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache. The first\n"
-          "compiler gets most of them.\n"
+          "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--print]\n"
+          "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
+          "--blocks all that can be stand in a block. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -1038,7 +1080,7 @@ static bool parse(struct options *options, int argc, char **argv)
     static const struct option table[] = {{"seed", 1, NULL, 's'}, {"first", 1, NULL, 'f'}, {"count", 1, NULL, 'c'},
                                           {"jobs", 1, NULL, 'j'}, {"isa", 1, NULL, 'i'},   {"cc", 1, NULL, 'C'},
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
-                                          {"cached", 0, NULL, 'd'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+                                          {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
     for (int found; good && (found = getopt_long(argc, argv, "", table, NULL)) != -1;)
@@ -1057,6 +1099,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'k': options->keep = optarg; break;
         case 'p': options->print = true; break;
         case 'd': options->cached = true; break;
+        case 'b': options->blocks = true; break;
         default: good = false;
         }
     options->seed = seed;

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* docs/spec.md's equations of a block, but for attention:
+ *
+ *   post      u = n1(x + att)                 y = n2(u + ffn(u))
+ *   pre       u = x + att                     y = u + ffn(n2(u))          att of n1(x)
+ *   parallel  y = (x + att) + ffn(n2(x))                                  att of n1(x); n2 may be n1
+ *   sandwich  u = x + n2(att)                 y = u + n4(ffn(n3(u)))      att of n1(x)
+ *
+ * Each is: a norm of attention, x, a norm, a norm, the feed-forward, a norm, what came before it, a norm; most are not
+ * there.
+ */
+#include "block.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "product.h"
+
+#define PANEL 32 /* columns of a weight that are in double at a time */
+
+struct block_norms block_norms(const struct layer *layer)
+{
+    const bool ffn = layer_has_ffn(layer);
+    switch (layer->block) {
+    case BLOCK_POST:
+        return (struct block_norms){.behind_sum = 1, .behind_both = ffn ? 2 : 0};
+    case BLOCK_PRE:
+        return (struct block_norms){.before_attention = 1, .before_ffn = 2};
+    case BLOCK_PARALLEL:
+        return (struct block_norms){.before_attention = 1, .before_ffn = layer->norm_shared ? 1 : 2, .ffn_of_x = true};
+    case BLOCK_SANDWICH:
+        return (struct block_norms){.before_attention = 1, .behind_attention = 2, .before_ffn = 3, .behind_ffn = 4};
+    default:
+        return (struct block_norms){0};
+    }
+}
+
+/* ---- norms ----------------------------------------------------------------------------------------------------- */
+
+struct norm block_norm(const struct layer *layer)
+{
+    return (struct norm){layer->block_rms ? NORM_ROW_RMS : NORM_ROW_LAYER, layer->norm_eps};
+}
+
+const float *block_gains(const struct inputs *in, int number)
+{
+    static const enum layer_tensor of[] = {TENSOR_N1_G, TENSOR_N2_G, TENSOR_N3_G, TENSOR_N4_G};
+    return inputs_floats(in, of[number - 1]);
+}
+
+const float *block_shifts(const struct inputs *in, int number)
+{
+    static const enum layer_tensor of[] = {TENSOR_N1_B, TENSOR_N2_B, TENSOR_N3_B, TENSOR_N4_B};
+    return inputs_floats(in, of[number - 1]);
+}
+
+void block_normalise(const struct layer *layer, const struct inputs *in, int number, const double *from,
+                     size_t rows, double *to)
+{
+    const size_t d = (size_t)layer->d_model;
+    const struct norm norm = block_norm(layer);
+    if (number == 0) {
+        memcpy(to, from, rows * d * sizeof *to);
+        return;
+    }
+    const float *gains = block_gains(in, number), *shifts = block_shifts(in, number);
+    for (size_t r = 0; r < rows; r++) {
+        const struct norm_row by = norm_of(&norm, from + r * d, d);
+        for (size_t c = 0; c < d; c++)
+            to[r * d + c] = (from[r * d + c] - by.middle) / by.divisor * gains[c] + (shifts != NULL ? shifts[c] : 0);
+    }
+}
+
+/* ---- activations ----------------------------------------------------------------------------------------------- */
+
+#define ROOT_HALF 0.70710678118654752
+#define ROOT_2_BY_PI 0.79788456080286536
+#define GELU_CUBE 0.044715
+
+/* At an infinity the limit: 0 times infinity is none. */
+double block_activation(enum layer_activation activation, double a)
+{
+    switch (activation) {
+    case ACTIVATION_RELU:
+        return a < 0 ? 0 : a; /* NaN stays */
+    case ACTIVATION_GELU: /* not 1 + erf(x), which loses what is small */
+        return a < -50 ? 0 : 0.5 * a * erfc(-a * ROOT_HALF);
+    case ACTIVATION_GELU_TANH: /* (1 + tanh(t)) / 2 = 1 / (1 + exp(-2 t)) */
+        return a < -50 ? 0 : a / (1 + exp(-2 * ROOT_2_BY_PI * (a + GELU_CUBE * a * a * a)));
+    case ACTIVATION_SILU:
+        return a < -700 ? 0 : a / (1 + exp(-a));
+    default:
+        return a;
+    }
+}
+
+double block_slope(enum layer_activation activation, double a)
+{
+    const double far = activation == ACTIVATION_SILU ? 700 : 50;
+    if (activation == ACTIVATION_RELU || fabs(a) > far)
+        return a > 0;
+    switch (activation) {
+    case ACTIVATION_GELU:
+        return 0.5 * erfc(-a * ROOT_HALF) + a * exp(-a * a / 2) * ROOT_2_BY_PI / 2;
+    case ACTIVATION_GELU_TANH: {
+        const double gate = 1 / (1 + exp(-2 * ROOT_2_BY_PI * (a + GELU_CUBE * a * a * a)));
+        return gate + a * gate * (1 - gate) * 2 * ROOT_2_BY_PI * (1 + 3 * GELU_CUBE * a * a);
+    }
+    case ACTIVATION_SILU: {
+        const double gate = 1 / (1 + exp(-a));
+        return gate + a * gate * (1 - gate);
+    }
+    default:
+        return 1;
+    }
+}
+
+/* ---- products -------------------------------------------------------------------------------------------------- */
+
+struct block_matrix block_matrix(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
+{
+    const size_t d_model = (size_t)layer->d_model, d_ff = (size_t)layer->d_ff;
+    const bool down = tensor == TENSOR_W_2;
+    return (struct block_matrix){inputs_floats(in, tensor), down ? d_ff : d_model, down ? d_model : d_ff,
+                                 layer->out_in, 0};
+}
+
+bool block_product(double *out, const double *a, size_t rows, const struct block_matrix *m, enum block_weight which)
+{
+    double *panel = malloc(m->in * PANEL * sizeof *panel + 1);
+    for (size_t first = 0; panel != NULL && first < m->columns; first += PANEL) {
+        const size_t columns = m->columns - first < PANEL ? m->columns - first : PANEL;
+        for (size_t k = 0; k < m->in; k++)
+            for (size_t c = 0; c < columns; c++) {
+                const double w = m->out_in ? m->w[(first + c) * m->in + k] : m->w[k * m->columns + first + c];
+                panel[k * columns + c] = which == BLOCK_VALUE ? w : which == BLOCK_SIZE ? fabs(w) + m->more : w * w;
+            }
+        product_add(out + first, m->columns, a, m->in, panel, columns, rows, m->in, columns);
+    }
+    const bool good = panel != NULL;
+    free(panel);
+    return good;
+}
+
+/* out = a w + b */
+static bool affine(double *out, const double *a, size_t rows, const struct layer *layer, const struct inputs *in,
+                   enum layer_tensor w, enum layer_tensor b)
+{
+    const struct block_matrix matrix = block_matrix(layer, in, w);
+    const float *bias = inputs_floats(in, b);
+    for (size_t at = 0; at < rows * matrix.columns; at++)
+        out[at] = bias != NULL ? bias[at % matrix.columns] : 0;
+    return block_product(out, a, rows, &matrix, BLOCK_VALUE);
+}
+
+/* ---- a chunk --------------------------------------------------------------------------------------------------- */
+
+static double *doubles(size_t count, bool *good)
+{
+    double *p = calloc(count + 1, sizeof *p);
+    *good = *good && p != NULL;
+    return p;
+}
+
+bool block_allocate(struct block_chunk *k, const struct layer *layer)
+{
+    const size_t d = BLOCK_ROWS * (size_t)layer->d_model, d_ff = BLOCK_ROWS * (size_t)layer->d_ff;
+    double **const wide[] = {&k->x, &k->attention, &k->added, &k->sum, &k->u, &k->in, &k->ffn, &k->more, &k->both,
+                             &k->y};
+    bool good = true;
+    *k = (struct block_chunk){0};
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        *wide[i] = doubles(d, &good);
+    k->up = doubles(d_ff, &good);
+    k->gate = layer_ffn_gated(layer) ? doubles(d_ff, &good) : k->up;
+    k->hidden = doubles(d_ff, &good);
+    return good;
+}
+
+void block_free(struct block_chunk *k)
+{
+    double *arrays[] = {k->x, k->attention, k->added, k->sum, k->u, k->in, k->ffn, k->more, k->both, k->y,
+                        k->gate != k->up ? k->gate : NULL, k->up, k->hidden};
+    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
+        free(arrays[a]);
+    *k = (struct block_chunk){0};
+}
+
+static void add(double *to, const double *a, const double *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = a[i] + b[i];
+}
+
+static bool feed_forward(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
+{
+    const bool gated = layer_ffn_gated(layer);
+    if (!affine(k->up, k->in, k->rows, layer, in, TENSOR_W_1, TENSOR_B_1) ||
+        (gated && !affine(k->gate, k->in, k->rows, layer, in, TENSOR_W_G, TENSOR_B_G)))
+        return false;
+    for (size_t at = 0; at < k->rows * (size_t)layer->d_ff; at++)
+        k->hidden[at] = block_activation(layer_activation(layer), k->gate[at]) * (gated ? k->up[at] : 1);
+    return affine(k->ffn, k->hidden, k->rows, layer, in, TENSOR_W_2, TENSOR_B_2);
+}
+
+bool block_compute(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
+{
+    const struct block_norms norms = block_norms(layer);
+    const size_t count = k->rows * (size_t)layer->d_model;
+    block_normalise(layer, in, norms.behind_attention, k->attention, k->rows, k->added);
+    add(k->sum, k->x, k->added, count);
+    block_normalise(layer, in, norms.behind_sum, k->sum, k->rows, k->u);
+    if (!layer_has_ffn(layer)) {
+        memcpy(k->y, k->u, count * sizeof *k->y);
+        return true;
+    }
+    block_normalise(layer, in, norms.before_ffn, norms.ffn_of_x ? k->x : k->u, k->rows, k->in);
+    if (!feed_forward(k, layer, in))
+        return false;
+    block_normalise(layer, in, norms.behind_ffn, k->ffn, k->rows, k->more);
+    add(k->both, k->u, k->more, count);
+    block_normalise(layer, in, norms.behind_both, k->both, k->rows, k->y);
+    return true;
+}

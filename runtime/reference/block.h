@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* What a block does around attention, in double: norms, residuals and the feed-forward, a few rows at a time.
+ *
+ * Left out on purpose: attention itself (reference.h), and rounding (block_error.h).
+ */
+#ifndef ATTNRUN_BLOCK_H
+#define ATTNRUN_BLOCK_H
+
+#include "inputs/inputs.h"
+#include "norm.h"
+
+#define BLOCK_ROWS 128 /* at most, of a chunk */
+
+/* Where norms stand, by number; 0: there is none. */
+struct block_norms {
+    int before_attention, behind_attention, behind_sum; /* of x; of attention; of x + attention */
+    int before_ffn, behind_ffn, behind_both;            /* of what the feed-forward reads; of what it gives; of y */
+    bool ffn_of_x;                                      /* it reads x, and not x + attention */
+};
+struct block_norms block_norms(const struct layer *layer);
+
+struct norm block_norm(const struct layer *layer);
+/* Gains or shifts of a norm by its number; NULL: it has no shifts. */
+const float *block_gains(const struct inputs *inputs, int number);
+const float *block_shifts(const struct inputs *inputs, int number);
+
+/* to = norm number `number` of rows of d_model columns; as they are where that is 0. */
+void block_normalise(const struct layer *layer, const struct inputs *inputs, int number, const double *from,
+                     size_t rows, double *to);
+
+double block_activation(enum layer_activation activation, double a);
+double block_slope(enum layer_activation activation, double a);
+
+/* out [rows][columns] += f(a) f(w), w [in][columns] as weight_layout has it. a is what the caller makes of it; w is the
+ * weight, or one of its sizes: |w| + more, or its square. */
+enum block_weight { BLOCK_VALUE, BLOCK_SIZE, BLOCK_SQUARE };
+struct block_matrix {
+    const float *w;
+    size_t in, columns;
+    bool out_in;
+    double more; /* of sizes */
+};
+bool block_product(double *out, const double *a, size_t rows, const struct block_matrix *matrix,
+                   enum block_weight which);
+/* w_1, w_g or w_2. */
+struct block_matrix block_matrix(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
+
+/* Of one chunk, all that is on the way from x and attention to y. Rows have d_model columns, those of up, gate and
+ * hidden d_ff; gate is up where nothing is gated. */
+struct block_chunk {
+    size_t rows;
+    double *x, *attention;
+    double *added;       /* attention behind its norm */
+    double *sum, *u;     /* x + added; behind its norm */
+    double *in;          /* what the feed-forward reads */
+    double *up, *gate, *hidden;
+    double *ffn, *more;  /* what it gives; behind its norm */
+    double *both, *y;    /* u + more; behind its norm */
+};
+bool block_allocate(struct block_chunk *chunk, const struct layer *layer);
+void block_free(struct block_chunk *chunk);
+/* x and attention are given. False when out of memory. */
+bool block_compute(struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/* Rounding of a block's norms, sums, products and activations. Names are docs/bound.md's: u, gamma, omega, phi, lambda;
+ * e for the worst error of a number, d for the drawn one, r for what the columns of a normed row share.
+ *
+ *   a + b      e_a + e_b + u (|a| + |b| + e_a + e_b)
+ *   a w + b    sum e |w| + gamma_{K+2} (sum (|a| + e)|w| + |b|) + omega (K + 1)
+ *   f(a)       L e + what the approximation is off by between a - e and a + e; L the steepest slope of f
+ *   f(g) a     e_f (|a| + e_a) + |f| e_a + u (|f| + e_f)(|a| + e_a) + omega
+ *
+ * A residual is added to complete sums, so that it is rounded once.
+ */
+#include "block_error.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bound.h"
+
+#define U BOUND_U
+#define SATURATED 0.1 /* a relative error of the divisor past which errors do not add up like small ones any more */
+
+static double gamma_of(size_t k)
+{
+    const double ku = (double)k * U;
+    return ku < 1 ? ku / (1 - ku) : INFINITY;
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+/* A drawn error is no more than the worst one. Where it is infinite the worst case alone holds. */
+static double drawn_within(double drawn, double worst)
+{
+    return isfinite(drawn) ? fmin(drawn, worst) : INFINITY;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+bool block_error_make(struct block_error *e, size_t rows, size_t columns)
+{
+    e->worst = calloc(rows * columns + 1, sizeof *e->worst);
+    e->drawn = calloc(rows * columns + 1, sizeof *e->drawn);
+    e->common = calloc(rows + 1, sizeof *e->common);
+    e->open = calloc(rows + 1, 1);
+    return e->worst != NULL && e->drawn != NULL && e->common != NULL && e->open != NULL;
+}
+
+void block_error_free(struct block_error *e)
+{
+    free(e->worst);
+    free(e->drawn);
+    free(e->common);
+    free(e->open);
+    *e = (struct block_error){0};
+}
+
+/* All that the steps read. */
+struct steps {
+    const struct layer *layer;
+    const struct inputs *in;
+    const struct norm_rounding *rounding;
+    size_t rows;
+    double *work; /* as many numbers as the widest rows have */
+};
+
+/* ---- norms ----------------------------------------------------------------------------------------------------- */
+
+static double shift_of(const struct steps *s, int number, size_t c)
+{
+    const float *shifts = number > 0 ? block_shifts(s->in, number) : NULL;
+    return shifts != NULL ? fabs((double)shifts[c]) : 0;
+}
+
+/* What a norm shares goes back into its columns. */
+static void settle(const struct steps *s, int number, const double *value, struct block_error *e)
+{
+    const size_t d = (size_t)s->layer->d_model;
+    const float *shifts = number > 0 ? block_shifts(s->in, number) : NULL;
+    for (size_t r = 0; r < s->rows; r++) {
+        for (size_t c = 0; c < d; c++) {
+            const size_t at = r * d + c;
+            const double size = value[at] - (shifts != NULL ? (double)shifts[c] : 0);
+            if (e->common[r] != 0)
+                e->drawn[at] = sqrt(square(e->drawn[at]) + square(e->common[r] * size));
+        }
+        e->common[r] = 0;
+    }
+}
+
+/* One row through a norm. Where it is not finite, nothing is said of what comes out. */
+static void norm_row_errors(const struct steps *s, const struct norm *norm, int number, const double *x, double *worst,
+                            double *drawn, double *common, unsigned char *open)
+{
+    const size_t d = (size_t)s->layer->d_model;
+    const struct norm_columns columns = {x, worst, drawn, d};
+    const struct norm_divided by = norm_divide(norm, s->rounding, &columns);
+    const float *gains = block_gains(s->in, number);
+    const bool finite = isfinite(norm_of(norm, x, d).squares);
+    *open |= by.open || !finite;
+    *common = by.drawn;
+    for (size_t c = 0; c < d; c++) {
+        *open |= norm_error(&by, s->rounding, x[c], fabs((double)gains[c]), shift_of(s, number, c), false, &worst[c],
+                            &drawn[c]);
+        if (!finite || isnan(worst[c]))
+            worst[c] = INFINITY;
+        drawn[c] = by.drawn <= SATURATED ? drawn_within(drawn[c], worst[c]) : INFINITY;
+    }
+}
+
+static void through_norm(const struct steps *s, int number, const double *x, struct block_error *e)
+{
+    const size_t d = (size_t)s->layer->d_model;
+    const struct norm norm = block_norm(s->layer);
+    for (size_t r = 0; number > 0 && r < s->rows; r++) {
+        bool fits = true;
+        for (size_t c = 0; c < d; c++)
+            fits = fits && fabs(x[r * d + c]) + e->worst[r * d + c] <= FLT_MAX;
+        e->open[r] |= !fits;
+        norm_row_errors(s, &norm, number, x + r * d, e->worst + r * d, e->drawn + r * d, &e->common[r], &e->open[r]);
+    }
+}
+
+void block_norm_errors(const struct layer *layer, const struct inputs *in, const struct norm_rounding *rounding,
+                       int number, const double *x, size_t rows, struct block_error *e)
+{
+    const struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = rows};
+    for (size_t at = 0; at < rows * (size_t)layer->d_model; at++) {
+        e->worst[at] = rounding->phi;
+        e->drawn[at] = 0;
+    }
+    memset(e->open, 0, rows);
+    through_norm(&s, number, x, e);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------------------------ */
+
+/* e of b, then of a + b. */
+static void add_errors(const struct steps *s, const double *a, const struct block_error *of_a, const double *b,
+                       struct block_error *e)
+{
+    const size_t d = (size_t)s->layer->d_model;
+    for (size_t at = 0; at < s->rows * d; at++) {
+        const double e_a = of_a != NULL ? of_a->worst[at] : s->rounding->phi, d_a = of_a != NULL ? of_a->drawn[at] : 0;
+        const double size = fabs(a[at]) + e_a;
+        e->drawn[at] = sqrt(square(e->drawn[at]) + square(d_a)) + U * fabs(a[at] + b[at]); /* one is no walk */
+        e->worst[at] += e_a + U * (size + fabs(b[at]) + e->worst[at]);
+        e->drawn[at] = drawn_within(e->drawn[at], e->worst[at]);
+        if (!(size + fabs(b[at]) + e->worst[at] <= FLT_MAX))
+            e->open[at / d] = 1;
+    }
+    for (size_t r = 0; of_a != NULL && r < s->rows; r++)
+        e->open[r] |= of_a->open[r];
+}
+
+/* ---- products -------------------------------------------------------------------------------------------------- */
+
+/* Errors of a w + b, which is `value`, into `to`; `number` is that of the norm that made a, or 0. */
+static bool product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
+                           enum layer_tensor w, enum layer_tensor b, const double *value, struct block_error *to)
+{
+    struct block_matrix m = block_matrix(s->layer, s->in, w);
+    const struct norm_rounding *of = s->rounding;
+    const size_t count = s->rows * m.in;
+    const double gamma = gamma_of(m.in + 2), walk = of->lambda * U, root = sqrt((double)m.in + 1);
+    const double small = of->omega * (double)(m.in + 1);
+    const float *bias = inputs_floats(s->in, b);
+    double *size = calloc(s->rows * m.columns + 1, sizeof *size);
+    m.more = of->phi / U;
+    memset(to->worst, 0, s->rows * m.columns * sizeof *to->worst);
+    memset(to->drawn, 0, s->rows * m.columns * sizeof *to->drawn);
+    bool good = size != NULL;
+    for (size_t at = 0; at < count; at++)
+        s->work[at] = fabs(a[at]) + m.more;
+    good = good && block_product(size, s->work, s->rows, &m, BLOCK_SIZE) &&
+           block_product(to->worst, of_a->worst, s->rows, &m, BLOCK_SIZE);
+    for (size_t at = 0; at < count; at++)
+        s->work[at] = square(of_a->drawn[at]) +
+                      square(of_a->common[at / m.in] * (number > 0 ? shift_of(s, number, at % m.in) : 0));
+    good = good && block_product(to->drawn, s->work, s->rows, &m, BLOCK_SQUARE);
+    for (size_t at = 0; good && at < s->rows * m.columns; at++) {
+        const size_t r = at / m.columns;
+        const double bias_size = bias != NULL ? fabs((double)bias[at % m.columns]) : 0;
+        const double sum = size[at] + bias_size + m.more, reach = sum + to->worst[at];
+        const double common = square(of_a->common[r]) * (square(value[at]) + square(bias_size));
+        to->worst[at] += gamma * reach + small;
+        to->drawn[at] = sqrt(to->drawn[at] + common + square(walk * (sum + root * fabs(value[at])))) + small;
+        to->drawn[at] = drawn_within(to->drawn[at], to->worst[at]);
+        to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) <= FLT_MAX);
+    }
+    memset(to->common, 0, s->rows * sizeof *to->common);
+    free(size);
+    return good;
+}
+
+/* ---- activations ----------------------------------------------------------------------------------------------- */
+
+/* The steepest slope of an activation, and the most that its slope changes by. */
+static const struct { double slope, bend; } steepest[] = {
+    [ACTIVATION_NONE] = {1, 0}, [ACTIVATION_RELU] = {1, 0}, [ACTIVATION_GELU] = {1.13, 0.8},
+    [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5}};
+
+/* What the kernel's own approximation may be off by, from a - e to a + e: of gelu a share of a, of the others, which
+ * are a / (1 + 2^t), one of themselves that grows with t. Where a is positive 2^t is small, and what t is off by counts
+ * less than it does at 1. */
+static double approximation(enum layer_activation activation, double a, double e)
+{
+    const double size = fabs(a) + e, z = 0.79788456080286536 * size * (1 + 0.044715 * size * size);
+    const double value = fabs(block_activation(activation, a)) + steepest[activation].slope * e;
+    switch (activation) {
+    case ACTIVATION_GELU:
+        return BOUND_GELU * (a > 0 ? size : fmin(size, BOUND_GELU_FAR) + e);
+    case ACTIVATION_GELU_TANH:
+        return BOUND_GELU_TANH * (1 + (a > e ? fmin(z, 1) : z)) * value + BOUND_VANISHED;
+    case ACTIVATION_SILU:
+        return BOUND_SILU * (2 + (a > e ? fmin(size, 1) : size)) * value + BOUND_VANISHED;
+    default:
+        return 0;
+    }
+}
+
+/* Errors of the activation of `gate`, times `up` where that is another product. */
+static void hidden_errors(const struct steps *s, const struct block_chunk *k, const struct block_error *gate,
+                          const struct block_error *up, struct block_error *to)
+{
+    const enum layer_activation activation = layer_activation(s->layer);
+    const bool gated = layer_ffn_gated(s->layer);
+    const struct norm_rounding *of = s->rounding;
+    const size_t d_ff = (size_t)s->layer->d_ff;
+    for (size_t at = 0; at < s->rows * d_ff; at++) {
+        const double a = k->gate[at], value = fabs(block_activation(activation, a));
+        const double turn = activation == ACTIVATION_RELU ? a > -gate->drawn[at] && a < gate->drawn[at] : 0;
+        const double bent = fabs(block_slope(activation, a)) + steepest[activation].bend * gate->drawn[at] + turn;
+        const double slope = fmin(steepest[activation].slope, bent);
+        double worst = steepest[activation].slope * gate->worst[at] + approximation(activation, a, gate->worst[at]) +
+                       of->omega + of->phi;
+        double drawn = sqrt(square(slope * gate->drawn[at]) + square(approximation(activation, a, 0))) + of->omega;
+        if (gated) {
+            const double b = fabs(k->up[at]), e_b = up->worst[at];
+            const double reach = (value + worst) * (b + e_b);
+            drawn = sqrt(square(drawn * b) + square(value * up->drawn[at]) + square(drawn * up->drawn[at]) +
+                         square(U * value * b)) + of->omega;
+            worst = worst * (b + e_b) + value * e_b + U * reach + of->omega + of->phi * (1 + value + b);
+            to->open[at / d_ff] |= up->open[at / d_ff] || !(reach * (1 + U) <= FLT_MAX);
+        }
+        to->worst[at] = worst;
+        to->drawn[at] = drawn_within(drawn, worst);
+        to->open[at / d_ff] |= gate->open[at / d_ff];
+    }
+    memset(to->common, 0, s->rows * sizeof *to->common);
+}
+
+/* ---- all steps ------------------------------------------------------------------------------------------------- */
+
+struct errors {
+    struct block_error u, in, up, gate, hidden;
+};
+
+static void free_errors(struct errors *e)
+{
+    struct block_error *const all[] = {&e->u, &e->in, &e->up, &e->gate, &e->hidden};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        block_error_free(all[i]);
+}
+
+static bool make_errors(struct errors *e, const struct steps *s)
+{
+    const size_t d = (size_t)s->layer->d_model, d_ff = (size_t)s->layer->d_ff;
+    *e = (struct errors){0};
+    return block_error_make(&e->u, s->rows, d) && block_error_make(&e->in, s->rows, d) &&
+           block_error_make(&e->up, s->rows, d_ff) && block_error_make(&e->gate, s->rows, d_ff) &&
+           block_error_make(&e->hidden, s->rows, d_ff);
+}
+
+static void copy_error(const struct steps *s, struct block_error *to, const struct block_error *from)
+{
+    const size_t d = (size_t)s->layer->d_model;
+    memcpy(to->worst, from->worst, s->rows * d * sizeof *to->worst);
+    memcpy(to->drawn, from->drawn, s->rows * d * sizeof *to->drawn);
+    memcpy(to->common, from->common, s->rows * sizeof *to->common);
+    memcpy(to->open, from->open, s->rows);
+}
+
+/* From u, whose errors are in e->u, common ones apart, to those of the feed-forward's result, in `error`. */
+static bool feed_forward_errors(const struct steps *s, const struct block_chunk *k, const struct block_norms *norms,
+                                struct errors *e, struct block_error *error)
+{
+    const bool gated = layer_ffn_gated(s->layer);
+    int number = norms->before_ffn;
+    if (norms->ffn_of_x) {
+        block_norm_errors(s->layer, s->in, s->rounding, number, k->x, s->rows, &e->in);
+    } else if (number > 0) {
+        settle(s, norms->behind_sum, k->u, &e->u);
+        copy_error(s, &e->in, &e->u);
+        through_norm(s, number, k->u, &e->in);
+    } else {
+        copy_error(s, &e->in, &e->u);
+        number = norms->behind_sum;
+    }
+    if (!product_errors(s, k->in, &e->in, number, TENSOR_W_1, TENSOR_B_1, k->up, &e->up) ||
+        (gated && !product_errors(s, k->in, &e->in, number, TENSOR_W_G, TENSOR_B_G, k->gate, &e->gate)))
+        return false;
+    hidden_errors(s, k, gated ? &e->gate : &e->up, &e->up, &e->hidden);
+    memset(error->open, 0, s->rows);
+    return product_errors(s, k->hidden, &e->hidden, 0, TENSOR_W_2, TENSOR_B_2, k->ffn, error);
+}
+
+bool block_errors(const struct block_chunk *k, const struct layer *layer, const struct inputs *in,
+                  const struct norm_rounding *rounding, struct block_error *error)
+{
+    const struct block_norms norms = block_norms(layer);
+    const size_t widest = (size_t)(layer->d_ff > layer->d_model ? layer->d_ff : layer->d_model);
+    struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = k->rows,
+                      .work = malloc((k->rows * widest + 1) * sizeof *s.work)};
+    struct errors e;
+    bool good = make_errors(&e, &s) && s.work != NULL;
+    if (good) {
+        memset(error->common, 0, k->rows * sizeof *error->common);
+        through_norm(&s, norms.behind_attention, k->attention, error);
+        settle(&s, norms.behind_attention, k->added, error);
+        add_errors(&s, k->x, NULL, k->added, error);
+        through_norm(&s, norms.behind_sum, k->sum, error);
+    }
+    if (good && layer_has_ffn(layer)) {
+        copy_error(&s, &e.u, error);
+        good = feed_forward_errors(&s, k, &norms, &e, error);
+        settle(&s, norms.behind_sum, k->u, &e.u);
+    }
+    if (good && layer_has_ffn(layer)) {
+        through_norm(&s, norms.behind_ffn, k->ffn, error);
+        settle(&s, norms.behind_ffn, k->more, error);
+        add_errors(&s, k->u, &e.u, k->more, error);
+        through_norm(&s, norms.behind_both, k->both, error);
+    }
+    if (good)
+        settle(&s, layer_has_ffn(layer) ? norms.behind_both : norms.behind_sum, k->y, error);
+    for (size_t at = 0; good && at < k->rows * (size_t)layer->d_model; at++)
+        error->drawn[at] = error->open[at / (size_t)layer->d_model] ? INFINITY
+                                                                    : drawn_within(error->drawn[at], error->worst[at]);
+    free_errors(&e);
+    free(s.work);
+    return good;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* What a block in f32 may be off by around attention: docs/bound.md, "The block".
+ *
+ * Left out on purpose: attention (bound.c), whose errors go in.
+ */
+#ifndef ATTNRUN_BLOCK_ERROR_H
+#define ATTNRUN_BLOCK_ERROR_H
+
+#include "block.h"
+
+/* Of rows of numbers. */
+struct block_error {
+    double *worst, *drawn; /* [rows][columns] */
+    double *common;        /* [rows] of normed rows: a relative error, of the drawn gate, of all that is not shift; all
+                            * columns share it, and `drawn` lacks it */
+    unsigned char *open;   /* [rows] not 0: f32 may overflow on the way */
+};
+bool block_error_make(struct block_error *error, size_t rows, size_t columns);
+void block_error_free(struct block_error *error);
+
+/* Rows of d_model columns, exact ones, behind norm number `number`. */
+void block_norm_errors(const struct layer *layer, const struct inputs *inputs, const struct norm_rounding *rounding,
+                       int number, const double *x, size_t rows, struct block_error *error);
+
+/* Of one chunk that is computed: errors of attention go in, those of y come out. False when out of memory. */
+bool block_errors(const struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs,
+                  const struct norm_rounding *rounding, struct block_error *error);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* Norms of one row, and their rounding. Names are docs/bound.md's: u, gamma, omega, phi; e for the worst error of a
+ * number that goes in, d for the drawn one.
+ */
+#include "norm.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "bound.h"
+
+#define U BOUND_U
+#define SMALLER 0x1p-80 /* a block's row whose squares f32 does not hold is taken so many times */
+
+static double gamma_of(size_t k)
+{
+    const double ku = (double)k * U;
+    return ku < 1 ? ku / (1 - ku) : INFINITY;
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+struct norm_row norm_of(const struct norm *norm, const double *x, size_t count)
+{
+    struct norm_row row = {0, 1, 0};
+    for (size_t c = 0; norm->kind == NORM_ROW_LAYER && c < count; c++)
+        row.middle += x[c];
+    row.middle /= (double)count;
+    for (size_t c = 0; c < count; c++)
+        row.squares += square(x[c] - row.middle);
+    if (norm->kind == NORM_ROW_L2) {
+        const double length = sqrt(row.squares);
+        row.divisor = length < norm->eps ? norm->eps : length; /* NaN stays */
+    } else {
+        row.divisor = sqrt(row.squares / (double)count + norm->eps);
+    }
+    return row;
+}
+
+/* The mean that is subtracted, of what is left when the first number is taken away, if it is; returns a sum that f32
+ * meets on the way to it. */
+static double mean_errors(struct norm_divided *to, const struct norm_rounding *e, const struct norm_columns *of)
+{
+    const double n = (double)of->count, first = e->of_block ? of->x[0] : 0;
+    const double off = e->of_block && of->worst != NULL ? of->worst[0] : 0;
+    double size = 0, errors = 0, walk = 0;
+    for (size_t c = 0; c < of->count; c++) {
+        const double worst = of->worst != NULL ? of->worst[c] : e->phi, drawn = of->drawn != NULL ? of->drawn[c] : 0;
+        size += fabs(of->x[c] - first) + worst + off;
+        errors += worst;
+        walk += square(drawn);
+    }
+    to->middle_drawn = sqrt(walk + square(e->lambda * U * (size + sqrt(n) * n * fabs(to->middle - first)))) / n;
+    to->middle_worst = (errors + gamma_of(of->count + 3) * size) / n + e->omega;
+    to->first = e->of_block ? fabs(first - to->middle) + off : 0;
+    return size;
+}
+
+struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *e, const struct norm_columns *of)
+{
+    const struct norm_row row = norm_of(norm, of->x, of->count);
+    const double n = (double)of->count, sum_gamma = gamma_of(of->count + 1);
+    const bool centred = norm->kind == NORM_ROW_LAYER, l2 = norm->kind == NORM_ROW_L2;
+    struct norm_divided to = {.inverse = 1 / row.divisor, .middle = row.middle};
+    double worst = 0, squares = 0, reach = 0, largest = centred ? mean_errors(&to, e, of) : 0;
+    for (size_t c = 0; c < of->count; c++) {
+        const double x = fabs(of->x[c] - row.middle), in = of->worst != NULL ? of->worst[c] : e->phi;
+        const double drawn = of->drawn != NULL ? of->drawn[c] : 0;
+        const double away = e->of_block && centred ? U * (x + in + to.first) : 0; /* the first number's */
+        const double off = in + to.middle_worst + away + (centred ? U * (x + in + to.middle_worst) : 0);
+        worst += (2 * x + off) * off;
+        squares += square(2 * x) * (square(drawn) + square(away) + (centred ? square(U * x) : 0));
+        reach += square(x + off);
+        largest = fmax(largest, x + off);
+    }
+    worst += sum_gamma * reach + n * (e->omega + 2 * e->phi * largest);
+    squares += square(e->lambda * U * (1 + sqrt(n)) * row.squares);
+    const bool fits = reach * (1 + sum_gamma) <= FLT_MAX && largest <= FLT_MAX;
+    to.lost = e->of_block && !fits ? (e->omega + e->phi) / SMALLER : 0;
+    worst += 2 * n * largest * to.lost;
+    to.open = !e->of_block && !fits;
+    if (l2) {
+        const double length = sqrt(row.squares), off = fmin(sqrt(worst), worst / length) + 2 * U * length;
+        const double relative = fmax(off, U * norm->eps + e->omega) / row.divisor;
+        to.worst = relative < 1 ? 1 / (1 - relative) * (1 + 4 * U) - 1 : INFINITY;
+        to.drawn = fmin(sqrt(sqrt(squares)), sqrt(squares) / (2 * length)) / row.divisor + 2 * U;
+        to.most = 1;
+    } else {
+        const double mean = square(row.divisor);
+        const double relative = (worst / n + 4 * U * (mean + worst / n) + e->omega) / mean;
+        to.worst = relative < 1 ? (1 + 4 * U) / sqrt(1 - relative) - 1 : INFINITY;
+        to.drawn = sqrt(squares) / (2 * n * mean) + 3 * U;
+        to.most = sqrt(n);
+    }
+    to.most *= 1 + gamma_of(of->count + 8);
+    return to;
+}
+
+bool norm_error(const struct norm_divided *by, const struct norm_rounding *e, double x, double gain, double shift,
+                bool shares, double *worst, double *drawn)
+{
+    const double size = fabs(x - by->middle), value = size * by->inverse;
+    const double away = by->first > 0 ? U * (size + *worst + by->first) : 0;
+    const double off = (*worst + by->middle_worst + away + by->lost + 2 * U * (size + *worst)) * by->inverse;
+    const double reach = fmin((value + off) * (1 + by->worst), by->most);
+    const double small = (e->omega + e->phi) * (1 + gain + reach * fmax(1, e->factor)) + (1 + by->inverse) * e->phi;
+    const double moved = fmin(off * (1 + by->worst) + value * by->worst, value + by->most);
+    *worst = gain * moved + gamma_of(6) * (gain * reach + shift) + small;
+    *drawn = sqrt(square(gain * by->inverse) * (square(*drawn) + square(by->middle_drawn) + square(U * size) +
+                                                square(away) + square(by->lost)) +
+                  (shares ? square(gain * value * by->drawn) : 0) +
+                  square(e->lambda * U * (gain * value + shift))) + small;
+    return !(gain * reach + shift <= FLT_MAX) || !(by->inverse * fmax(1, gain) <= FLT_MAX);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* A norm of one row, of a head's queries and keys or of a block's tokens: in double, and what f32 may be off by
+ * (docs/bound.md, "Norm and rotation").
+ *
+ * Left out on purpose: which rows are normed (finish.h, block.h).
+ */
+#ifndef ATTNRUN_NORM_H
+#define ATTNRUN_NORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum norm_kind { NORM_ROW_RMS, NORM_ROW_LAYER, NORM_ROW_L2 };
+
+struct norm {
+    enum norm_kind kind;
+    double eps;
+};
+
+/* What the norm takes a row's columns to be relative to, their mean or 0, and what it divides them by. */
+struct norm_row {
+    double middle, divisor;
+    double squares; /* the sum that the divisor comes from */
+};
+struct norm_row norm_of(const struct norm *norm, const double *x, size_t count);
+
+/* ---- errors: names are docs/bound.md's */
+
+struct norm_rounding {
+    double omega, phi, lambda;
+    double factor; /* what gains and shifts are multiplied by: 1, or that of queries */
+    bool of_block; /* the kernel takes the first number from all others before their mean, and where squares overflow it
+                    * takes the row smaller by a power of two; else such a row is open */
+};
+
+/* The columns that a norm is taken over, with their errors; NULL: they have none. */
+struct norm_columns {
+    const double *x;
+    const double *worst, *drawn;
+    size_t count;
+};
+
+/* x / divisor: what all columns of a row share. */
+struct norm_divided {
+    double inverse, middle;
+    double middle_worst, middle_drawn; /* of the mean that is subtracted */
+    double first;          /* how far from it the number lies that is taken from all others before; 0: none is */
+    double worst, drawn;   /* relative errors of the inverse */
+    double most;           /* largest |x| inverse that any x and its norm can give */
+    double lost;           /* of a row that the kernel takes smaller: what underflow there stands for */
+    bool open;             /* f32 may overflow on the way */
+};
+struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *of,
+                                const struct norm_columns *columns);
+
+/* One column's errors, of x at first, then of gain (x - middle) inverse + shift; gain and shift are sizes, times the
+ * factor. `shares`: also in `drawn` is what all columns of the row share, by->drawn of gain (x - middle) inverse.
+ * Returns whether f32 may overflow on the way. */
+bool norm_error(const struct norm_divided *by, const struct norm_rounding *of, double x, double gain, double shift,
+                bool shares, double *worst, double *drawn);
+
+#endif

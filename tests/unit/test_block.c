@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks: the reference against docs/spec.md's equations written down here once more, in long double and one number
+ * after the other; and its bound against the same in f32, which must stay within both gates and come near the
+ * statistical one. Each mutant is that computation with one thing wrong, which the gates must see.
+ *
+ * Left out on purpose: emitted kernels (the vectors, attnrun check), masks and most kinds of attention (other tests).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/reference/block_error.h"
+#include "../../runtime/reference/compare.h"
+#include "layer_of.h"
+
+#define LAYERS 500
+
+enum mutant {
+    SOUND, NO_EPS, MEAN_KEPT, GAIN_DROPPED, SHIFT_DROPPED, RESIDUAL_DROPPED, GELU_COEFFICIENT, GATE_FOR_UP,
+    LAST_COLUMN_DROPPED, B_2_DROPPED, NORM_OF_FIRST_NUMBER, NORM_TWICE, SUM_NOT_NORMED, MUTANTS
+};
+
+/* ---- random layers --------------------------------------------------------------------------------------------- */
+
+static int below(struct random *random, int limit)
+{
+    return (int)(random_bits(random) % (uint64_t)limit);
+}
+
+static const char *const blocks[] = {"post", "pre", "parallel", "sandwich"};
+static const char *const ffns[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"};
+
+static struct layer *draw_layer(struct random *random, const char *norm_eps)
+{
+    char spec[500];
+    const int h = 1 + below(random, 3), d_model = h * (1 + below(random, 16)), ffn = below(random, 8);
+    const int block = below(random, 4);
+    FILE *out = fmemopen(spec, sizeof spec, "w");
+    fprintf(out, "d_model = %d\nh = %d\nseq_len = %d\nblock = %s\nnorm = %s\nffn = %s\n", d_model, h,
+            1 + below(random, 12), blocks[block], below(random, 2) ? "rms" : "layer", ffns[ffn]);
+    fprintf(out, "bias = %s\nweight_layout = %s\nmask = %s\nnorm_eps = %s\n", below(random, 2) ? "true" : "false",
+            below(random, 2) ? "out_in" : "in_out", below(random, 2) ? "causal" : "none", norm_eps);
+    if (ffn > 0)
+        fprintf(out, "d_ff = %d\n", 1 + below(random, 50));
+    if (ffn > 0 && below(random, 2))
+        fprintf(out, "ffn_bias = %s\n", below(random, 2) ? "true" : "false");
+    if (ffn > 0 && block == 2 && below(random, 2))
+        fprintf(out, "norm_shared = true\n");
+    fclose(out);
+    return layer_of(spec);
+}
+
+static struct inputs draw_inputs(const struct layer *layer, struct random *random)
+{
+    struct diag diag = {0};
+    struct inputs in;
+    const struct inputs_draw draw = {.seed = random_bits(random), .init = below(random, 2) ? INIT_NORMAL : INIT_XAVIER,
+                                     .batch = 2, .n = (size_t)layer->seq_len, .m = (size_t)layer->seq_len};
+    assert_true(inputs_draw(&in, layer, &draw, &diag));
+    return in;
+}
+
+/* ---- the equations, once for each type --------------------------------------------------------------------------- */
+
+#define NUMBER long double
+#define OWN(name) exact_##name
+#define ERF erfl
+#define TANH tanhl
+#define EXP expl
+#define ROOT sqrtl
+#include "block_equations.h"
+#undef NUMBER
+#undef OWN
+#undef ERF
+#undef TANH
+#undef EXP
+#undef ROOT
+#define NUMBER float
+#define OWN(name) naive_##name
+#define ERF erff
+#define TANH tanhf
+#define EXP expf
+#define ROOT sqrtf
+#include "block_equations.h"
+
+/* ---- the tests -------------------------------------------------------------------------------------------------- */
+
+static void reference_is_the_equations(void **state)
+{
+    struct random random = {3};
+    (void)state;
+    for (int i = 0; i < LAYERS; i++) {
+        struct layer *layer = draw_layer(&random, i % 3 == 0 ? "0.1" : "1e-6");
+        struct inputs in = draw_inputs(layer, &random);
+        struct reference reference;
+        struct diag diag = {0};
+        const struct exact_of k = {.layer = layer, .in = &in};
+        assert_true(reference_compute(&reference, layer, &in, false, NULL, NULL, &diag));
+        long double *y = exact_block(&k);
+        for (size_t at = 0; at < inputs_count(layer, &in, TENSOR_Y); at++)
+            if (!(fabsl(reference.y[at] - y[at]) <= 1e-9L * (1 + fabsl(y[at]))))
+                fail_msg("layer %d: y[%zu] is %.17g, not %.17Lg\n%s", i, at, reference.y[at], y[at], layer->text);
+        exact_free();
+        reference_free(&reference);
+        inputs_free(&in);
+        layer_free(layer);
+    }
+}
+
+/* One layer by a computation in f32: what the comparison says. */
+static struct comparison compared(const struct layer *layer, const struct inputs *in, enum mutant mutant, int order)
+{
+    struct reference reference;
+    struct bounds bounds;
+    struct diag diag = {0};
+    struct comparison c = {0};
+    const struct naive_of k = {.layer = layer, .in = in, .mutant = mutant, .order = order};
+    assert_true(bounds_compute(&reference, &bounds, layer, in, (struct folds){0}, false, &diag));
+    float *y = naive_block(&k);
+    compare_y(&c, layer, in, &reference, &bounds, y, GATE_WORST | GATE_DRAWN);
+    naive_free();
+    reference_free(&reference);
+    bounds_free(&bounds);
+    return c;
+}
+
+static void naive_blocks_are_within_their_bound(void **state)
+{
+    struct random random = {4};
+    double nearest[4] = {0}, worst = 0;
+    size_t elements = 0, gated = 0;
+    (void)state;
+    for (int i = 0; i < LAYERS; i++) {
+        struct layer *layer = draw_layer(&random, i % 3 == 0 ? "0.1" : "1e-6");
+        struct inputs in = draw_inputs(layer, &random);
+        const struct comparison c = compared(layer, &in, SOUND, i % 3);
+        double *near = &nearest[layer->block - BLOCK_POST];
+        if (c.misses > 0 || c.unbounded > 0)
+            fail_msg("layer %d: %zu elements miss, %.2f of the gate, %.3g of the worst case\n%s", i, c.misses,
+                     c.drawn_ratio, c.worst_ratio, layer->text);
+        *near = fmax(*near, c.drawn_ratio);
+        worst = fmax(worst, c.worst_ratio);
+        elements += c.elements;
+        gated += c.gated;
+        inputs_free(&in);
+        layer_free(layer);
+    }
+    for (size_t b = 0; b < 4; b++)
+        print_message("%s: nearest to the gate: %.2f\n", blocks[b], nearest[b]);
+    print_message("nearest to the worst case: %.2f; %zu of %zu elements have a gate\n", worst, gated, elements);
+    for (size_t b = 0; b < 4; b++)
+        assert_true(nearest[b] > 0.2);
+    assert_true(gated > elements / 10 * 9);
+}
+
+/* Which layers a mutant changes at all. */
+static bool concerns(const struct layer *layer, enum mutant mutant)
+{
+    const bool ffn = layer->ffn != FFN_NONE, gelu = layer_activation(layer) == ACTIVATION_GELU;
+    switch (mutant) {
+    case MEAN_KEPT: case SHIFT_DROPPED: return !layer->block_rms && layer->d_model > 1;
+    case GELU_COEFFICIENT: return gelu || layer_activation(layer) == ACTIVATION_GELU_TANH;
+    case GATE_FOR_UP: return layer->ffn >= FFN_SWIGLU;
+    case LAST_COLUMN_DROPPED: return ffn;
+    case B_2_DROPPED: return layer->ffn_bias;
+    case NORM_OF_FIRST_NUMBER: return layer_norms(layer) > 1;
+    case NORM_TWICE: return layer->block == BLOCK_PRE && ffn;
+    case SUM_NOT_NORMED: return layer->block == BLOCK_POST;
+    default: return layer->d_model > 1;
+    }
+}
+
+static void mutants_are_seen(void **state)
+{
+    static const char *const names[MUTANTS] = {
+        "sound", "no eps", "mean kept", "gain dropped", "shift dropped", "residual dropped", "gelu's coefficient",
+        "gate for up", "last column dropped", "b_2 dropped", "gains of the first norm", "norm twice", "sum not normed"};
+    (void)state;
+    for (enum mutant mutant = SOUND + 1; mutant < MUTANTS; mutant++) {
+        struct random random = {5};
+        size_t seen = 0, all = 0;
+        for (int i = 0; i < 400 && all < 40; i++) {
+            struct layer *layer = draw_layer(&random, "0.001");
+            if (concerns(layer, mutant)) {
+                struct inputs in = draw_inputs(layer, &random);
+                all++;
+                seen += compared(layer, &in, mutant, 0).misses > 0;
+                inputs_free(&in);
+            }
+            layer_free(layer);
+        }
+        print_message("%s: %zu of %zu\n", names[mutant], seen, all);
+        assert_true(all >= 20 && seen > all / 10 * 8);
+    }
+}
+
+/* ---- what is not drawn -------------------------------------------------------------------------------------------- */
+
+static void activations_have_their_limits(void **state)
+{
+    (void)state;
+    for (enum layer_activation a = ACTIVATION_RELU; a <= ACTIVATION_SILU; a++) {
+        assert_true(block_activation(a, INFINITY) == INFINITY && block_activation(a, -INFINITY) == 0);
+        assert_true(isnan(block_activation(a, NAN)));
+        assert_true(block_activation(a, 0) == 0 && fabs(block_activation(a, 60) - 60) < 1e-12);
+        assert_true(fabs(block_activation(a, -49.9)) < 1e-17 && fabs(block_activation(a, -1e30)) == 0);
+    }
+    assert_true(fabs(block_activation(ACTIVATION_GELU, 1) - 0.84134474606854293) < 1e-15);
+    assert_true(fabs(block_activation(ACTIVATION_GELU, -3) + 0.0040496940948902836) < 1e-15);
+    assert_true(fabs(block_activation(ACTIVATION_GELU_TANH, 1) - 0.84119199060827676) < 1e-15);
+    assert_true(fabs(block_activation(ACTIVATION_SILU, 2) - 1.7615941559557649) < 1e-15);
+}
+
+/* The steepest slopes, and what slopes change by, are what the bound says. */
+static void slopes_are_derivatives(void **state)
+{
+    static const double most[] = {1, 1, 1.13, 1.13, 1.1}, bend[] = {0, 0, 0.8, 0.8, 0.5};
+    (void)state;
+    for (enum layer_activation a = ACTIVATION_RELU; a <= ACTIVATION_SILU; a++) {
+        double largest = 0, bent = 0;
+        for (double x = -60.0005; x < 60; x += 0.001) {
+            const double slope = (block_activation(a, x + 1e-5) - block_activation(a, x - 1e-5)) / 2e-5;
+            const double next = block_slope(a, x + 0.001), here = block_slope(a, x);
+            assert_true(fabs(slope - here) < 1e-8 * (1 + fabs(x)));
+            largest = fmax(largest, fabs(here));
+            bent = fmax(bent, fabs(next - here) / 0.001);
+        }
+        assert_true(largest <= most[a] && largest > 0.99 * most[a]);
+        if (a != ACTIVATION_RELU)
+            assert_true(bent <= bend[a] && bent > 0.99 * bend[a]);
+    }
+}
+
+/* Rows of one number, of zeros, and of numbers whose squares f32 does not hold. */
+static void rows_at_the_ends_are_right(void **state)
+{
+    static const float rows[][4] = {{3, 3, 3, 3}, {0, 0, 0, 0}, {1e30f, -2e30f, 3e38f, 1}, {1e-30f, 2e-30f, 0, 0}};
+    (void)state;
+    for (int rms = 0; rms < 2; rms++) {
+        struct layer *layer = layer_of(rms ? "d_model = 4\nh = 1\nseq_len = 4\nblock = pre\nnorm = rms\n"
+                                           : "d_model = 4\nh = 1\nseq_len = 4\nblock = post\n");
+        struct random random = {6};
+        struct inputs in = draw_inputs(layer, &random);
+        const struct norm_rounding rounding = {0x1p-149, 0, BOUND_LAMBDA, 1, true};
+        struct block_error e;
+        double x[16], y[16];
+        assert_true(block_error_make(&e, 4, 4));
+        for (size_t at = 0; at < 16; at++)
+            x[at] = (double)rows[at / 4][at % 4];
+        block_normalise(layer, &in, 1, x, 4, y);
+        block_norm_errors(layer, &in, &rounding, 1, x, 4, &e);
+        for (size_t at = 0; at < 16; at++) {
+            const double gain = block_gains(&in, 1)[at % 4], shift = rms ? 0 : (double)block_shifts(&in, 1)[at % 4];
+            if (at < 4)
+                assert_true(fabs(y[at] - (rms ? gain * 3 / sqrt(9 + 1e-6) : shift)) < 1e-12);
+            if (at >= 4 && at < 8)
+                assert_true(y[at] == shift);
+            assert_true(isfinite(y[at]) && isfinite(e.worst[at]) && e.open[at / 4] == 0);
+            assert_true(e.worst[at] < 1e-5 * (1 + fabs(gain)) || (at < 4 && e.worst[at] < 2e-3));
+        }
+        block_error_free(&e);
+        inputs_free(&in);
+        layer_free(layer);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reference_is_the_equations),
+        cmocka_unit_test(naive_blocks_are_within_their_bound),
+        cmocka_unit_test(mutants_are_seen),
+        cmocka_unit_test(activations_have_their_limits),
+        cmocka_unit_test(slopes_are_derivatives),
+        cmocka_unit_test(rows_at_the_ends_are_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

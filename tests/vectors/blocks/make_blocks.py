@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes test vectors of blocks: small layers with drawn inputs and PyTorch's answers in float64.
+
+    python3 tests/vectors/blocks/make_blocks.py [FOLDER]        (default: beside this file; needs torch)
+
+Each is NAME.layer and NAME.safetensors (inputs, weights, y). The two plain ones are torch.nn.TransformerEncoderLayer
+as it stands; the others are made of torch.nn.functional's layer_norm, rms_norm, gelu, silu, relu, linear and
+scaled_dot_product_attention, as the models that they are named after put them together. No code is shared with the
+project. Rows of padding that are computed attend to the keys that exist, like all others.
+"""
+import json
+import struct
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+BATCH, D_MODEL, D_FF = 2, 40, 77
+
+
+def write_safetensors(path, tensors, metadata):
+    """8 bytes of header length, a JSON header padded with blanks to a multiple of 8, then the tensors end to end."""
+    header, data = {"__metadata__": metadata}, b""
+    for name, tensor in tensors.items():
+        begin = len(data)
+        data += tensor.contiguous().numpy().tobytes()
+        header[name] = {"dtype": {torch.float32: "F32", torch.int32: "I32"}[tensor.dtype],
+                        "shape": list(tensor.shape), "data_offsets": [begin, len(data)]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+class Vector:
+    """The tensors of one layer as they are drawn, by name, and what it takes to compute with them."""
+
+    def __init__(self, name, about, seed, **spec):
+        self.name, self.about, self.spec = name, about, dict(d_model=D_MODEL, **spec)
+        self.tensors = {}
+        self.random = torch.Generator().manual_seed(seed)
+
+    def draw(self, name, *shape, size=1.0, mean=0.0):
+        drawn = mean + size * torch.randn(shape, generator=self.random, dtype=torch.float64)
+        self.tensors[name] = drawn.float()
+        return self.tensors[name].double()
+
+    def weight(self, name, inner, columns):
+        """[inner][columns], or as torch.nn.Linear has it; what is returned is always for F.linear."""
+        out_in = self.spec.get("weight_layout") == "out_in"
+        drawn = self.draw(name, *((columns, inner) if out_in else (inner, columns)), size=inner ** -0.5)
+        return drawn if out_in else drawn.T
+
+    def linear(self, x, w, b, inner, columns, bias):
+        return F.linear(x, self.weight(w, inner, columns),
+                        self.draw(b, columns, size=0.1) if bias else None)
+
+    def norm(self, number, x):
+        gain = self.draw(f"n{number}_g", D_MODEL, size=0.3, mean=1.0)
+        eps = self.spec.get("norm_eps", 1e-6)
+        if self.spec.get("norm") == "rms":
+            return F.rms_norm(x, (D_MODEL,), gain, eps)
+        return F.layer_norm(x, (D_MODEL,), gain, self.draw(f"n{number}_b", D_MODEL, size=0.3), eps)
+
+    def write(self, folder, y):
+        lines = [f"# {self.about}: PyTorch in float64", f"name = {self.name}"]
+        lines += [f"{key} = {str(value).lower()}" for key, value in self.spec.items()]
+        (folder / f"{self.name}.layer").write_text("\n".join(lines) + "\n")
+        write_safetensors(folder / f"{self.name}.safetensors", {**self.tensors, "y": y.float()}, {"made_by": "PyTorch"})
+
+
+# ---- parts -------------------------------------------------------------------------------------------------------
+
+def turned(x, theta=10000.0):
+    """Rotary positions 0 … n-1, the first half of a head's columns with the second."""
+    half = x.shape[-1] // 2
+    angles = torch.outer(torch.arange(x.shape[-2], dtype=torch.float64),
+                         theta ** (-torch.arange(half, dtype=torch.float64) / half))
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+
+
+def attention(v, x, source=None, mask=None):
+    """Of heads side by side; mask: True where a key is seen."""
+    spec, own = v.spec, source is None
+    h, bias = spec["h"], spec.get("bias", False)
+    h_kv, d = spec.get("h_kv", spec["h"]), D_MODEL // spec["h"]
+    keys = x if own else source
+
+    def heads(rows, w, b, count):
+        return v.linear(rows, w, b, rows.shape[-1], count * d, bias).unflatten(-1, (count, d)).transpose(1, 2)
+
+    q, k, values = heads(x, "w_q", "b_q", h), heads(keys, "w_k", "b_k", h_kv), heads(keys, "w_v", "b_v", h_kv)
+    if spec.get("rope") == "half":
+        q, k = turned(q), turned(k)
+    if "softcap" in spec: # not in scaled_dot_product_attention
+        k, values = (t.repeat_interleave(h // h_kv, 1) for t in (k, values))
+        scores = spec["softcap"] * torch.tanh(q @ k.transpose(-1, -2) * d ** -0.5 / spec["softcap"])
+        z = scores.masked_fill(~mask, -torch.inf).softmax(-1) @ values
+    else:
+        z = F.scaled_dot_product_attention(q, k, values, attn_mask=mask, enable_gqa=h != h_kv)
+    return v.linear(z.transpose(1, 2).flatten(2), "w_o", "b_o", h * d, D_MODEL, bias)
+
+
+ACTIVATIONS = {
+    "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda a: F.gelu(a, approximate="tanh"), "silu": F.silu,
+    "swiglu": F.silu, "geglu": F.gelu, "geglu_tanh": lambda a: F.gelu(a, approximate="tanh")}
+
+
+def feed_forward(v, u):
+    d_ff, ffn = v.spec["d_ff"], v.spec["ffn"]
+    bias = v.spec.get("ffn_bias", v.spec.get("bias", False))
+    hidden = v.linear(u, "w_1", "b_1", D_MODEL, d_ff, bias)
+    if ffn in ("swiglu", "geglu", "geglu_tanh"):
+        hidden = ACTIVATIONS[ffn](v.linear(u, "w_g", "b_g", D_MODEL, d_ff, bias)) * hidden
+    else:
+        hidden = ACTIVATIONS[ffn](hidden)
+    return v.linear(hidden, "w_2", "b_2", d_ff, D_MODEL, bias)
+
+
+def causal(n):
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+# ---- the vectors -------------------------------------------------------------------------------------------------
+
+def encoder_layer(v, n, norm_first, activation, **how):
+    """torch.nn.TransformerEncoderLayer itself."""
+    layer = torch.nn.TransformerEncoderLayer(D_MODEL, v.spec["h"], v.spec["d_ff"], dropout=0.0, activation=activation,
+                                             layer_norm_eps=v.spec["norm_eps"], batch_first=True,
+                                             norm_first=norm_first, dtype=torch.float64)
+    layer.train() # the path in plain operations
+    x = v.draw("x", BATCH, n, D_MODEL)
+    w = [v.draw(f"w_{part}", D_MODEL, D_MODEL, size=D_MODEL ** -0.5) for part in "qkv"]
+    b = [v.draw(f"b_{part}", D_MODEL, size=0.1) for part in "qkv"]
+    state = {
+        "self_attn.in_proj_weight": torch.cat(w), "self_attn.in_proj_bias": torch.cat(b),
+        "self_attn.out_proj.weight": v.draw("w_o", D_MODEL, D_MODEL, size=D_MODEL ** -0.5),
+        "self_attn.out_proj.bias": v.draw("b_o", D_MODEL, size=0.1),
+        "linear1.weight": v.draw("w_1", D_FF, D_MODEL, size=D_MODEL ** -0.5),
+        "linear1.bias": v.draw("b_1", D_FF, size=0.1),
+        "linear2.weight": v.draw("w_2", D_MODEL, D_FF, size=D_FF ** -0.5),
+        "linear2.bias": v.draw("b_2", D_MODEL, size=0.1)}
+    for number in (1, 2):
+        state[f"norm{number}.weight"] = v.draw(f"n{number}_g", D_MODEL, size=0.3, mean=1.0)
+        state[f"norm{number}.bias"] = v.draw(f"n{number}_b", D_MODEL, size=0.3)
+    layer.load_state_dict(state)
+    return layer(x, **how)
+
+
+def bert():
+    v = Vector("block_bert", "a post-norm block with gelu and padding, as in BERT", 1, h=5, seq_len=11, mask="padding",
+               bias=True, weight_layout="out_in", block="post", norm_eps=1e-12, ffn="gelu", d_ff=D_FF)
+    lengths = torch.tensor([7, 9], dtype=torch.int32)
+    y = encoder_layer(v, 9, False, "gelu", src_key_padding_mask=torch.arange(9)[None, :] >= lengths[:, None])
+    v.tensors["lengths"] = lengths
+    return v, y
+
+
+def bert_skipped():
+    v, y = bert()
+    v.name, v.about = "block_bert_skipped", "a post-norm block as in BERT, whose rows of padding are skipped"
+    v.spec["pad_rows"] = "skipped"
+    for b, length in enumerate(v.tensors["lengths"]):
+        y[b, length:] = 0
+    return v, y
+
+
+def gpt2():
+    v = Vector("block_gpt2", "a pre-norm block with gelu_tanh, causal, as in GPT-2", 2, h=4, seq_len=13, mask="causal",
+               bias=True, weight_layout="out_in", block="pre", norm_eps=1e-5, ffn="gelu_tanh", d_ff=D_FF)
+    y = encoder_layer(v, 13, True, ACTIVATIONS["gelu_tanh"],
+                      src_mask=torch.zeros(13, 13, dtype=torch.float64).masked_fill(~causal(13), -torch.inf))
+    return v, y
+
+
+def llama():
+    v = Vector("block_llama", "pre-norm rms, swiglu, rotary positions, grouped heads, as in Llama", 3, h=4, h_kv=2,
+               seq_len=9, mask="causal", rope="half", block="pre", norm="rms", norm_eps=1e-5, ffn="swiglu", d_ff=D_FF)
+    x = v.draw("x", BATCH, 9, D_MODEL)
+    u = x + attention(v, v.norm(1, x), mask=causal(9))
+    return v, u + feed_forward(v, v.norm(2, u))
+
+
+def falcon():
+    v = Vector("block_falcon", "attention and feed-forward side by side behind one norm, as in Falcon", 4, h=5, h_kv=1,
+               seq_len=8, mask="causal", rope="half", block="parallel", norm_shared=True, norm_eps=1e-5, ffn="gelu",
+               d_ff=D_FF)
+    x = v.draw("x", BATCH, 8, D_MODEL)
+    normed = v.norm(1, x)
+    return v, x + attention(v, normed, mask=causal(8)) + feed_forward(v, normed)
+
+
+def neox():
+    v = Vector("block_neox", "attention and feed-forward side by side, each behind a norm, as in GPT-NeoX", 5, h=2,
+               seq_len=6, mask="causal", rope="half", bias=True, block="parallel", norm_eps=1e-5, ffn="gelu", d_ff=33)
+    x = v.draw("x", BATCH, 6, D_MODEL)
+    return v, x + attention(v, v.norm(1, x), mask=causal(6)) + feed_forward(v, v.norm(2, x))
+
+
+def gemma2():
+    v = Vector("block_gemma2", "norms before and behind both halves, geglu_tanh, softcap, as in Gemma 2", 6, h=4,
+               h_kv=2, seq_len=10, mask="causal+window", window_left=3, rope="half", softcap=5.0, block="sandwich",
+               norm="rms", ffn="geglu_tanh", d_ff=D_FF)
+    x = v.draw("x", BATCH, 10, D_MODEL)
+    u = x + v.norm(2, attention(v, v.norm(1, x), mask=causal(10) & ~torch.ones(10, 10, dtype=torch.bool).tril(-4)))
+    return v, u + v.norm(4, feed_forward(v, v.norm(3, u)))
+
+
+def cross(name, block, about, seed):
+    v = Vector(name, about, seed, h=4, attention="cross", d_source=24, seq_len=7, source_len=12, bias=True, block=block,
+               norm_eps=1e-5)
+    x, source = v.draw("x", BATCH, 7, D_MODEL), v.draw("source", BATCH, 11, 24)
+    if block == "post":
+        return v, v.norm(1, x + attention(v, x, source))
+    return v, x + attention(v, v.norm(1, x), source)
+
+
+def t5():
+    v = Vector("block_t5", "a pre-norm block with relu and no bias anywhere, and a large eps", 9, h=4, seq_len=5,
+               mask="none", block="pre", norm="rms", norm_eps=0.25, ffn="relu", d_ff=D_FF, weight_layout="out_in")
+    x = v.draw("x", BATCH, 5, D_MODEL)
+    u = x + attention(v, v.norm(1, x))
+    return v, u + feed_forward(v, v.norm(2, u))
+
+
+def silu_post():
+    v = Vector("block_silu", "a post-norm block with silu, rms, and biases in the feed-forward alone", 10, h=2,
+               seq_len=5, mask="none", block="post", norm="rms", ffn="silu", d_ff=1, ffn_bias=True)
+    x = v.draw("x", BATCH, 5, D_MODEL)
+    u = v.norm(1, x + attention(v, x))
+    return v, v.norm(2, u + feed_forward(v, u))
+
+
+def geglu_sandwich():
+    v = Vector("block_geglu", "sandwich with layer norms, geglu and biases", 11, h=8, seq_len=4, mask="none", bias=True,
+               block="sandwich", norm="layer", ffn="geglu", d_ff=18)
+    x = v.draw("x", BATCH, 4, D_MODEL, size=3.0, mean=1.0)
+    u = x + v.norm(2, attention(v, v.norm(1, x)))
+    return v, u + v.norm(4, feed_forward(v, v.norm(3, u)))
+
+
+def main():
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        for v, y in (bert(), bert_skipped(), gpt2(), llama(), falcon(), neox(), gemma2(), t5(), silu_post(),
+                     geglu_sandwich(),
+                     cross("block_cross_post", "post", "cross-attention with a norm behind it and no feed-forward", 7),
+                     cross("block_cross_pre", "pre", "cross-attention behind a norm and no feed-forward", 8)):
+            v.write(folder, y)
+
+
+if __name__ == "__main__":
+    main()
