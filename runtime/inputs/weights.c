@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum role { Q, K, V, O, ROLES };
-#define PARTS (2 * (size_t)ROLES + LEARNED + LAYER_TABLES) /* weights, biases, others, tables */
+#define PARTS (2 * (size_t)ROLES + LEARNED + OF_BLOCK + LAYER_TABLES) /* weights, biases, others, tables */
 /* Of matrices: as weight_layout says, [out][in], [in][out]; [out][in] with the outputs of q, k, v of one group after
  * the other, which is a head of keys and values with its queries. */
 enum stored { AS_SPEC, OUT_IN, IN_OUT, OUT_IN_GROUPS };
@@ -80,6 +80,9 @@ static const struct learned {
     {TENSOR_REL_BIAS, "relative_attention_bias.weight", "relative = t5"},
 };
 #define LEARNED (sizeof learned / sizeof *learned)
+
+/* What a block has, in files with attngen's names. */
+#define OF_BLOCK ((size_t)(TENSOR_B_2 + 1 - TENSOR_N1_G))
 
 /* What a module may hold besides that changes what it computes. */
 static const struct { const char *name, *what; } refused[] = {
@@ -464,6 +467,22 @@ static void add_learned(struct search *s, const struct learned *of)
         add_as_it_lies(s, of->tensor, names, tensor);
 }
 
+/* Weights of a block, by attngen's names. */
+static void add_of_block(struct search *s, enum layer_tensor which)
+{
+    const char *name = layer_tensor_name(which);
+    const bool bias = layer_tensor_row(which)->kind == TENSOR_BIAS, gate = which == TENSOR_W_G || which == TENSOR_B_G;
+    int count;
+    const struct tensor *tensor = find(s, name, &count);
+    if (!layer_has_tensor(s->layer, which) && tensor != NULL)
+        diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
+                   name, which < TENSOR_W_1 ? "a block with this norm" : gate ? "an ffn with a gate" : "an ffn");
+    else if (layer_has_tensor(s->layer, which) && tensor == NULL && bias && s->choice->zero_bias)
+        s->parts[s->count++] = (struct part){.tensor = which, .role = ROLES, .inputs = 1};
+    else if (layer_has_tensor(s->layer, which))
+        add_as_it_lies(s, which, name, tensor);
+}
+
 /* A table of the spec has its own name behind every module's, whoever named the rest. */
 static void add_table(struct search *s, enum layer_tensor which)
 {
@@ -483,6 +502,11 @@ static bool choose_tensors(struct search *s)
                    layer->split ? "input = split" : "w_o = conv");
         return false;
     }
+    if (s->convention->stored != AS_SPEC && layer_has_block(layer)) {
+        diag_error(s->diag, s->place, "the names of %s are of attention alone, and the layer is a block around it; give "
+                   "its weights attngen's names: w_q, n1_g, w_1, …", s->convention->authors);
+        return false;
+    }
     for (size_t i = 0; s->convention->stored != AS_SPEC && i < sizeof refused / sizeof *refused; i++) {
         const struct tensor *tensor = find(s, refused[i].name, &count);
         if (tensor != NULL)
@@ -495,6 +519,8 @@ static bool choose_tensors(struct search *s)
     }
     for (size_t i = 0; i < LEARNED; i++)
         add_learned(s, &learned[i]);
+    for (enum layer_tensor t = TENSOR_N1_G; s->convention->stored == AS_SPEC && t <= TENSOR_B_2; t++)
+        add_of_block(s, t);
     for (enum layer_tensor t = TENSOR_TABLE; t <= TENSOR_TABLE_LAST; t++)
         if (layer_has_tensor(s->layer, t))
             add_table(s, t);
@@ -524,12 +550,18 @@ static int64_t stored_output(const struct search *s, const struct part *part, in
     return head / heads * (part->total / l->h_kv) + first[part->role] + head % heads * width + output % width;
 }
 
+static bool is_gain(enum layer_tensor tensor)
+{
+    return tensor == TENSOR_G_Q || tensor == TENSOR_G_K || tensor == TENSOR_N1_G || tensor == TENSOR_N2_G ||
+           tensor == TENSOR_N3_G || tensor == TENSOR_N4_G;
+}
+
 /* from the file's order to the spec's */
 static bool convert(const struct search *s, const struct part *part, const struct tensor *from, struct tensor *to)
 {
     const bool as_it_is = s->convention->stored == AS_SPEC || part->role == ROLES;
     const bool in_out = s->convention->stored == IN_OUT;
-    const float more = s->choice->norm_plus_one && (part->tensor == TENSOR_G_Q || part->tensor == TENSOR_G_K) ? 1 : 0;
+    const float more = s->choice->norm_plus_one && is_gain(part->tensor) ? 1 : 0;
     float *out = to->data;
     for (int64_t at = 0; as_it_is && at < (int64_t)(to->bytes / sizeof *out); at++)
         out[at] = element(from, at) + more;

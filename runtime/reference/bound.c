@@ -536,8 +536,10 @@ static bool row_unsure(const struct propagation *p, const struct reference_head 
         unsure = unsure || one;
     }
     for (size_t j = 0; j < head->keys && score_has(p->layer, SCORE_HIDING); j++)
-        if (!row->visible[j] && reference_visible(p->layer, p->in, head->b, head->i, row->t, j)) /* by its score */
-            unsure = unsure || !isfinite(pair_error(p, head, row, r, j, SCORE_EXPRESSION, NOT_SHOWN).worst);
+        if (!row->visible[j] && reference_visible(p->layer, p->in, head->b, head->i, row->t, j)) { /* by its score */
+            const struct term_error e = pair_error(p, head, row, r, j, SCORE_EXPRESSION, NOT_SHOWN);
+            unsure = unsure || !isfinite(e.worst) || e.open || p->q_open[r] || p->k_open[j]; /* NaN may hide or not */
+        }
     return unsure;
 }
 

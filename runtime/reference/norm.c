@@ -93,7 +93,7 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
         const double relative = (worst / n + 4 * U * (mean + worst / n) + e->omega) / mean;
         to.worst = relative < 1 ? (1 + 4 * U) / sqrt(1 - relative) - 1 : INFINITY;
         to.drawn = sqrt(squares) / (2 * n * mean) + 3 * U;
-        to.most = sqrt(n);
+        to.most = e->of_block && centred && of->count == 1 ? 0 : sqrt(n); /* a number less itself is 0 */
     }
     to.most *= 1 + gamma_of(of->count + 8);
     return to;

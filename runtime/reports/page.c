@@ -176,6 +176,7 @@ static const char *explain(const char *field)
         {"parameters_k", "parameters of the keys' projection"},
         {"parameters_v", "parameters of the values' projection"},
         {"parameters_o", "parameters of the output's projection"},
+        {"parameters_ffn", "parameters of the feed-forward"},
         {"multiply_adds", "multiply-adds of a call of the plain layer"},
         {"packed_bytes", "bytes of the packed weights"},
         {"scratch_bytes", "bytes of one worker's scratch"},

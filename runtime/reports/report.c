@@ -24,6 +24,7 @@ static const struct column fixed[] = {
     {"parameters_k", "k", COLUMN_COUNT},
     {"parameters_v", "v", COLUMN_COUNT},
     {"parameters_o", "o", COLUMN_COUNT},
+    {"parameters_ffn", NULL, COLUMN_COUNT},
     {"multiply_adds", "mult-adds", COLUMN_COUNT},
     {"packed_bytes", "packed", COLUMN_BYTES},
     {"scratch_bytes", "scratch", COLUMN_BYTES},

@@ -110,6 +110,9 @@ static void add_call(struct record *r, const struct point *p)
     record_number(r, "parameters_k", "%lld", (long long)of->w_k + of->b_k);
     record_number(r, "parameters_v", "%lld", (long long)of->w_v + of->b_v);
     record_number(r, "parameters_o", "%lld", (long long)of->w_o + of->b_o);
+    if (of->w_1 > 0)
+        record_number(r, "parameters_ffn", "%lld",
+                      (long long)of->w_1 + of->b_1 + of->w_g + of->b_g + of->w_2 + of->b_2);
     record_number(r, "multiply_adds", "%.0f", p->multiply_adds);
 }
 

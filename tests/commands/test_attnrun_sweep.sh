@@ -59,6 +59,13 @@ run 2 sweep small.layer --vary rope=none,half --set rope_dims=3 "${quick[@]}"
 prints '^illegal: rope=none: rope_dims is given, but nothing is rotated; '
 prints '^illegal: rope=half: rope_dims = 3 is odd'
 
+# ---- what stands around attention ----
+
+run 0 sweep small.layer --set d_ff=5 --vary block=none,pre --vary ffn=relu,swiglu "${quick[@]}" --json f.jsonl
+prints '^illegal: block=none ffn=relu: .*there is no block around attention'
+check "parameters of the feed-forward" test "$(value "$(grep '"point":3,' f.jsonl)" parameters_ffn)" = 80
+check "and with a gate" test "$(value "$(grep '"point":4,' f.jsonl)" parameters_ffn)" = 120
+
 # ---- a sweep with legal and illegal points: table, CSV, JSON lines ----
 
 run 0 sweep small.layer --vary h=1,2,3 --vary width=narrow,wide "${quick[@]}" --json a.jsonl --csv a.csv

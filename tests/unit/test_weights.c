@@ -477,6 +477,61 @@ static void test_refusals(void **state)
     }
 }
 
+/* Weights of a block, by attngen's names; and what is wrong with others. */
+static void test_block(void **state)
+{
+    static const char *const names[] = {"l.w_q", "l.w_k", "l.w_v", "l.w_o", "l.n1_g", "l.n2_g", "l.w_1", "l.b_1", "l.w_2",
+                                        "l.b_2"};
+    static const struct { const char *leaves_out, *other, *message; bool zero_bias; } cases[] = {
+        {NULL, NULL, NULL, 0}, {"l.b_2", NULL, NULL, 1}, {"l.n2_g", NULL, "\"l.n2_g\" is missing", 0},
+        {"l.w_2", NULL, "\"l.w_2\" is missing", 0}, {"l.b_1", NULL, "\"l.b_1\" is missing", 0},
+        {NULL, "l.w_g", "\"l.w_g\" holds w_g, and the layer has none; the spec needs an ffn with a gate", 0},
+        {NULL, "l.n1_b", "holds n1_b, and the layer has none; the spec needs a block with this norm", 0},
+        {"l.w_q", "l.q.weight", "the names of T5 are of attention alone, and the layer is a block around it", 0},
+    };
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fixture f;
+        struct tensors weights;
+        struct tensor items[12];
+        size_t count = 0;
+        start(&f);
+        f.layer.block = BLOCK_PRE;
+        f.layer.block_rms = f.layer.ffn_bias = f.norm_plus_one = true;
+        f.layer.ffn = FFN_RELU;
+        f.layer.d_ff = 3;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            const char *name = names[i] + 2;
+            const bool vector = name[0] == 'n' || name[0] == 'b', of_ff = strcmp(name, "b_1") == 0;
+            const bool few = strcmp(name, "w_k") == 0 || strcmp(name, "w_v") == 0;
+            if (cases[c].leaves_out != NULL && strcmp(names[i], cases[c].leaves_out) == 0)
+                continue;
+            items[count++] = vector ? counting(names[i], 1, of_ff ? 3 : D, 0, 1)
+                                    : counting(names[i], 2, strcmp(name, "w_2") == 0 ? 3 : D,
+                                               few ? 2 : strcmp(name, "w_1") == 0 ? 3 : D, 1);
+        }
+        if (cases[c].other != NULL)
+            items[count++] = counting(cases[c].other, 2, D, D, 0);
+        const bool good = read_file(&f, items, count, NULL, cases[c].zero_bias, &weights);
+        assert_int_equal(good, cases[c].message == NULL);
+        if (good) {
+            assert_int_equal(weights.count, 10);
+            assert_true(at(&weights, "n2_g", 3) == 5 && at(&weights, "b_1", 2) == 3); /* gains are 1 less in the file */
+            assert_true(at(&weights, "w_1", 4) == 5 && at(&weights, "w_2", 11) == 12);
+            assert_true(at(&weights, "b_2", 1) == (cases[c].zero_bias ? 0 : 2));
+            tensors_free(&weights);
+        } else {
+            bool said = false;
+            for (size_t i = 0; i < f.diag.errors; i++)
+                said = said || strstr(f.diag.messages[i], cases[c].message) != NULL;
+            if (!said)
+                fail_msg("case %zu: not \"%s\" but %s", c, cases[c].message,
+                         f.diag.errors ? f.diag.messages[0] : "nothing");
+        }
+        stop(&f);
+    }
+}
+
 static void test_shape_type_and_value(void **state)
 {
     (void)state;
@@ -511,6 +566,7 @@ int main(void)
         cmocka_unit_test(test_f16),    cmocka_unit_test(test_bf16),     cmocka_unit_test(test_own_names),
         cmocka_unit_test(test_groups), cmocka_unit_test(test_learned), cmocka_unit_test(test_without_projections),
         cmocka_unit_test(test_fused),  cmocka_unit_test(test_biases),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_block),
         cmocka_unit_test(test_shape_type_and_value), cmocka_unit_test(test_every_tensor), cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
