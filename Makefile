@@ -42,7 +42,7 @@ installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
 # What each program is made of, and what both share (attnrun tune plans as attngen does, without templates).
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
-own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c output.c script.c)
+own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c model.c output.c script.c)
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
@@ -53,8 +53,10 @@ run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_names   := fuzz targets mutants vectors emitted sweep split expressions compilers onnx size models avx512
+long_names   := mutants targets emitted vectors sweep fuzz compilers split onnx size expressions models avx512
 long_tests   := $(wildcard $(long_names:%=tests/*/test_%.sh))
+# what mostly waits, beside the others
+waiting      := faults tune cluster
 script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh tests/*/test_*.sh))
 
 all: $(BUILD)/attngen $(BUILD)/attnrun
@@ -179,18 +181,22 @@ test-avx512: all
 	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avx512.sh all
 
 # Fuzzers: tests/fuzz/NAME.c each. tests/fuzz/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
-# folder and compiler are theirs. `make test` gives each 20 s of search.
+# folder, compiler and level are theirs. `make test` gives each 10 s of search.
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
-fuzz_pairs   := masks cross conv given
+fuzz_pairs   := masks cross conv given rows ring paged
 fuzz_masks   := tests/vectors/every_mask.layer
 fuzz_cross   := tests/vectors/grouped_cross.layer
 fuzz_conv    := --set mask=padding --set bias=false --set plan.size=small tests/vectors/split_conv_cross_out_in.layer
 fuzz_given   := tests/fuzz/given.layer
+fuzz_rows    := tests/fuzz/rows.layer
+fuzz_ring    := tests/fuzz/ring.layer
+fuzz_paged   := tests/fuzz/paged.layer
 
 fuzz:
-	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' tests/fuzz/test_fuzz.sh $(FUZZ)
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' FUZZ_LEVEL=-O1 \
+	    tests/fuzz/test_fuzz.sh $(FUZZ)
 
 fuzzers: $(fuzzers)
 $(fuzzers): $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/fuzz.o $(gen_objects) $(run_objects)
@@ -285,7 +291,7 @@ test-programs: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast
 
 test: test-programs
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' \
-	    tests/run.sh $(script_tests) $(unit_tests)
+	    WAITING='$(waiting)' tests/run.sh $(script_tests) $(unit_tests)
 
 # every vector and example on other machines; `make test` does a few
 test-targets: all

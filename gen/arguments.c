@@ -11,18 +11,19 @@
 /* ---- the table ---- */
 
 #define FIELD(name) offsetof(struct arguments, name)
-#define BOTH (ARGUMENTS_SPECS | ARGUMENTS_IMPORT)
+#define EMITS (ARGUMENTS_SPECS | ARGUMENTS_MODEL)
+#define ALL (EMITS | ARGUMENTS_IMPORT)
 
 static const struct option_row options[] = {
     {.name = "output", .letter = 'o', .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(folder),
-     .commands = BOTH, .help = "write into DIR, made if it is missing; default: the current folder"},
-    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isas), .commands = ARGUMENTS_SPECS,
+     .commands = ALL, .help = "write into DIR, made if it is missing; default: the current folder"},
+    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isas), .commands = EMITS,
      .help = "the instruction sets to emit, joined by commas: all, or any of %a; default: %d; always with scalar"},
-    {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = ARGUMENTS_SPECS,
+    {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = EMITS,
      .help = "small: less code, slower; the same as --set plan.size=SIZE; default: fast"},
-    {.name = "split", .kind = OPTION_FLAG, .field = FIELD(split), .commands = ARGUMENTS_SPECS,
+    {.name = "split", .kind = OPTION_FLAG, .field = FIELD(split), .commands = EMITS,
      .help = "write each instruction set's code into a file of its own, NAME_ISA.c, beside NAME.c and NAME_internal.h"},
-    {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = ARGUMENTS_SPECS,
+    {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = EMITS,
      .help = "set a key of each spec, overriding the file; may be repeated"},
     {.name = "explain", .kind = OPTION_FLAG, .field = FIELD(explain), .commands = ARGUMENTS_SPECS,
      .help = "print the layer step by step and the plan with its reasons; write only if -o is given"},
@@ -32,10 +33,10 @@ static const struct option_row options[] = {
      .help = "build with the plan that attnrun tune wrote for this layer"},
     {.name = "any-cpu", .kind = OPTION_FLAG, .field = FIELD(any_cpu), .commands = ARGUMENTS_SPECS,
      .help = "no warning if that was measured on another CPU"},
-    {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = ARGUMENTS_SPECS,
+    {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = EMITS,
      .help = "write a Make rule for each pair that lists what it was made from"},
     {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates),
-     .commands = ARGUMENTS_SPECS, .help = "read the templates from DIR instead of the built-in ones"},
+     .commands = EMITS, .help = "read the templates from DIR instead of the built-in ones"},
     {.name = "name", .argument = "NAME", .kind = OPTION_TEXT, .field = FIELD(name), .commands = ARGUMENTS_IMPORT,
      .help = "prefix of the specs and of NAME.layers; default: the model's family"},
     {.name = "seq-len", .argument = "N", .kind = OPTION_NUMBER, .field = FIELD(seq_len), .min = 1, .max = INT32_MAX,
@@ -50,7 +51,7 @@ static const struct option_row options[] = {
      .help = "most tokens of a sequence in a cache; default: as many as the model has positions"},
     {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = ARGUMENTS_SPECS,
      .help = "the keys of a spec and their values"},
-    {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = BOTH, .help = "this text"},
+    {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = ALL, .help = "this text"},
     {.name = "version", .kind = OPTION_ASK, .field = FIELD(version), .commands = ARGUMENTS_SPECS,
      .help = "the version"},
 };
@@ -62,6 +63,8 @@ static const struct option_command commands[] = {
     {"import", ARGUMENTS_IMPORT, "one folder of a model", false, "DIR [-o DIR] [--name NAME] [OPTION…]",
      "reads the config.json of a Hugging Face model and the headers of its safetensors, and writes a spec for each\n"
      "distinct layer, and NAME.layers, which says how they follow and where their numbers lie"},
+    {"model", ARGUMENTS_MODEL, "one NAME.layers", false, "NAME.layers [-o DIR] [OPTION…]",
+     "writes the C of a model that attngen import has read: NAME_model.c and NAME_model.h, and the pair of its layers"},
 };
 
 const struct option_program attngen_program = {"attngen", commands, sizeof commands / sizeof *commands, options,
@@ -109,7 +112,8 @@ void arguments_help(const struct arguments *a, FILE *out)
 {
     options_help(&attngen_program, a->command, out);
     if (a->command == commands)
-        fputs("\nattngen import DIR makes specs of a model; see attngen help import\n", out);
+        fputs("\nattngen import DIR makes specs of a model, attngen model NAME.layers its C; see attngen help import\n",
+              out);
     fputs("\nexit codes: 0 good; 2 wrong usage, spec, model or template; 3 the machine failed (no memory, unwritable "
           "file)\n", out);
 }

@@ -12,11 +12,12 @@
 
 struct diag;
 
-enum { ARGUMENTS_SPECS = 1, ARGUMENTS_IMPORT = 2 }; /* bits of attngen's commands; the first has no name */
+/* Bits of attngen's commands; the first has no name. */
+enum { ARGUMENTS_SPECS = 1, ARGUMENTS_IMPORT = 2, ARGUMENTS_MODEL = 4 };
 
 struct arguments {
     const struct option_command *command;
-    struct option_texts specs, set; /* set: KEY=VALUE texts; specs: of import the model's folder */
+    struct option_texts specs, set; /* set: KEY=VALUE texts; specs: of import a folder, of model a NAME.layers */
     const char *folder;             /* NULL: not given, as of each of these */
     const char *isas, *deps, *templates, *plan, *size, *name, *cache;
     uint64_t batch, seq_len, cache_len; /* 0: not given */

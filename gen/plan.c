@@ -675,9 +675,10 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->element == b->element && a->bias == b->bias && a->depth == b->depth && a->k_block == b->k_block &&
-           a->taps == b->taps && a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest && a->unroll == b->unroll &&
-           a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) && a->tail_vecs == b->tail_vecs &&
-           a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k && a->prefetch == b->prefetch;
+           a->taps == b->taps && a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest &&
+           a->unroll == b->unroll && a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) &&
+           a->tail_vecs == b->tail_vecs && a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k &&
+           a->prefetch == b->prefetch;
 }
 
 /* All but tensors that a function for parts of a product depends on, where tiles are shared; biases follow weights.

@@ -248,8 +248,8 @@ static void explain_block(struct plan_isa *p, const struct layer *layer)
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         norms = g->kind == PRODUCT_ROWS ? g : norms;
     if (norms != NULL)
-        reason(p, "norms of rows are phases of their own, " D64 " row%s a part: " D64 " at a time, as half of L1 and the "
-               "lanes hold", norms->rows.part_rows, plural(norms->rows.part_rows), norms->rows.once);
+        reason(p, "norms of rows are phases of their own, " D64 " row%s a part: " D64 " at a time, as half of L1 and "
+               "the lanes hold", norms->rows.part_rows, plural(norms->rows.part_rows), norms->rows.once);
     if (p->layouts[LAYOUT_GATES].name != NULL)
         reason(p, "gates of a panel and a block of tokens, %s, wait in the worker's scratch for what they gate",
                bytes_text(size, layout_elements(&p->layouts[LAYOUT_GATES]) * layout_element(p, LAYOUT_GATES)));
