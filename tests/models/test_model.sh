@@ -33,6 +33,17 @@ for name in $models; do
 done
 check "the rule names the specs" grep -q "bert_model.c.*bert_model.h: .*bert.layers .*bert_layer.layer" "$work/bert/deps"
 
+# the example, around another model of the same build
+checkpoint=$root/tests/models/imports/bert
+check "examples/minilm builds" make -s -C examples/minilm ATTNGEN="$ATTNGEN" OUT="$work/example" MODEL="$checkpoint" \
+    CFLAGS="-O0 -Wpedantic -Werror" all
+printf '2 3 4\n2 3 4\n5 6 7 8\n' | "$work/example/embed" "$checkpoint/model.safetensors" >"$work/said" 2>"$log"
+result $? "it embeds"
+check "a sentence is like itself" test "$(grep -c '^[01]: 3 tokens, cosine 1.0000' "$work/said")" -eq 2
+check "and less like another one" grep -q '^2: 4 tokens, cosine 0\.' "$work/said"
+"$work/example/embed" "$checkpoint/config.json" </dev/null >"$work/said" 2>&1
+check "no checkpoint is an error" grep -q 'no safetensors' "$work/said"
+
 # refused, by name, and nothing is written
 refuses() { # TEXT FILE: attngen model ends with 2, says so, and writes nothing
     rm -rf "$work/none"
