@@ -18,6 +18,7 @@
 #define WORKERS 1
 #define NO_WORKERS
 #endif
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ enum {
     M = MIN(THE(_SOURCE_LEN), 75),
     TAPS = 8, /* more than any convolution here has */
     HEAD = MAX(THE(_D_K), THE(_D_V)),
-    WEIGHTS = TAPS * THE(_H) * HEAD * MAX(THE(_D_MODEL), THE(_D_SOURCE)),
+    OF_HEADS = TAPS * THE(_H) * HEAD * MAX(THE(_D_MODEL), THE(_D_SOURCE)),
+    WEIGHTS = MAX(OF_HEADS, THE(_PACKED_BYTES) / 4), /* of a tensor, at most; what is not folded is packed */
     STACK = 1 << 20
 };
 
@@ -83,21 +85,21 @@ static uint32_t checksum(void)
     return sum;
 }
 
-/* The weights that the layer takes: of all sets of them, the one that it does not refuse. */
+/* The weights that the layer takes: those without which, all others given, it misses one. */
 static int find_weights(const float *w)
 {
-    for (unsigned set = 0; set < 3 * 128; set++) { /* without gains, with them, with shifts too */
-        const float *given[7];
-        for (unsigned i = 0; i < 7; i++)
-            given[i] = set >> i & 1 ? w : NULL;
-        call.weights = (OF(_weights)){w, given[0], given[1], given[2], given[3], given[4], given[5], given[6]};
-        call.weights.g_q = call.weights.g_k = set >= 128 ? w : NULL;
-        call.weights.c_q = call.weights.c_k = set >= 256 ? w : NULL;
-        call.error = OF(_pack)(call.packed, &call.weights, THE(_ISA_AUTO));
-        if (call.error != THE(_ERROR_NULL) && call.error != THE(_ERROR_UNUSED))
-            return call.error;
+    enum { FIELDS = offsetof(OF(_weights), tables) / sizeof(const float *) };
+    const float *all[FIELDS], *used[FIELDS];
+    for (size_t i = 0; i < FIELDS; i++)
+        all[i] = w;
+    for (size_t i = 0; i < FIELDS; i++) {
+        all[i] = NULL;
+        memcpy(&call.weights, all, sizeof all);
+        used[i] = OF(_pack)(call.packed, &call.weights, THE(_ISA_AUTO)) == THE(_ERROR_NULL) ? w : NULL;
+        all[i] = w;
     }
-    return call.error;
+    memcpy(&call.weights, used, sizeof used);
+    return call.error = OF(_pack)(call.packed, &call.weights, THE(_ISA_AUTO));
 }
 
 /* The same for the tensors of a call. */
