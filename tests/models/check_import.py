@@ -5,8 +5,8 @@ of weights that NAME.layers names, in float64 by the equations of docs/spec.md, 
 
     python3 check_import.py ATTNGEN [NAME…]      needs the packages of requirements.txt
 
-A line each: the largest difference of any output, relative to the largest number. So NAME.layers says enough, and says it
-right. Left out on purpose: kernels (test_models.sh has attention, attnrun check the blocks), caches, other lengths.
+A line each: the largest difference of any output, relative to the largest number. So NAME.layers says enough, and says
+it right. Left out on purpose: kernels (test_models.sh has attention, attnrun check the blocks), caches, other lengths.
 """
 import json
 import math
@@ -40,7 +40,9 @@ def lines(text):
 def read_spec(path):
     spec = dict(bias="false", norm="layer", ffn="none", mask="none", attention="self", rope="none", relative="none",
                 softcap="none", qk_norm="none", weight_layout="in_out", norm_eps=1e-6)
-    spec.update((key.strip(), value.strip()) for key, _, value in (line.partition("=") for line in lines(path.read_text())))
+    for line in lines(path.read_text()):
+        key, _, value = line.partition("=")
+        spec[key.strip()] = value.strip()
     return spec
 
 
@@ -225,7 +227,8 @@ class Model:
 
     def head(self, name, stacks):
         section = self.sections["head " + name]
-        x = stacks[section["from"]] if section["from"] in stacks else self.head(section["from"].removeprefix("head "), stacks)
+        source = section["from"]
+        x = stacks[source] if source in stacks else self.head(source.removeprefix("head "), stacks)
         if section["rows"] == "first" and x.dim() == 3:
             x = x[:, 0]
         x = linear(x * float(section.get("scale", 1)), self.weights.get(section["w"]),
@@ -241,7 +244,8 @@ def compare(name, attngen):
         subprocess.run([attngen, "import", folder, "-o", work], check=True)
         ours = Model(folder, pathlib.Path(work))
     config = json.loads((folder / "config.json").read_text())
-    theirs = getattr(t, config["architectures"][0]).from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
+    kind = getattr(t, config["architectures"][0])
+    theirs = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
     theirs.eval()
     torch.manual_seed(1)
     ids, stacks, pairs = torch.randint(3, 19, (BATCH, TOKENS)), {}, []
@@ -261,7 +265,8 @@ def compare(name, attngen):
             ids = more
         elif kind == "tokens":
             data = ids
-            answer = theirs(input_ids=ids * mask if "roberta" not in name else ids * mask + 1 - mask, attention_mask=mask)
+            padded = ids * mask + (1 - mask) * (config.get("pad_token_id") or 0) # positions of RoBERTa depend on it
+            answer = theirs(input_ids=padded, attention_mask=mask)
         else:
             answer = theirs(input_ids=ids)
         if kind:
@@ -275,7 +280,8 @@ def compare(name, attngen):
         if "head seq_relationship" in sections:
             pairs.append((ours.head("seq_relationship", stacks), answer.seq_relationship_logits))
         if not pairs:
-            pairs += [(stacks["encoder"], answer.last_hidden_state), (ours.head("pooler", stacks), answer.pooler_output)]
+            pairs.append((stacks["encoder"], answer.last_hidden_state))
+            pairs.append((ours.head("pooler", stacks), answer.pooler_output))
     worst = 0
     for mine, his in pairs:
         if mine.dim() == 3 and kind == "tokens" and "decoder input" not in sections:
