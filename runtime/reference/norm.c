@@ -46,16 +46,18 @@ static double mean_errors(struct norm_divided *to, const struct norm_rounding *e
 {
     const double n = (double)of->count, first = e->of_block ? of->x[0] : 0;
     const double off = e->of_block && of->worst != NULL ? of->worst[0] : 0;
-    double size = 0, errors = 0, walk = 0;
+    double size = 0, errors = 0, walk = 0, exact = 0;
     for (size_t c = 0; c < of->count; c++) {
         const double worst = of->worst != NULL ? of->worst[c] : e->phi, drawn = of->drawn != NULL ? of->drawn[c] : 0;
         size += fabs(of->x[c] - first) + worst + off;
+        exact += fabs(of->x[c] - first);
         errors += worst;
         walk += square(drawn);
     }
-    to->middle_drawn = sqrt(walk + square(e->lambda * U * (size + sqrt(n) * n * fabs(to->middle - first)))) / n;
+    to->middle_drawn = sqrt(walk + square(e->lambda * U * (exact + sqrt(n) * n * fabs(to->middle - first)))) / n;
     to->middle_worst = (errors + gamma_of(of->count + 3) * size) / n + e->omega;
-    to->first = e->of_block ? fabs(first - to->middle) + off : 0;
+    to->first = e->of_block ? fabs(first - to->middle) : 0;
+    to->first_worst = off;
     return size;
 }
 
@@ -69,8 +71,9 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
     for (size_t c = 0; c < of->count; c++) {
         const double x = fabs(of->x[c] - row.middle), in = of->worst != NULL ? of->worst[c] : e->phi;
         const double drawn = of->drawn != NULL ? of->drawn[c] : 0;
-        const double away = e->of_block && centred ? U * (x + in + to.first) : 0; /* the first number's */
-        const double off = in + to.middle_worst + away + (centred ? U * (x + in + to.middle_worst) : 0);
+        const double away = e->of_block && centred ? U * (x + to.first) : 0; /* the first number's */
+        const double off = in + to.middle_worst + away + U * (in + to.first_worst) +
+                           (centred ? U * (x + in + to.middle_worst) : 0);
         worst += (2 * x + off) * off;
         squares += square(2 * x) * (square(drawn) + square(away) + (centred ? square(U * x) : 0));
         reach += square(x + off);
@@ -103,8 +106,9 @@ bool norm_error(const struct norm_divided *by, const struct norm_rounding *e, do
                 bool shares, double *worst, double *drawn)
 {
     const double size = fabs(x - by->middle), value = size * by->inverse;
-    const double away = by->first > 0 ? U * (size + *worst + by->first) : 0;
-    const double off = (*worst + by->middle_worst + away + by->lost + 2 * U * (size + *worst)) * by->inverse;
+    const double away = by->first > 0 ? U * (size + by->first) : 0;
+    const double off = (*worst + by->middle_worst + away + U * (*worst + by->first_worst) + by->lost +
+                        2 * U * (size + *worst)) * by->inverse;
     const double reach = fmin((value + off) * (1 + by->worst), by->most);
     const double small = (e->omega + e->phi) * (1 + gain + reach * fmax(1, e->factor)) + (1 + by->inverse) * e->phi;
     const double moved = fmin(off * (1 + by->worst) + value * by->worst, value + by->most);

@@ -44,7 +44,8 @@ struct norm_columns {
 struct norm_divided {
     double inverse, middle;
     double middle_worst, middle_drawn; /* of the mean that is subtracted */
-    double first;          /* how far from it the number lies that is taken from all others before; 0: none is */
+    double first, first_worst; /* how far from it the number lies that is taken from all others before, and what that
+                                * is off by; 0: none is */
     double worst, drawn;   /* relative errors of the inverse */
     double most;           /* largest |x| inverse that any x and its norm can give */
     double lost;           /* of a row that the kernel takes smaller: what underflow there stands for */
