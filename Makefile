@@ -23,7 +23,7 @@ docdir   ?= $(datadir)/doc/attngen
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-compilers test-vectors \
         test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
-        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode demo install clean
+        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-minilm demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -42,19 +42,21 @@ installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
 # What each program is made of, and what both share (attnrun tune plans as attngen does, without templates).
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
-own_sources := $(addprefix gen/,arguments.c context.c emit.c explain.c output.c)
+own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c model.c output.c script.c)
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
 shared      := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(own_sources),$(gen_sources)))
-embedded    := $(wildcard templates/*.in gen/*.lua)
+embedded    := $(wildcard templates/*.in gen/*.lua gen/families/*.lua)
 carried     := runtime/commands/selftest.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_names   := fuzz targets mutants vectors emitted sweep split expressions compilers onnx size models avx512
+long_names   := mutants targets emitted vectors sweep fuzz compilers split onnx size expressions models avx512
 long_tests   := $(wildcard $(long_names:%=tests/*/test_%.sh))
+# what mostly waits, beside the others
+waiting      := faults tune cluster
 script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh tests/*/test_*.sh))
 
 all: $(BUILD)/attngen $(BUILD)/attnrun
@@ -85,6 +87,8 @@ help:
 	@echo '                lists what there is'
 	@echo 'make bench-decode  steps and chunks behind a cache, beside the same libraries: PEERS_SHAPES, PEERS_SYSTEMS, PEERS_ROUNDS,'
 	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
+	@echo 'make bench-minilm  all of MiniLM on real weights beside ONNX Runtime, OpenVINO and PyTorch: MINILM_ROUNDS, PEERS_CORES,'
+	@echo '                MINILM=DIR of the model, which is fetched else'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
 	@echo 'make lint       clang-tidy and cppcheck over the tools and the pairs of LINT_LAYERS'
@@ -162,7 +166,7 @@ $(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,inputs/tensors.o inputs/json.o system/process.o timing/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
@@ -179,18 +183,22 @@ test-avx512: all
 	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avx512.sh all
 
 # Fuzzers: tests/fuzz/NAME.c each. tests/fuzz/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
-# folder and compiler are theirs. `make test` gives each 20 s of search.
+# folder, compiler and level are theirs. `make test` gives each 10 s of search.
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
-fuzz_pairs   := masks cross conv given
+fuzz_pairs   := masks cross conv given rows ring paged
 fuzz_masks   := tests/vectors/every_mask.layer
 fuzz_cross   := tests/vectors/grouped_cross.layer
 fuzz_conv    := --set mask=padding --set bias=false --set plan.size=small tests/vectors/split_conv_cross_out_in.layer
 fuzz_given   := tests/fuzz/given.layer
+fuzz_rows    := tests/fuzz/rows.layer
+fuzz_ring    := tests/fuzz/ring.layer
+fuzz_paged   := tests/fuzz/paged.layer
 
 fuzz:
-	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' tests/fuzz/test_fuzz.sh $(FUZZ)
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' FUZZ_LEVEL=-O1 \
+	    tests/fuzz/test_fuzz.sh $(FUZZ)
 
 fuzzers: $(fuzzers)
 $(fuzzers): $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/fuzz.o $(gen_objects) $(run_objects)
@@ -280,12 +288,22 @@ ifeq ($(PEERS_LIST)$(PEERS_SHAPES),)
 	@ATTNGEN='$(BUILD)/attngen' CC='$(CC)' PEERS_CORES='$(PEERS_CORES)' bench/decode/decode.sh '$(BUILD)/bench-decode/decode'
 endif
 
+# a whole model beside other libraries: MINILM_ROUNDS; MINILM=DIR, with config.json and model.safetensors, or it is fetched
+MINILM_ROUNDS ?= 30
+MINILM        ?= $(BUILD)/minilm/model
+bench-minilm: $(BUILD)/attngen | $(installers)
+	@bench/peers/install.sh $(peers_venv) $(PYTHON) 'onnxruntime openvino torch'
+	@[ -f '$(MINILM)/config.json' ] || $(MAKE) -s -C examples/minilm OUT=$(abspath $(BUILD))/minilm model
+	@$(MAKE) -s -C examples/minilm ATTNGEN=$(abspath $(BUILD))/attngen OUT=$(abspath $(BUILD))/minilm MODEL=$(abspath $(MINILM)) all
+	@$(if $(PEERS_CORES),taskset -c $(firstword $(PEERS_CORES))) $(peers_venv)/bin/python -B bench/minilm/minilm.py \
+	    $(BUILD)/minilm $(MINILM)/model.safetensors $(MINILM_ROUNDS)
+
 # With -j these are made together; the tests themselves want none, as run.sh shares out the cores.
 test-programs: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast
 
 test: test-programs
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' \
-	    tests/run.sh $(script_tests) $(unit_tests)
+	    WAITING='$(waiting)' tests/run.sh $(script_tests) $(unit_tests)
 
 # every vector and example on other machines; `make test` does a few
 test-targets: all

@@ -11,42 +11,64 @@
 /* ---- the table ---- */
 
 #define FIELD(name) offsetof(struct arguments, name)
+#define EMITS (ARGUMENTS_SPECS | ARGUMENTS_MODEL)
+#define ALL (EMITS | ARGUMENTS_IMPORT)
 
 static const struct option_row options[] = {
-    {.name = "output", .letter = 'o', .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(folder), .commands = 1,
-     .help = "write into DIR, made if it is missing; default: the current folder"},
-    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isas), .commands = 1,
+    {.name = "output", .letter = 'o', .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(folder),
+     .commands = ALL, .help = "write into DIR, made if it is missing; default: the current folder"},
+    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isas), .commands = EMITS,
      .help = "the instruction sets to emit, joined by commas: all, or any of %a; default: %d; always with scalar"},
-    {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = 1,
+    {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = EMITS,
      .help = "small: less code, slower; the same as --set plan.size=SIZE; default: fast"},
-    {.name = "split", .kind = OPTION_FLAG, .field = FIELD(split), .commands = 1,
+    {.name = "split", .kind = OPTION_FLAG, .field = FIELD(split), .commands = EMITS,
      .help = "write each instruction set's code into a file of its own, NAME_ISA.c, beside NAME.c and NAME_internal.h"},
-    {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = 1,
+    {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = EMITS,
      .help = "set a key of each spec, overriding the file; may be repeated"},
-    {.name = "explain", .kind = OPTION_FLAG, .field = FIELD(explain), .commands = 1,
+    {.name = "explain", .kind = OPTION_FLAG, .field = FIELD(explain), .commands = ARGUMENTS_SPECS,
      .help = "print the layer step by step and the plan with its reasons; write only if -o is given"},
     {.name = "batch", .argument = "B", .kind = OPTION_NUMBER, .field = FIELD(batch), .min = 1, .max = INT32_MAX,
-     .commands = 1, .help = "sequences in a call, for the speed that --explain expects; default: 1"},
-    {.name = "plan", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(plan), .commands = 1,
+     .commands = ARGUMENTS_SPECS, .help = "sequences in a call, for the speed that --explain expects; default: 1"},
+    {.name = "plan", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(plan), .commands = ARGUMENTS_SPECS,
      .help = "build with the plan that attnrun tune wrote for this layer"},
-    {.name = "any-cpu", .kind = OPTION_FLAG, .field = FIELD(any_cpu), .commands = 1,
+    {.name = "any-cpu", .kind = OPTION_FLAG, .field = FIELD(any_cpu), .commands = ARGUMENTS_SPECS,
      .help = "no warning if that was measured on another CPU"},
-    {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = 1,
+    {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = EMITS,
      .help = "write a Make rule for each pair that lists what it was made from"},
-    {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates), .commands = 1,
-     .help = "read the templates from DIR instead of the built-in ones"},
-    {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = 1,
+    {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates),
+     .commands = EMITS, .help = "read the templates from DIR instead of the built-in ones"},
+    {.name = "name", .argument = "NAME", .kind = OPTION_TEXT, .field = FIELD(name), .commands = ARGUMENTS_IMPORT,
+     .help = "prefix of the specs and of NAME.layers; default: the model's family"},
+    {.name = "seq-len", .argument = "N", .kind = OPTION_NUMBER, .field = FIELD(seq_len), .min = 1, .max = INT32_MAX,
+     .commands = ARGUMENTS_IMPORT,
+     .help = "most tokens of a sequence in a call; default: as many as the model has positions, behind a cache at most "
+             "512"},
+    {.name = "cache", .argument = "rows|ring|paged|none", .kind = OPTION_WORD, .field = FIELD(cache),
+     .commands = ARGUMENTS_IMPORT,
+     .help = "the cache of layers that decode; ring: of those with a window, the others have rows; default: rows"},
+    {.name = "cache-len", .argument = "N", .kind = OPTION_NUMBER, .field = FIELD(cache_len), .min = 1, .max = INT32_MAX,
+     .commands = ARGUMENTS_IMPORT,
+     .help = "most tokens of a sequence in a cache; default: as many as the model has positions"},
+    {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = ARGUMENTS_SPECS,
      .help = "the keys of a spec and their values"},
-    {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = 1, .help = "this text"},
-    {.name = "version", .kind = OPTION_ASK, .field = FIELD(version), .commands = 1, .help = "the version"},
+    {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = ALL, .help = "this text"},
+    {.name = "version", .kind = OPTION_ASK, .field = FIELD(version), .commands = ARGUMENTS_SPECS,
+     .help = "the version"},
 };
 
-static const struct option_command command = {
-    NULL, 1, "a spec", true, "[-o DIR] [OPTION…] SPEC…",
-    "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. A pair is\n"
-    "the same whether its spec is given alone or with others; where one is bad, nothing is written"};
+static const struct option_command commands[] = {
+    {NULL, ARGUMENTS_SPECS, "a spec", true, "[-o DIR] [OPTION…] SPEC…",
+     "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. A pair is\n"
+     "the same whether its spec is given alone or with others; where one is bad, nothing is written"},
+    {"import", ARGUMENTS_IMPORT, "one folder of a model", false, "DIR [-o DIR] [--name NAME] [OPTION…]",
+     "reads the config.json of a Hugging Face model and the headers of its safetensors, and writes a spec for each\n"
+     "distinct layer, and NAME.layers, which says how they follow and where their numbers lie"},
+    {"model", ARGUMENTS_MODEL, "one NAME.layers", false, "NAME.layers [-o DIR] [OPTION…]",
+     "writes the C of a model that attngen import has read: NAME_model.c and NAME_model.h, and the pair of its layers"},
+};
 
-const struct option_program attngen_program = {"attngen", &command, 1, options, sizeof options / sizeof *options, true};
+const struct option_program attngen_program = {"attngen", commands, sizeof commands / sizeof *commands, options,
+                                               sizeof options / sizeof *options, true};
 
 /* ---- reading ---- */
 
@@ -61,9 +83,15 @@ static void add_size(struct arguments *a)
 
 bool arguments_read(struct arguments *a, int argc, char **argv, struct diag *diag)
 {
-    *a = (struct arguments){0};
-    if (!options_read(&attngen_program, &command, argc, argv, a, &a->specs, diag) || a->keys || a->help ||
-        a->version)
+    const bool help = argc > 2 && strcmp(argv[1], "help") == 0; /* help COMMAND; "help" alone may be a spec */
+    const struct option_command *named = argc > 1 + help ? options_find(&attngen_program, argv[1 + help]) : NULL;
+    *a = (struct arguments){.command = named != NULL ? named : commands};
+    if (help && named != NULL)
+        return a->help = true;
+    argv += named != NULL;
+    argc -= named != NULL;
+    if (!options_read(&attngen_program, a->command, argc, argv, a, &a->specs, diag) || a->keys || a->help ||
+        a->version || named != NULL)
         return diag->errors == 0;
     if (a->explain && a->folder == NULL && a->deps != NULL)
         diag_error(diag, "attngen", "--deps with --explain needs -o, or nothing is written");
@@ -80,11 +108,14 @@ void arguments_free(struct arguments *a)
     options_forget(&attngen_program, a);
 }
 
-void arguments_help(FILE *out)
+void arguments_help(const struct arguments *a, FILE *out)
 {
-    options_help(&attngen_program, &command, out);
-    fputs("\nexit codes: 0 good; 2 wrong usage, spec or template; 3 the machine failed (no memory, unwritable file)\n",
-          out);
+    options_help(&attngen_program, a->command, out);
+    if (a->command == commands)
+        fputs("\nattngen import DIR makes specs of a model, attngen model NAME.layers its C; see attngen help import\n",
+              out);
+    fputs("\nexit codes: 0 good; 2 wrong usage, spec, model or template; 3 the machine failed (no memory, unwritable "
+          "file)\n", out);
 }
 
 /* ---- the command line that the product names ---- */

@@ -12,11 +12,15 @@
 
 struct diag;
 
+/* Bits of attngen's commands; the first has no name. */
+enum { ARGUMENTS_SPECS = 1, ARGUMENTS_IMPORT = 2, ARGUMENTS_MODEL = 4 };
+
 struct arguments {
-    struct option_texts specs, set; /* set: KEY=VALUE texts */
+    const struct option_command *command;
+    struct option_texts specs, set; /* set: KEY=VALUE texts; specs: of import a folder, of model a NAME.layers */
     const char *folder;             /* NULL: not given, as of each of these */
-    const char *isas, *deps, *templates, *plan, *size;
-    uint64_t batch;                 /* 0: not given */
+    const char *isas, *deps, *templates, *plan, *size, *name, *cache;
+    uint64_t batch, seq_len, cache_len; /* 0: not given */
     bool split, explain, any_cpu, keys, help, version;
 };
 
@@ -25,8 +29,8 @@ extern const struct option_program attngen_program;
 /* False, with errors in diag, for a wrong command line. arguments_free() in any case. */
 bool arguments_read(struct arguments *arguments, int argc, char **argv, struct diag *diag);
 void arguments_free(struct arguments *arguments);
-/* The usage, the options, the exit codes. */
-void arguments_help(FILE *out);
+/* The usage, the options, the exit codes of the command. */
+void arguments_help(const struct arguments *arguments, FILE *out);
 /* "attngen --isa avx2 tiny.layer": the same for every folder, every order of the instruction sets and in any company:
  * no -o, no path, no other spec. malloc'd; NULL without memory. */
 char *arguments_command(const struct arguments *arguments, const char *spec, unsigned isas);

@@ -16,14 +16,13 @@
 #include "diag.h"
 #include "embedded.h"
 #include "file.h"
+#include "script.h"
 
 enum { AT_HANDLER = 1, AT_EXPAND = 2, AT_CONTEXT = 3 };
 
-#define MEMORY_LIMIT ((size_t)512 << 20) /* a template that never stops emitting ends here, not in the swap */
-
 struct emit {
     lua_State *lua;
-    size_t memory; /* bytes that Lua holds */
+    struct script_memory memory;
     const char *folder; /* of the templates; NULL: embedded */
     char *text;         /* the template read last */
     char **paths;       /* the template files read */
@@ -33,25 +32,6 @@ struct emit {
 };
 
 /* ---- the Lua state ---- */
-
-static void *allocate(void *user, void *old, size_t old_size, size_t size)
-{
-    struct emit *emit = user;
-    void *block = NULL;
-
-    if (!old)
-        old_size = 0; /* then it is a kind of object */
-    if (size == 0) {
-        free(old);
-        emit->memory -= old_size;
-        return NULL;
-    }
-    if (size <= old_size || emit->memory - old_size + size <= MEMORY_LIMIT)
-        block = realloc(old, size);
-    if (block)
-        emit->memory += size - old_size;
-    return block;
-}
 
 static bool note_path(struct emit *emit, const char *path)
 {
@@ -109,19 +89,6 @@ static int read_embedded(lua_State *lua)
     return 1;
 }
 
-/* Leaves the chunk of an embedded Lua file on the stack. */
-static void load_embedded(lua_State *lua, const char *name)
-{
-    const struct embedded_file *file = embedded_find(embedded_files, embedded_files_count, name);
-
-    if (!file)
-        luaL_error(lua, "%s is not embedded", name);
-    else if (luaL_loadbufferx(lua, (const char *)file->data, file->size, lua_pushfstring(lua, "@%s", name), "t"))
-        lua_error(lua);
-    else
-        lua_remove(lua, -2); /* the chunk's name */
-}
-
 /* Returns the message handler, expand() and the empty context. */
 static int set_up(lua_State *lua)
 {
@@ -130,14 +97,14 @@ static int set_up(lua_State *lua)
     luaL_openlibs(lua);
     lua_newtable(lua);
     const int context = lua_gettop(lua);
-    load_embedded(lua, "expand.lua");
+    script_load(lua, "expand.lua");
     lua_pushvalue(lua, context);
-    load_embedded(lua, "context.lua");
+    script_load(lua, "context.lua");
     lua_call(lua, 0, 1);
     lua_pushlightuserdata(lua, emit);
     lua_pushcclosure(lua, emit->folder ? read_from_folder : read_embedded, 1);
     lua_pushfstring(lua, "%s/", emit->folder ? emit->folder : "templates");
-    load_embedded(lua, "wrap.lua");
+    script_load(lua, "wrap.lua");
     lua_call(lua, 0, 1);
     lua_call(lua, 5, 2); /* expand.lua(context, helpers, read, folder, wrap) → expand, explain */
     lua_insert(lua, -2);
@@ -154,7 +121,7 @@ struct emit *emit_open(const char *templates, struct diag *diag)
         return NULL;
     }
     emit->folder = templates;
-    emit->lua = lua_newstate(allocate, emit);
+    emit->lua = lua_newstate(script_allocate, &emit->memory);
     if (emit->lua) {
         lua_pushcfunction(emit->lua, set_up);
         lua_pushlightuserdata(emit->lua, emit);

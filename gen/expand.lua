@@ -62,8 +62,11 @@ local function load_text(code, name)
 end
 
 -- The first "}" that leaves a whole Lua expression behind "${" closes it: braces and strings may hold more of them.
-local function closing_brace(line, open, place)
+-- Where there are none of these the next "}" does, whole or not: who loads the chunk finds out, then `careful` says it.
+local function closing_brace(line, open, place, careful)
     local close, first_message = open + 1, nil
+    local plain, next_close = line:match("^([^{}\"'%[%]]*)()}", open + 2)
+    if plain and not careful and ("(" .. plain .. ")"):find("^%b()$") then return next_close end
     while true do
         close = line:find("}", close + 1, true)
         if not close then error(place .. ": " .. (first_message or "'${' without a '}' on its line"), 0) end
@@ -74,22 +77,23 @@ local function closing_brace(line, open, place)
     end
 end
 
-local function quoted(text)
-    return (("%q"):format(text):gsub("\n", "n")) -- %q writes a newline as backslash, newline
-end
-
-local function text_line(line, place)
+-- What emits one line that has a "${": `texts` takes what stands between expressions.
+local function text_line(line, place, texts, careful)
     local parts, from = {}, 1
+    local function keep(text)
+        texts[#texts + 1] = text
+        return ("_texts[%d]"):format(#texts)
+    end
     while true do
         local open = line:find("${", from, true)
         if not open then break end
-        local close = closing_brace(line, open, place)
+        local close = closing_brace(line, open, place, careful)
         local expression = line:sub(open + 2, close - 1)
-        parts[#parts + 1] = quoted(line:sub(from, open - 1))
-        parts[#parts + 1] = ("_value((%s), %s)"):format(expression, quoted(expression))
+        parts[#parts + 1] = keep(line:sub(from, open - 1))
+        parts[#parts + 1] = ("_value((%s), %s)"):format(expression, keep(expression))
         from = close + 1
     end
-    parts[#parts + 1] = quoted(line:sub(from))
+    parts[#parts + 1] = keep(line:sub(from))
     local calls = {}
     for i = 1, #parts, MOST_PARTS do
         calls[#calls + 1] = "_emit(" .. table.concat(parts, "..", i, math.min(i + MOST_PARTS - 1, #parts)) .. ")"
@@ -97,29 +101,49 @@ local function text_line(line, place)
     return table.concat(calls)
 end
 
-local function translate(name, text)
-    local lines = {}
+-- A template as Lua, and the texts that this names. Lines without an expression are emitted where the first of them is.
+local function translate(name, text, careful)
+    local lines, texts = {}, {}
+    local first, plain = nil, {} -- lines that are not yet in `lines`
+    local function flush()
+        if not first then return end
+        texts[#texts + 1] = table.concat(plain)
+        lines[first] = ("_emit(_texts[%d])"):format(#texts)
+        first, plain = nil, {}
+    end
     for line, newline in text:gmatch("([^\n]*)(\n?)") do
-        local place = name .. ":" .. #lines + 1
-        if line:find("^%$%s") or line == "$" then
-            lines[#lines + 1] = line:sub(2)
-        elseif line:find("^%$[^{]") then
-            error(place .. ": a line that begins with '$' is Lua and needs a blank after the '$'", 0)
+        local number = #lines + 1
+        local at = line:find("$", 1, true)
+        if at == 1 and (line == "$" or line:find("^%s", 2)) then
+            flush()
+            lines[number] = line:sub(2)
+        elseif at == 1 and not line:find("^{", 2) then
+            error(("%s:%d: a line that begins with '$' is Lua and needs a blank after the '$'"):format(name, number), 0)
+        elseif at and line:find("${", at, true) then
+            flush()
+            lines[number] = text_line(line .. newline, name .. ":" .. number, texts, careful)
         elseif line ~= "" or newline ~= "" then
-            lines[#lines + 1] = text_line(line .. newline, place)
+            first = first or number
+            plain[#plain + 1] = line .. newline
+            lines[number] = ""
         end
     end
-    return "local _emit, _value, _ENV = ... " .. table.concat(lines, "\n")
+    flush()
+    return "local _emit, _value, _texts, _ENV = ... " .. table.concat(lines, "\n"), texts
 end
 
-local chunks = {} -- template name → compiled chunk
+local chunks = {} -- template name → compiled chunk and its texts
 local function compile(name)
     if not chunks[name] then
         local text, message = read(name)
         if not text then return nil, message end
-        local chunk, syntax = load_text(translate(name, text), "@" .. name)
-        if not chunk then error(syntax, 0) end
-        chunks[name] = chunk
+        local code, texts = translate(name, text)
+        local chunk, syntax = load_text(code, "@" .. name)
+        if not chunk then
+            translate(name, text, true) -- raises what is wrong with an expression
+            error(syntax, 0)
+        end
+        chunks[name] = { run = chunk, texts = texts }
     end
     return chunks[name]
 end
@@ -233,7 +257,7 @@ end
 
 function run(chunk, scope)
     depth = depth + 1
-    chunk(emit, value, setmetatable({}, {
+    chunk.run(emit, value, chunk.texts, setmetatable({}, {
         __index = scope,
         __newindex = function(_, name)
             error(("assignment to '%s', which is not a local; write 'local %s'"):format(name, name), 2)

@@ -473,8 +473,9 @@ static void explain_cache(const struct layer *l, FILE *out)
     visible_reach(l, &left, &right);
     const int64_t keys = left != LAYER_UNBOUNDED ? min(left + 1, l->cache_len) : l->cache_len;
     const struct layer_cost step = layer_multiply_adds(l, 1, l->cache_len);
-    const struct text pages = write_text(l->cache == CACHE_PAGED ? "; pages of %lld, at most %lld of them" : "",
-                                         (long long)l->page_len, (long long)l->page_count);
+    struct text pages = {""};
+    if (l->cache == CACHE_PAGED)
+        pages = write_text("; pages of %lld, at most %lld of them", (long long)l->page_len, (long long)l->page_count);
     fputs("\nThe cache\n\n", out);
     line_at(out, 2, write_text("%s of %lld positions, %s each, %s a sequence%s", kinds[l->cache],
                                (long long)l->cache_len, in_bytes(row).text,

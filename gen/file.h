@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Files as a whole: one reader for both programs.
  *
- * Left out on purpose: writing (replace.h), and files too large to be held; runtime/inputs/tensors.c reads in parts.
+ * Left out on purpose: writing (replace.h), and files too large to be held; tensors.c reads in parts.
  */
 #ifndef ATTNGEN_FILE_H
 #define ATTNGEN_FILE_H

@@ -157,7 +157,8 @@ static const struct kind {
     {is_xml, "XML", {KEYS, "safetensors are needed; perhaps it is a server's error in place of them"}},
     {is_index, "the list of a model's files (JSON)", {KEYS, "give that one of them that has the layer"}},
     {is_config, "a model's configuration (JSON)",
-     {KEYS ": its hidden_size is d_model, num_attention_heads h, num_key_value_heads h_kv, "
+     {"attngen import DIR makes specs of its folder; " KEYS ": its hidden_size is d_model, num_attention_heads h, "
+      "num_key_value_heads h_kv, "
       "max_position_embeddings seq_len",
       "give the model's weights, model.safetensors beside it"}},
     {is_json, "JSON", {KEYS, "safetensors are needed"}},

@@ -220,7 +220,8 @@ static struct layer *make_layer(struct spec *spec)
     return NULL;
 }
 
-struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag)
+static struct layer *read_layer(const char *path, const char *text, const char *const *set, size_t set_count,
+                                struct diag *diag)
 {
     const size_t errors = diag->errors;
     struct spec *spec = calloc(1, sizeof *spec);
@@ -229,6 +230,7 @@ struct layer *layer_read(const char *path, const char *const *set, size_t set_co
         return NULL;
     }
     spec->path = path;
+    spec->text = text;
     spec->diag = diag;
 
     struct layer *layer = NULL;
@@ -242,6 +244,16 @@ struct layer *layer_read(const char *path, const char *const *set, size_t set_co
     }
     spec_free(spec);
     return layer;
+}
+
+struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag)
+{
+    return read_layer(path, NULL, set, set_count, diag);
+}
+
+struct layer *layer_read_text(const char *path, const char *text, struct diag *diag)
+{
+    return read_layer(path, text, NULL, 0, diag);
 }
 
 void layer_free(struct layer *layer)

@@ -2,7 +2,7 @@
 /* attngen: from a layer's spec to the C file that computes it. main() is the table of contents.
  *
  * Left out on purpose: every decision. arguments.c knows the command line, layer.c the spec, plan.c decides, the
- * templates spell, emit.c expands them, output.c writes.
+ * templates spell, emit.c expands them, output.c writes. `attngen import` is import.c's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +15,10 @@
 #include "emit.h"
 #include "expect.h"
 #include "explain.h"
+#include "import.h"
 #include "isa.h"
 #include "layer.h"
+#include "model.h"
 #include "output.h"
 #include "plan.h"
 #include "planfile.h"
@@ -33,9 +35,11 @@ struct job {
     struct arguments arguments;
     struct diag diag;
     unsigned isas;
+    struct model *model; /* whose layers the specs are; NULL: none */
+    const char *const *specs;
     size_t count; /* of the specs, and of what becomes of each: */
     struct pair *pairs;
-    struct output *outputs;
+    struct output *outputs; /* and one more, the model's */
 };
 
 static bool good(const struct job *job)
@@ -48,17 +52,18 @@ static bool good(const struct job *job)
 static void read_specs(struct job *job)
 {
     const struct arguments *a = &job->arguments;
-    const size_t count = a->specs.count;
+    size_t count = a->specs.count;
+    job->specs = job->model != NULL ? model_specs(job->model, &count) : a->specs.text;
     job->isas = a->isas != NULL ? isa_parse_list(a->isas, &job->diag) : isa_default();
     job->pairs = calloc(count, sizeof *job->pairs);
-    job->outputs = calloc(count, sizeof *job->outputs);
+    job->outputs = calloc(count + 1, sizeof *job->outputs);
     if (job->pairs == NULL || job->outputs == NULL) {
         diag_environment(&job->diag, NULL, "no memory for the specs");
         return;
     }
     job->count = count;
     for (size_t i = 0; i < count; i++)
-        job->pairs[i].layer = layer_read(a->specs.text[i], a->set.text, a->set.count, &job->diag);
+        job->pairs[i].layer = layer_read(job->specs[i], a->set.text, a->set.count, &job->diag);
 }
 
 /* The plan's choices are made from the layer and, where there is one, the plan file; the machine is asked only whether
@@ -79,6 +84,25 @@ static struct plan *decide(struct job *job, const struct layer *layer)
     return plan_make_from(layer, job->isas, &file, &job->diag);
 }
 
+/* Layers in the order of the specs; false without memory. */
+static bool layers_of(struct job *job, struct layer ***layers)
+{
+    *layers = calloc(job->count, sizeof **layers);
+    if (*layers == NULL)
+        diag_environment(&job->diag, NULL, "no memory for the layers");
+    for (size_t i = 0; *layers != NULL && i < job->count; i++)
+        (*layers)[i] = job->pairs[i].layer;
+    return *layers != NULL;
+}
+
+static void check_model(struct job *job)
+{
+    struct layer **layers = NULL;
+    if (job->model != NULL && layers_of(job, &layers))
+        model_check(job->model, layers, &job->diag);
+    free(layers);
+}
+
 static void make_plans(struct job *job)
 {
     for (size_t i = 0; i < job->count && good(job); i++)
@@ -90,13 +114,13 @@ static void warn_of_layers(const struct job *job)
 {
     for (size_t i = 0; i < job->count; i++)
         if (visible_never(job->pairs[i].layer))
-            fprintf(stderr, "%s: warning: visible is never true: no query sees a key\n", job->arguments.specs.text[i]);
+            fprintf(stderr, "%s: warning: visible is never true: no query sees a key\n", job->specs[i]);
 }
 
 /* Two pairs in one folder, or one program: no name may occur twice. Macros have it in capitals. */
 static void check_names(struct job *job)
 {
-    const char **specs = job->arguments.specs.text;
+    const char *const *specs = job->specs;
     for (size_t i = 0; i < job->count; i++)
         for (size_t j = 0; j < i; j++) {
             const char *name = job->pairs[i].layer != NULL ? job->pairs[i].layer->name : NULL;
@@ -131,7 +155,7 @@ static void explain(struct job *job)
 
 static bool fill_context(struct emit *emit, struct job *job, size_t i)
 {
-    char *command = arguments_command(&job->arguments, job->arguments.specs.text[i], job->isas);
+    char *command = arguments_command(&job->arguments, job->specs[i], job->isas);
     if (command == NULL) {
         diag_environment(&job->diag, NULL, "no memory for the command line");
         return false;
@@ -200,7 +224,7 @@ static bool expand_all(struct emit *emit, const struct pair *pair, struct job *j
 /* Of split pairs a file may be another's too: NAME_avx2.c of one and the .c of a layer NAME_avx2. */
 static bool check_paths(struct job *job, size_t i)
 {
-    const char **specs = job->arguments.specs.text;
+    const char *const *specs = job->specs;
     for (size_t j = 0; job->arguments.split && j < i; j++) {
         const char *shared = output_shared_path(&job->outputs[i], &job->outputs[j]);
         if (shared != NULL)
@@ -221,10 +245,34 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
     if (emit != NULL && fill_context(emit, job, i) && expand_all(emit, &job->pairs[i], job, output) &&
         check_paths(job, i)) {
         const char *const *templates = emit_files_read(emit, &count);
-        output_print_rule(output, a->specs.text[i], a->plan, templates, count, rules);
+        output_print_rule(output, job->specs[i], a->plan, templates, count, rules);
     }
     emit_close(emit);
     return good(job);
+}
+
+/* The model's own files, behind those of its layers. */
+static void make_model(struct job *job, FILE *rules)
+{
+    static const struct outline files[] = {{"model.c.in", "_model.c", false, false},
+                                           {"model.h.in", "_model.h", false, false}};
+    const struct arguments *a = &job->arguments;
+    struct layer **layers = NULL;
+    struct emit *emit = emit_open(a->templates, &job->diag);
+    bool done = emit != NULL && layers_of(job, &layers);
+    if (done) {
+        emit_set_string(emit, "VERSION", ATTNGEN_VERSION);
+        model_context(job->model, layers, emit);
+    }
+    for (size_t i = 0; done && i < sizeof files / sizeof *files; i++)
+        done = expand(emit, &files[i], model_name(job->model), 0, job, &job->outputs[job->count]);
+    if (done) {
+        size_t count;
+        const char *const *templates = emit_files_read(emit, &count);
+        output_print_rule(&job->outputs[job->count], a->specs.text[0], job->specs[0], templates, count, rules);
+    }
+    emit_close(emit);
+    free(layers);
 }
 
 static void generate(struct job *job)
@@ -235,11 +283,20 @@ static void generate(struct job *job)
     FILE *rules = open_memstream(&text, &length);
     for (size_t i = 0; rules != NULL && i < job->count && make_texts(job, i, rules);)
         i++;
+    if (rules != NULL && job->model != NULL && good(job))
+        make_model(job, rules);
     if (rules == NULL || fclose(rules) != 0)
         diag_environment(&job->diag, NULL, "no memory for the rules");
     if (good(job))
-        output_write(job->outputs, job->count, a->folder, a->deps, text, &job->diag);
+        output_write(job->outputs, job->count + 1, a->folder, a->deps, text, &job->diag);
     free(text);
+}
+
+static void import(struct job *job)
+{
+    const struct arguments *a = &job->arguments;
+    const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->seq_len, a->cache_len};
+    import_model(&request, &job->diag);
 }
 
 static void free_job(struct job *job)
@@ -249,6 +306,9 @@ static void free_job(struct job *job)
         layer_free(job->pairs[i].layer);
         output_free(&job->outputs[i]);
     }
+    if (job->outputs != NULL)
+        output_free(&job->outputs[job->count]);
+    model_free(job->model);
     free(job->pairs);
     free(job->outputs);
     arguments_free(&job->arguments);
@@ -264,14 +324,21 @@ int main(int argc, char **argv)
     system_begin();
     arguments_read(&job.arguments, argc, argv, &job.diag);
     if (a->help)
-        arguments_help(stdout);
+        arguments_help(a, stdout);
     else if (a->keys)
         layer_print_keys(stdout);
     else if (a->version)
         puts("attngen " ATTNGEN_VERSION);
-    else {
+    else if (good(&job) && a->command->bit == ARGUMENTS_IMPORT) {
+        import(&job);
+        code = diag_report(&job.diag, stderr);
+    } else {
+        if (good(&job) && a->command->bit == ARGUMENTS_MODEL)
+            job.model = model_read(a->specs.text[0], &job.diag);
         if (good(&job))
             read_specs(&job);
+        if (good(&job))
+            check_model(&job);
         if (good(&job))
             make_plans(&job);
         check_names(&job);

@@ -263,7 +263,7 @@ void options_forget(const struct option_program *program, void *fields)
 const struct option_command *options_find(const struct option_program *program, const char *name)
 {
     for (size_t i = 0; i < program->command_count; i++)
-        if (strcmp(program->commands[i].name, name) == 0)
+        if (program->commands[i].name != NULL && strcmp(program->commands[i].name, name) == 0)
             return &program->commands[i];
     return NULL;
 }

@@ -110,8 +110,10 @@ void output_write(const struct output *outputs, size_t count, const char *folder
         all += outputs[p].count;
     struct file_text *files = calloc(all, sizeof *files);
     for (size_t p = 0; files != NULL && p < count; p++)
-        for (const struct output_file *f = outputs[p].files; f < outputs[p].files + outputs[p].count; f++)
+        for (size_t i = 0; i < outputs[p].count; i++) {
+            const struct output_file *f = &outputs[p].files[i];
             files[used++] = (struct file_text){f->path, f->text, f->length};
+        }
     if (files != NULL && deps != NULL)
         files[used++] = (struct file_text){deps, rules, strlen(rules)};
     if (files == NULL)

@@ -213,6 +213,9 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
                p->cached.segments);
     if (p->cached.ahead > 0)
         reason(p, "for few rows, keys and values are prefetched " D64 " rows ahead", p->cached.ahead);
+    if (p->cached.early > 0)
+        reason(p, "while one row's weights are computed, its values are prefetched, " D64 " lines with each vector",
+               p->cached.early);
 }
 
 /* Tiles and blocks of attention by blocks of queries. */

@@ -788,7 +788,10 @@ void spec_values(struct spec *spec)
 
 void spec_read(struct spec *spec, const char *const *set, size_t set_count)
 {
-    read_spec_file(spec);
+    if (spec->text != NULL)
+        read_lines(spec, spec->text, strlen(spec->text));
+    else
+        read_spec_file(spec);
     read_sets(spec, set, set_count);
 }
 

@@ -43,6 +43,7 @@ struct entry {
 
 struct spec {
     const char *path;
+    const char *text; /* in place of the file's; NULL: the file is read */
     struct diag *diag;
     bool failed; /* no memory: stop */
     struct entry given[KEY_COUNT];
@@ -57,7 +58,7 @@ struct spec {
 };
 
 /* spec.c */
-/* The file, then --set texts over it. `failed` where there is nothing more to say. */
+/* The file, or the text in its place, then --set texts over it. `failed` where there is nothing more to say. */
 void spec_read(struct spec *spec, const char *const *set, size_t set_count);
 /* Every value that is given, and defaults that are no other key's. */
 void spec_values(struct spec *spec);

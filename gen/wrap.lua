@@ -7,10 +7,15 @@
 
 local MOST = 120
 local FEWEST = 40 -- columns that a broken line keeps
+local OPENS = { ["("] = true, ["["] = true, ["{"] = true }
 
 -- Columns of a UTF-8 text: every byte but the continuations.
 local function columns(s)
     return #s - select(2, s:gsub("[\x80-\xBF]", ""))
+end
+
+local function fits(s)
+    return #s <= MOST or columns(s) <= MOST -- bytes are no fewer
 end
 
 -- Places where a line of code may be broken: the index of the last byte before the break; its rank, how deep in
@@ -43,7 +48,7 @@ end
 -- One line of code, `ending` behind each of the lines but the last.
 local function code(line, ending, out)
     local step
-    while columns(line) > MOST do
+    while not fits(line) do
         local best
         for _, place in ipairs(places(line)) do
             local room = columns(line:sub(1, place.at)) + #ending <= MOST and place.at >= FEWEST
@@ -63,7 +68,7 @@ end
 local function words(line, next, out)
     local indent = line:match("^ *")
     local second = line:find("^ */%*") and indent .. " * " or line:match("^ *%* +") or indent
-    while columns(line) > MOST do
+    while not fits(line) do
         local at
         for i in line:gmatch("() ") do
             local last = line:find("^%-* ?%*/$", i + 1) -- what ends the comment stays at its last word
@@ -82,7 +87,7 @@ end
 
 -- The text of an #error: a line that ends in a backslash goes on in column one, so that compilers show it as it was.
 local function message(line, out)
-    while columns(line) > MOST do
+    while not fits(line) do
         local at
         for i in line:gmatch("() ") do
             if columns(line:sub(1, i)) < MOST and i > FEWEST then at = i end
@@ -99,26 +104,29 @@ end
 local function lines_of(text)
     local lines, open, comment, goes_on = {}, {}, false, false
     for line in text:gmatch("[^\n]*") do -- the last one is what follows the last newline
-        local macro = line:find("^#") or (#lines > 0 and lines[#lines]:find("\\$"))
         local before = lines[#lines]
-        if goes_on and not macro and (columns(before) > MOST or columns(before) + #line:match("^ *(.*)$") < MOST) then
+        local macro = line:find("^#") or (before and before:sub(-1) == "\\")
+        if goes_on and not macro and (not fits(before) or columns(before) + #line:match("^ *(.*)$") < MOST) then
             lines[#lines] = before .. " " .. line:match("^ *(.*)$")
         else
             lines[#lines + 1] = line
         end
         local code = line
         if comment then code = line:match("%*/(.*)$") or "" end
-        comment = comment and not line:find("%*/")
-        code = code:gsub("\\.", ""):gsub('"[^"]*"', ""):gsub("/%*.-%*/", "")
-        if code:find("/%*") then code, comment = code:match("^(.-)/%*"), true end
-        code = code:gsub("'[^']*'", "")
+        comment = comment and not line:find("*/", 1, true)
+        if code:find("[\"'/\\]") then
+            code = code:gsub("\\.", ""):gsub('"[^"]*"', ""):gsub("/%*.-%*/", "")
+            if code:find("/*", 1, true) then code, comment = code:match("^(.-)/%*"), true end
+            code = code:gsub("'[^']*'", "")
+        end
         if not macro then
             for c in code:gmatch("[%(%[{}%]%)]") do
-                if c:find("[%(%[{]") then open[#open + 1] = c else open[#open] = nil end
+                if OPENS[c] then open[#open + 1] = c else open[#open] = nil end
             end
         end
-        local list = code:find(",$") and open[#open] == "("
-        goes_on = not macro and not comment and (list or code:find(" [?:=]$") or code:find(" [&|][&|]$"))
+        local ending = code:sub(-3)
+        local list = ending:sub(-1) == "," and open[#open] == "("
+        goes_on = not macro and not comment and (list or ending:find(" [?:=]$") or ending:find("^ [&|][&|]$"))
     end
     return lines
 end
@@ -128,7 +136,7 @@ local function wrap(text)
     local comment = false
     for i = 1, #lines do
         local line = lines[i]
-        if not comment and columns(line) > MOST then
+        if not comment and not fits(line) then
             local before, remark = line:match("^(.-) +(/%*[^*]*%*/)$")
             if before and before:find("%S") then
                 words(before:match("^ *") .. remark, nil, out)
@@ -136,7 +144,7 @@ local function wrap(text)
             end
         end
         comment = comment or line:find("^ */%*") ~= nil
-        if columns(line) <= MOST then
+        if fits(line) then
             out[#out + 1] = line
         elseif comment then
             lines[i + 1] = words(line, lines[i + 1], out) or lines[i + 1]

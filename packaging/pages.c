@@ -78,8 +78,12 @@ static void print_choices(const char *argument)
 
 static void print_commands(const struct option_program *program)
 {
+    const char *blank = "";
     for (size_t i = 0; i < program->command_count; i++)
-        printf("%s%s", i > 0 ? " " : "", program->commands[i].name);
+        if (program->commands[i].name != NULL) {
+            printf("%s%s", blank, program->commands[i].name);
+            blank = " ";
+        }
 }
 
 /* ---- man pages ---- */
@@ -146,6 +150,8 @@ static void man_commands(const struct option_program *program)
 {
     for (size_t i = 0; i < program->command_count; i++) {
         const struct option_command *command = &program->commands[i];
+        if (command->name == NULL)
+            continue; /* what it does without a command has a section of its own */
         printf(".Ss %s %s ", program->name, command->name);
         print_man(command->usage);
         putchar('\n');
@@ -242,7 +248,7 @@ static void print_bash(void)
          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} key words=' '\n"
          "    COMPREPLY=()\n"
          "    key=${COMP_WORDS[0]##*/}\n"
-         "    [ \"$key\" = attnrun ] && key=\"attnrun ${COMP_WORDS[1]}\"\n"
+         "    case $key/${COMP_WORDS[1]} in attnrun/*|attngen/import) key=\"$key ${COMP_WORDS[1]}\" ;; esac\n"
          "    case $before in\n"
          "    --isa)\n"
          "        # the last name of a list that commas join\n"
@@ -255,7 +261,11 @@ static void print_bash(void)
     for (size_t i = 0; i < PROGRAMS; i++)
         bash_choices(programs[i]);
     fputs("    *)\n"
-          "        if [ \"$COMP_CWORD\" -eq 1 ] && [ \"${key%% *}\" = attnrun ]; then\n"
+          "        if [ \"$COMP_CWORD\" -eq 1 ] && [ \"${word#-}\" = \"$word\" ] && [ \"${key%% *}\" = attngen ]; then\n"
+          "            words='", stdout);
+    print_commands(&attngen_program);
+    fputs("'\n"
+          "        elif [ \"$COMP_CWORD\" -eq 1 ] && [ \"${key%% *}\" = attnrun ]; then\n"
           "            words='", stdout);
     print_commands(&attnrun_program);
     fputs(" help --help --version'\n"
@@ -313,8 +323,13 @@ static void fish_command(const struct option_program *program, const struct opti
     }
     for (size_t at = 0; (row = next_row(program, command, &at, help)) != NULL;) {
         printf("complete -c %s", program->name);
-        if (command->name != NULL)
+        if (command->name != NULL) {
             printf(" -n '__fish_seen_subcommand_from %s'", command->name);
+        } else {
+            fputs(" -n 'not __fish_seen_subcommand_from ", stdout);
+            print_commands(program);
+            putchar('\'');
+        }
         if (row->letter != 0)
             printf(" -s %c", row->letter);
         printf(" -l %s", row->name);
@@ -396,9 +411,15 @@ static void print_zsh(void)
           "# zsh completion for attngen and attnrun; made of their tables of options.\n"
           "_attngen_options()\n"
           "{\n"
-          "    ", stdout);
-    zsh_arguments(&attngen_program, attngen_program.commands);
-    puts("\n"
+          "    local command=$words[2]\n"
+          "    case $command in\n", stdout);
+    for (size_t i = attngen_program.command_count; i-- > 0;) {
+        const char *name = attngen_program.commands[i].name;
+        printf("    %s) %s", name != NULL ? name : "*", name != NULL ? "shift words; (( CURRENT-- )); " : "");
+        zsh_arguments(&attngen_program, &attngen_program.commands[i]);
+        puts(" ;;");
+    }
+    puts("    esac\n"
          "}\n"
          "_attnrun_commands()\n"
          "{\n"

@@ -17,8 +17,8 @@
 #   leave_out TEXT [COUNT] the same of all that follows: the script ends
 #   says, prints TEXT      the file err has that text, or the file out
 #   narrow FILE…           fails where a line has more than 120 columns, or ends in a blank, and names those lines
-#   quick FLAGS            prints flags for attnrun's $CFLAGS: these, and for gcc the intrinsics as a header that is compiled
-#                          already, as reading them takes half of the time of a small pair at -O0
+#   quick FLAGS            prints flags for attnrun's $CFLAGS: these, and for gcc and clang the intrinsics as a header that
+#                          is compiled already, as reading them takes half of the time of a small pair at -O0
 #   tally                  the last line, and 0 where nothing failed
 #
 # Many that need not wait for each other, in the folder $work:
@@ -33,8 +33,11 @@
 #   shown=(FILE…)          are shown in place of that; one that is not there is passed over
 #   excerpt=(COMMAND…)     the filter that shortens them, as in (head -n 20)
 # or, where that is not enough, a show() of its own.
-root=$PWD build=$(realpath "${BUILD:-build}")
-ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") ATTNRUN=$(realpath "${ATTNRUN:-$build/attnrun}")
+root=$PWD
+if [ "${1-}" != --one ]; then # a job has them of its script
+    build=$(realpath "${BUILD:-build}")
+    ATTNGEN=$(realpath "${ATTNGEN:-$build/attngen}") ATTNRUN=$(realpath "${ATTNRUN:-$build/attnrun}")
+fi
 # shellcheck disable=SC2034 # the scripts use them
 attngen=$ATTNGEN attnrun=$ATTNRUN compilers=${CC:-gcc} strict="-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
@@ -142,14 +145,24 @@ narrow() { # a column is a character: the continuation bytes of UTF-8 do not cou
 }
 
 quick() {
-    local flags="-O2 -fPIC $*" header # as attnrun has them
-    header=$build/intrinsics/$(echo "$flags ${CC:-gcc} $(${CC:-gcc} --version 2>&1)" | cksum | tr ' ' -)/intrinsics.h
-    # shellcheck disable=SC2086 # flags are words
-    if [ ! -e "$header.gch" ] && ${CC:-gcc} -v 2>&1 | grep -q '^gcc version'; then
-        mkdir -p "$(dirname "$header")" && echo '#include <immintrin.h>' >"$header" &&
-            ${CC:-gcc} $flags -x c-header -o "$header.$$" "$header" 2>/dev/null && mv "$header.$$" "$header.gch"
+    local flags="-O2 -fPIC $*" known header='' kept='' own='' # as attnrun has them
+    known=$work/quick.${flags//[^a-zA-Z0-9]/.}.${CC//[^a-zA-Z0-9]/.}
+    if [ ! -e "$known" ]; then
+        case $(${CC:-gcc} -v 2>&1) in
+        *'clang version'*) kept=pch own='-Xclang -fno-pch-timestamp' ;;
+        *'gcc version'*) kept=gch ;;
+        esac
+        if [ "$kept" ] && [[ $build != *[[:space:]]* ]]; then # flags have no blanks
+            header=$build/intrinsics/$(echo "$flags ${CC:-gcc} $(${CC:-gcc} --version 2>&1)" | cksum | tr ' ' -)/intrinsics.h
+            # shellcheck disable=SC2086 # flags are words
+            [ -e "$header.$kept" ] ||
+                { mkdir -p "$(dirname "$header")" && echo '#include <immintrin.h>' >"$header" &&
+                    ${CC:-gcc} $flags $own -x c-header -o "$header.$$" "$header" 2>/dev/null && mv "$header.$$" "$header.$kept"; }
+            [ -e "$header.$kept" ] || header=
+        fi
+        echo "${header:+ -include $header}" >"$known.$$" && mv "$known.$$" "$known"
     fi
-    if [ -e "$header.gch" ] && [[ $header != *[[:space:]]* ]]; then echo "$* -include $header"; else echo "$*"; fi
+    echo "$*$(<"$known")"
 }
 
 tally() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs test programs and scripts, two at a time, sums what they report, and ends with "N passed, N failed".
+# Runs test programs and scripts, two at a time, sums what they report, and ends with "N passed, N failed". Those that
+# WAITING names (test_NAME.sh) keep no core busy: they wait for limits, budgets and each other, one by one beside the two.
 #
 # A program reports as cmocka does ("[  PASSED  ] N test(s)"), or ends, as a script does, with a line
 # "N passed, N failed" or "N passed, N failed, N skipped". One that dies, takes longer than TEST_TIMEOUT seconds or
@@ -66,15 +67,26 @@ cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 at_once=$((cores > 1 ? 2 : 1))
 export JOBS=${JOBS:-$((cores / at_once))}
 rm -f "$logs"/*.counts
-running=0
+waits() {
+    local name=${1##*/test_}
+    [[ " ${WAITING-} " == *" ${name%.sh} "* ]]
+}
+{
+    running=0
+    for program in "$@"; do
+        waits "$program" && continue
+        if [ $running -eq $at_once ]; then
+            wait -n
+            running=$((running - 1))
+        fi
+        run_one "$program" &
+        running=$((running + 1))
+    done
+    wait
+} &
 for program in "$@"; do
-    if [ $running -eq $at_once ]; then
-        wait -n
-        running=$((running - 1))
-    fi
-    run_one "$program" &
-    running=$((running + 1))
-done
+    ! waits "$program" || run_one "$program"
+done &
 wait
 
 passed=0 failed=0 skipped=0

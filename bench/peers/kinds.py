@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Rotary positions, norms of queries and keys, and what is added to scores, in double precision, by docs/spec.md.
+"""Rotary positions, norms of queries and keys, what is added to scores, and what stands around attention in a block, in
+double precision, by docs/spec.md.
 
 It shares no code with the project, so that it can be wrong only by itself. Left out: `offset` (p is t), positions that the
 call gives, the norms `layer`, `l2` and `rms_all`, `relative = table`, expressions, prefixes and segments.
@@ -65,6 +66,77 @@ def read_rope(spec, d_k):
         f = f / factor * ramp + f * (1 - ramp)
         magnitude = number("rope_attention_factor", 0.1 * math.log(factor) + 1)
     return Rope(spec["rope"], tuple(f.tolist()), magnitude)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """What stands around attention."""
+    kind: str          # post, pre, parallel, sandwich
+    rms: bool          # its norms; else layer norms
+    shared: bool       # parallel: one norm for both
+    ffn: str           # "none", or the activation by its name in a spec
+    d_ff: int
+    bias: bool         # of the feed-forward
+    eps: float
+
+    @property
+    def gated(self):
+        return self.ffn in ("swiglu", "geglu", "geglu_tanh")
+
+    @property
+    def activation(self):
+        """relu, gelu, gelu_tanh or silu."""
+        return {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}.get(self.ffn, self.ffn)
+
+    @property
+    def norms(self):
+        """Those that it has: n1 ... """
+        count = 2 if self.kind == "sandwich" else 1
+        return range(1, 1 + (count if self.ffn == "none" or self.shared else 2 * count))
+
+    def around(self, x, attend, norm, feed, add):
+        """y, by attend(rows), norm(number, rows), feed(rows) and add(rows, rows) of whatever library."""
+        last = (lambda u, f: u) if self.ffn == "none" else (lambda u, f: f(u))
+        if self.kind == "post":
+            return last(norm(1, add(x, attend(x))), lambda u: norm(2, add(u, feed(u))))
+        first = norm(1, x)
+        if self.kind == "sandwich":
+            return last(add(x, norm(2, attend(first))), lambda u: add(u, norm(4, feed(norm(3, u)))))
+        of = first if self.shared else x if self.kind == "parallel" else None
+        inside = lambda u: feed(of if self.shared else norm(2, u if of is None else of))
+        return last(add(x, attend(first)), lambda u: add(u, inside(u)))
+
+    def feed(self, u, product, activate, multiply):
+        """The feed-forward, by product(name of the weight, rows)."""
+        h = product("1", u)
+        h = multiply(activate(product("g", u)), h) if self.gated else activate(h)
+        return product("2", h)
+
+
+def read_block(spec):
+    """A Block, or None, from the keys of a spec."""
+    if spec.get("block", "none") == "none":
+        return None
+    return Block(spec["block"], spec.get("norm") == "rms", spec.get("norm_shared") == "true", spec.get("ffn", "none"),
+                 int(spec.get("d_ff", 0)), spec.get("ffn_bias", spec.get("bias")) == "true",
+                 float(spec.get("norm_eps", 1e-6)))
+
+
+def activate(name, x):
+    """An activation of an array."""
+    if name == "relu":
+        return np.maximum(x, 0)
+    if name == "silu":
+        return x / (1 + np.exp(-x))
+    if name == "gelu_tanh":
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+    return 0.5 * x * (1 + np.vectorize(math.erf, otypes=[np.float64])(x / math.sqrt(2)))
+
+
+def layer_norm(x, gain, shift, eps):
+    """Each row less its mean, over the root of its variance."""
+    x = x - x.mean(-1, keepdims=True)
+    return gain * x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) + shift
 
 
 def rms(x, gain, eps):

@@ -54,6 +54,7 @@ class Case:
     m: int
     past: int          # keys that a cache holds before the call, m - n of them; None: the layer has no cache
     cache_len: int     # rows that it has room for
+    block: kinds.Block # None: attention alone
 
     @property
     def d_out(self):
@@ -69,7 +70,8 @@ class Case:
     def kinds(self):
         """What this layer has that not every peer, or not every formulation of it, can say."""
         has = {"projected": self.projected, "rope": self.rope, "qk_norm": self.norm, "softcap": self.softcap,
-               "alibi": self.alibi, "relative": self.relative, "sink": self.sink, "cache": self.past is not None}
+               "alibi": self.alibi, "relative": self.relative, "sink": self.sink, "cache": self.past is not None,
+               "block": self.block}
         return frozenset(name for name, value in has.items() if value)
 
     @property
@@ -112,13 +114,15 @@ class Case:
         pairs = int(self.visible().sum()) * self.h * (self.d_k + self.d_v)
         output = {"dense": self.n * self.h * self.d_v * self.d_model, "none": 0,
                   "conv": self.n * self.conv_width * self.d_v * self.d_model}[self.w_o]
-        return self.batch * (project + pairs + output)
+        feed = self.n * self.d_model * self.block.d_ff * (3 if self.block.gated else 2) if self.block else 0
+        return self.batch * (project + pairs + output + feed)
 
     def describe(self):
         sizes = f"{self.batch} x {self.n}" + (f" to {self.m}" if self.cross else "")
         sizes += "" if self.past is None else f" behind {self.past}"
         heads = f"{self.h}" + (f"/{self.h_kv}" if self.h_kv != self.h else "")
         width = "" if self.projected else f" x {self.d_model}"
+        width += f", {self.block.kind} {self.block.ffn} {self.block.d_ff}" if self.block else ""
         return f"{sizes}{width}, {heads} heads of {self.d_k}" + (
             f"/{self.d_v}" if self.d_v != self.d_k else "")
 
@@ -172,7 +176,7 @@ def make_case(name, keys):
                 softcap=None if spec.get("softcap", "none") == "none" else float(spec["softcap"]),
                 alibi=spec.get("alibi") == "true", sink=spec.get("sink") == "true",
                 relative=(number("rel_buckets", 32), number("rel_distance", 128)) if "relative" in spec else None,
-                batch=int(keys.get("batch", 1)), n=n, m=m, past=past, cache_len=number("cache_len", 0))
+                batch=int(keys.get("batch", 1)), n=n, m=m, past=past, cache_len=number("cache_len", 0), block=kinds.read_block(spec))
 
 
 def read_shapes(examples, table):
@@ -235,6 +239,16 @@ def draw_tensors(case, seed):
         tensors["w_o"], biases["b_o"] = draw(shape, c.conv_width * c.d_v), c.d_model
     if c.bias:
         tensors.update((name, draw(size)) for name, size in biases.items())
+    if c.block:
+        for number in c.block.norms:
+            tensors[f"n{number}_g"] = 1 + draw(c.d_model, 100)
+            if not c.block.rms:
+                tensors[f"n{number}_b"] = draw(c.d_model, 100)
+        for which in () if c.block.ffn == "none" else ("1", "g", "2") if c.block.gated else ("1", "2"):
+            shape = (c.block.d_ff, c.d_model) if which == "2" else (c.d_model, c.block.d_ff)
+            tensors["w_" + which] = draw(shape, shape[0])
+            if c.block.bias:
+                tensors["b_" + which] = draw(shape[1])
     if c.norm:
         tensors["g_q"], tensors["g_k"] = 1 + draw(c.d_k, 100), 1 + draw(c.d_k, 100)
     if c.relative:
@@ -245,12 +259,26 @@ def draw_tensors(case, seed):
 
 
 def reference(case, tensors):
-    """y in double precision, by the equations of docs/spec.md, one head at a time."""
-    c = case
+    """y in double precision, by the equations of docs/spec.md."""
     t = {name: array.astype(np.float64) for name, array in tensors.items() if name != "lengths"}
-    x = t.get("x")
+    block = case.block
+    if block is None:
+        return _attention(case, t, t.get("x"))
+
+    def norm(number, of):
+        gain = t[f"n{number}_g"]
+        return kinds.rms(of, gain, block.eps) if block.rms else kinds.layer_norm(of, gain, t[f"n{number}_b"], block.eps)
+
+    feed = lambda u: block.feed(u, lambda which, of: of @ t["w_" + which] + t.get("b_" + which, 0),
+                                lambda of: kinds.activate(block.activation, of), np.multiply)
+    return block.around(t["x"], lambda of: _attention(case, t, of), norm, feed, np.add)
+
+
+def _attention(case, t, x):
+    """Attention alone, of the rows x, one head at a time."""
+    c = case
     source = t.get("source", x)
-    see, bias = c.visible(), c.score_bias(tensors)
+    see, bias = c.visible(), c.score_bias(t)
 
     def project(of, which, head, width):
         if c.projected:

@@ -395,6 +395,8 @@ static int64_t draw_cached(struct random *random, const struct layer *layer, con
                                        : most < rows ? most : rows - fresh;
     else if (ring && chance(random, 0.1))
         past = most;
+    if (draw->past_apart && in->batch > 1 && (b == 0 || b + 1 == in->batch))
+        past = b == 0 ? most : most / 2;
     return past < most ? past : most;
 }
 

@@ -12,7 +12,7 @@
 
 #include "../../gen/diag.h"
 #include "../../gen/layer.h"
-#include "tensors.h"
+#include "../../gen/tensors.h"
 
 #define INPUTS_EXPECTED "expect." /* before the name of a cache's tensor: as a call must leave it */
 
@@ -34,6 +34,7 @@ struct inputs_draw {
     bool past_given;   /* of a cache: past of each sequence is this, as far as the call then fits */
     int64_t past;
     int64_t past_most; /* else it is at most that, if this is not 0 */
+    bool past_apart;   /* of several sequences the first one has the most, and the last one half of it */
     bool whole_pages;  /* page tables are good for any lengths */
     bool whole_masks;  /* each sequence and head has a mask of its own; else as drawn */
     unsigned mask_form; /* 0: drawn; else 4, plus 1: the batch's extent is 1, plus 2: that of heads is */

@@ -12,7 +12,7 @@
 
 #include "../../gen/diag.h"
 #include "../../gen/layer.h"
-#include "tensors.h"
+#include "../../gen/tensors.h"
 
 struct weights_choice {
     const char *path;

@@ -19,7 +19,7 @@ struct moving {
     struct inputs before;              /* of BATCH sequences */
     struct guarded cache[2], past, table, from, free_pages; /* what a function is given */
     int32_t wanted[BATCH];             /* from, as it was */
-    size_t pages, free_count;
+    size_t free_count;
     struct random random;
     char *why;
     struct diag *diag;
@@ -176,6 +176,26 @@ static bool page_is_own(struct moving *m, const struct inputs *after, size_t b)
     return true;
 }
 
+/* Copies of pages that a move needs: for all sequences but one whose next token goes to the same page, or for all of
+ * them where another one has filled it. */
+static size_t copies_of(const struct moving *m)
+{
+    const size_t len = (size_t)m->layer->page_len, count = (size_t)m->layer->page_count;
+    const int32_t *table = m->before.tensor[TENSOR_PAGE_TABLE];
+    size_t copies = 0;
+    for (size_t page = 0; is_paged(m) && page < m->before.pages; page++) {
+        size_t writers = 0, readers = 0;
+        for (size_t b = 0; b < BATCH; b++) {
+            const size_t from = (size_t)m->wanted[b], end = m->wanted[b] < 0 ? 0 : (size_t)past_of(&m->before, from);
+            for (size_t i = 0; i * len < end; i++)
+                if (table[from * count + i] == (int32_t)page)
+                    *((i + 1) * len > end ? &writers : &readers) += 1;
+        }
+        copies += readers > 0 ? writers : writers > 0 ? writers - 1 : 0;
+    }
+    return copies;
+}
+
 static bool moved_right(struct moving *m, const struct kernel_cache *cache)
 {
     struct inputs after = m->before;
@@ -183,7 +203,8 @@ static bool moved_right(struct moving *m, const struct kernel_cache *cache)
     after.tensor[inputs_cache_of(m->layer, true)] = m->cache[1].data;
     after.tensor[TENSOR_PAST] = m->past.data;
     after.tensor[TENSOR_PAGE_TABLE] = is_paged(m) ? m->table.data : NULL;
-    bool good = cache->free_count <= m->free_count || violated(m, "cache_move: there are more free pages than before");
+    const size_t taken = m->free_count - cache->free_count, copies = copies_of(m);
+    bool good = taken == copies || violated(m, "cache_move: takes %zu free pages, not %zu", taken, copies);
     for (size_t b = 0; good && b < BATCH; b++) {
         const int32_t length = m->wanted[b] < 0 ? 0 : past_of(&m->before, (size_t)m->wanted[b]);
         if (past_of(&after, b) != length)
@@ -202,6 +223,8 @@ static bool moves(struct moving *m)
         if (!prepare(m))
             return false;
         draw_from(m, turn);
+        if (turn % 2 == 1) /* just enough */
+            m->free_count = min_size(m->free_count, copies_of(m));
         struct kernel_cache cache = cache_of(m);
         const int error = m->call->cache_move(&cache, m->from.data);
         if (error != KERNEL_OK)
@@ -276,6 +299,27 @@ static bool refuses_shared(struct moving *m)
     return refused(m, cache, m->from.data, KERNEL_SIZE, false, "a partly filled page that two sequences have already");
 }
 
+/* A page that is none, the last one of a sequence. */
+static bool refuses_pages(struct moving *m, struct kernel_cache cache)
+{
+    const int32_t *past = m->past.data;
+    size_t b = 0;
+    while (b < BATCH && past[b] == 0)
+        b++;
+    if (b == BATCH)
+        return true;
+    int32_t *const page = (int32_t *)m->table.data + b * (size_t)m->layer->page_count +
+                          ((size_t)past[b] - 1) / (size_t)m->layer->page_len;
+    const int32_t kept = *page;
+    bool good = true;
+    for (int below = 0; good && below < 2; below++) {
+        *page = below ? -1 : (int32_t)cache.pages;
+        good = refused(m, cache, m->from.data, KERNEL_LENGTH, false, "a page number that is none");
+    }
+    *page = kept;
+    return good;
+}
+
 static bool refuses(struct moving *m)
 {
     if (!prepare(m))
@@ -312,7 +356,7 @@ static bool refuses(struct moving *m)
         return true;
     cache.v = good.v;
     cache.page_table = NULL;
-    if (!refused(m, cache, from, KERNEL_NULL, true, "page_table = NULL"))
+    if (!refused(m, cache, from, KERNEL_NULL, true, "page_table = NULL") || !refuses_pages(m, good))
         return false;
     cache = good;
     cache.free_count = 0;

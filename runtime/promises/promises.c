@@ -1474,26 +1474,6 @@ static bool k_cache_off(struct attempt *a) { a->args.k_cache = off(a, a->args.k_
 static bool v_cache_off(struct attempt *a) { a->args.v_cache = off(a, a->args.v_cache); return has(a, TENSOR_V_CACHE); }
 static bool k_pages_off(struct attempt *a) { a->args.k_pages = off(a, a->args.k_pages); return has(a, TENSOR_K_PAGES); }
 static bool v_pages_off(struct attempt *a) { a->args.v_pages = off(a, a->args.v_pages); return has(a, TENSOR_V_PAGES); }
-/* A cache on top of something else of the call. */
-static bool overlapping(struct attempt *a, bool values, const void *with)
-{
-    if (!layer_has_cache(a->trial->layer) || a->args.batch == 0)
-        return false;
-    float **const caches[] = {has(a, TENSOR_K_PAGES) ? &a->args.k_pages : &a->args.k_cache,
-                              has(a, TENSOR_V_PAGES) ? &a->args.v_pages : &a->args.v_cache};
-    *caches[values] = (float *)(uintptr_t)with;
-    return true;
-}
-static bool keys_on_y(struct attempt *a) { return overlapping(a, false, a->args.y); }
-static bool values_on_y(struct attempt *a) { return overlapping(a, true, a->args.y); }
-static bool values_on_keys(struct attempt *a)
-{
-    return overlapping(a, true, has(a, TENSOR_K_PAGES) ? a->args.k_pages : a->args.k_cache);
-}
-static bool keys_on_tokens(struct attempt *a)
-{
-    return overlapping(a, false, a->args.x != NULL ? a->args.x : a->args.q);
-}
 static bool positions_off(struct attempt *a)
 {
     a->args.positions = off(a, a->args.positions);
@@ -1653,10 +1633,6 @@ static const struct wrong {
     {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
     {"segment_k off its boundary", KERNEL_ALIGN, segment_k_off},
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
-    {"a cache's keys on y", KERNEL_OVERLAP, keys_on_y},
-    {"a cache's values on y", KERNEL_OVERLAP, values_on_y},
-    {"a cache's values on its keys", KERNEL_OVERLAP, values_on_keys},
-    {"a cache's keys on x or q", KERNEL_OVERLAP, keys_on_tokens},
 };
 
 /* A cache is as the inputs have it. */
@@ -1772,6 +1748,57 @@ static bool wrong_parts(struct trial *t, struct kernel_args args)
                : violated(t, "a phase past the last has parts");
 }
 
+/* Where a tensor of a call lies; NULL: the layer has none, or calls do not see it. */
+static const void *tensor_of_call(const struct trial *t, enum layer_tensor tensor)
+{
+    switch (tensor) {
+    case TENSOR_Y: return t->y.data;
+    case TENSOR_ATTN: return attn_count(t) > 0 ? t->attn.data : NULL;
+    case TENSOR_LSE: return lse_count(t) > 0 ? t->lse.data : NULL;
+    default: break;
+    }
+    for (int values = 0; values < 2; values++)
+        if (tensor == inputs_cache_of(t->layer, values))
+            return t->cache[values].data;
+    return tensor_is_packed(layer_tensor_row(tensor)->kind) ? NULL : t->in->tensor[tensor];
+}
+
+/* A cache that begins where another tensor of the call does, at its last element, or so that its own last one is there.
+ * Boundaries are those of floats, although a mask's bytes may have none. */
+static bool overlaps(struct trial *t, bool values, enum layer_tensor tensor)
+{
+    const uintptr_t at = (uintptr_t)tensor_of_call(t, tensor);
+    const size_t bytes = inputs_count(t->layer, t->in, tensor) * layer_tensor_size(tensor);
+    const size_t own = cache_count(t, values) * sizeof(float);
+    if (at == 0 || bytes == 0 || own == 0)
+        return true;
+    const uintptr_t begins[] = {at, at + bytes - 1, at + sizeof(float) - own};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        float *const on = (float *)(begins[i] - begins[i] % sizeof(float));
+        struct kernel_args args = args_of(t, t->in);
+        char what[80];
+        switch (inputs_cache_of(t->layer, values)) {
+        case TENSOR_K_CACHE: args.k_cache = on; break;
+        case TENSOR_V_CACHE: args.v_cache = on; break;
+        case TENSOR_K_PAGES: args.k_pages = on; break;
+        default: args.v_pages = on;
+        }
+        snprintf(what, sizeof what, "a cache's %s on %s", values ? "values" : "keys", layer_tensor_name(tensor));
+        if (!refused(t, t->packed, &args, t->scratch.data, KERNEL_OVERLAP, what))
+            return false;
+    }
+    return true;
+}
+
+static bool overlapping_calls(struct trial *t)
+{
+    for (int values = 0; values < 2 && layer_has_cache(t->layer) && t->in->batch * t->in->n > 0; values++)
+        for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
+            if (tensor != inputs_cache_of(t->layer, values) && !overlaps(t, values, tensor))
+                return false;
+    return true;
+}
+
 static bool null_args(struct trial *t)
 {
     return refused(t, t->packed, NULL, t->scratch.data, KERNEL_NULL, "args = NULL");
@@ -1817,7 +1844,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     args.mask_add_batch = args.mask_add != NULL;
     if (!empty_call(t, &args, "batch = 0"))
         return false;
-    args = (struct kernel_args){.n = args.n, .m = args.m};
+    args = (struct kernel_args){.n = args.n, .m = args.m, .pages = args.pages};
     return empty_call(t, &args, "batch = 0, and NULL for what has no elements");
 }
 
@@ -1953,7 +1980,8 @@ static bool wrong_calls(struct trial *t)
         for (size_t off = 1; good && off <= (wrongs[w].expected == KERNEL_ALIGN ? 3 : 1); off++)
             good = one_wrong_call(t, &wrongs[w], lengths, zeroed, off, false) &&
                    one_wrong_call(t, &wrongs[w], lengths, zeroed, off, true);
-    good = good && wrong_parts(t, args_of(t, t->in)) && null_args(t) && texts_are_right(t);
+    good = good && wrong_parts(t, args_of(t, t->in)) && null_args(t) && overlapping_calls(t) &&
+           texts_are_right(t);
     if (good)
         memset(lengths, 0, t->in->batch * sizeof *lengths);
     good = good && wrong_parts(t, args_of_query(t, lengths)) && empty_calls(t, lengths);

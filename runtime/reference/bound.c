@@ -47,6 +47,11 @@
  * by more than SATURATED (all visible keys at -1e9, say), errors are not small and independent any more, and only the
  * worst case holds.
  *
+ * Keys and values that a cache shows are compared one by one, some of them sums that went far and came back: there
+ * sum |a||b| + sqrt(K) |sum a b| does not tell how large the partial sums were. A rounding is spread evenly over half a
+ * last place, h, to each side, so that those of one sum have the variance sum h^2 / 3, with the partial sums in the
+ * order of the columns, and products rounded too. The gate is DEVIATIONS times its root at least.
+ *
  * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
  * rows then, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. In place of |w|
  * of such a weight, a sum of d products, stands its size
@@ -72,6 +77,7 @@
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +101,7 @@
 #define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */
 #define SATURATED 0.1
 #define MILLIONS 4e6
+#define DEVIATIONS 6.5
 
 static double gamma_of(size_t k)
 {
@@ -353,6 +360,50 @@ static void operand_errors(struct propagation *p, struct pair error, const doubl
     product_add(error.drawn, of->d, a->squares, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
     for (size_t at = 0; at < of->rows * of->d; at++)
         error.drawn[at] += square(a->common[at / of->d]) * (square(value[at]) + square(of->b[at % of->d]));
+}
+
+/* u times the power of two at or below |x|: half of x's last place in f32 */
+static double half_place(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits &= UINT64_C(0x7FF0000000000000);
+    memcpy(&x, &bits, sizeof x);
+    return U * x;
+}
+
+/* squares[c] = sum of half_place^2 of all partial sums, and of all products, of one row of a w + b, in order */
+WIDE static void place_squares(double *restrict squares, double *restrict sum, const double *a,
+                               const double *restrict w, const double *b, size_t in, size_t d)
+{
+    for (size_t c = 0; c < d; c++) {
+        squares[c] = 0;
+        sum[c] = b[c];
+    }
+    for (size_t k = 0; k < in; k++)
+        for (size_t c = 0; c < d; c++) {
+            const double product = a[k] * w[k * d + c], of_product = half_place(product);
+            sum[c] += product;
+            const double of_sum = half_place(sum[c]);
+            squares[c] += of_sum * of_sum + of_product * of_product;
+        }
+}
+
+/* What a cache shows of a projection: its drawn errors are no less than the deviations of its own roundings. */
+static bool shown_one_by_one(struct pair error, const struct projection *of)
+{
+    double *work;
+    if (!room(&work, 2 * of->d))
+        return false;
+    for (size_t r = 0; r < of->rows; r++) {
+        place_squares(work, work + of->d, of->a + r * of->in, of->w, of->b, of->in, of->d);
+        for (size_t c = 0; c < of->d; c++) {
+            double *drawn = &error.drawn[r * of->d + c];
+            *drawn = fmax(*drawn, DEVIATIONS * sqrt(work[c] / 3));
+        }
+    }
+    free(work);
+    return true;
 }
 
 /* Errors of factor * (a w + b) with so many roundings besides those of the sum; `packed` when the factor is multiplied
@@ -927,6 +978,9 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
                          1, 2, false);
     if (!p->layer->identity)
         projection_error(p, of_v, p->v_size + cached * d_v, head->v + cached * d_v, &v, 1, 2, false);
+    if (layer_has_cache(p->layer) &&
+        !(shown_one_by_one(of_k, &k) && (p->layer->identity || shown_one_by_one(of_v, &v))))
+        return false;
     for (size_t j = cached; j < head->keys; j++) {
         const bool open = p->s.open != NULL && p->s.open[j - cached];
         p->k_open[j] = overflows(p->k_size + j * d_k, reach, d_k) || open;

@@ -99,6 +99,17 @@ static void print_sticky(FILE *out, const struct records *records, const struct 
     fprintf(out, "tr > :nth-child(%zu) { border-right: 1px solid var(--line); }\n", c);
 }
 
+/* Whether the sweep varies how far back a step looks. */
+static bool varies_context(const struct columns *columns)
+{
+    bool found = false;
+    for (size_t i = 0; i < columns->varied; i++) {
+        const char *name = columns->column[columns->first_varied + i].name;
+        found = found || strcmp(name, "past") == 0 || strcmp(name, "cache_len") == 0;
+    }
+    return found;
+}
+
 static void print_head(FILE *out, const struct records *records, const struct columns *columns)
 {
     static const char *const names[] = {"failed", "illegal", "skipped"};
@@ -119,6 +130,8 @@ static void print_head(FILE *out, const struct records *records, const struct co
     if (count_of(records, is_disturbed) > 0)
         fprintf(out, ", %zu disturbed", count_of(records, is_disturbed));
     fputs(".</p>\n<nav>", out);
+    if (count_of(records, is_measured) > 1 && varies_context(columns))
+        fputs("<a href=\"#context\">Context length</a>", out);
     if (count_of(records, is_measured) > 1)
         fputs("<a href=\"#plots\">Plots</a>", out);
     fputs("<a href=\"#table\">Table</a>", out);
@@ -139,9 +152,13 @@ static void print_notes(FILE *out, const struct records *records)
                 "quiet.</p>\n", QUIET_RATIO);
 }
 
-/* Drawn by plots.js from the table; it takes the sentence away. */
-static void print_plots(FILE *out, const struct records *records)
+/* Drawn by plots.js from the table; it takes the sentences away. */
+static void print_plots(FILE *out, const struct records *records, const struct columns *columns)
 {
+    if (count_of(records, is_measured) > 1 && varies_context(columns))
+        fputs("<section id=\"context\">\n<h2>Context length</h2>\n"
+              "<p>JavaScript draws the time of a call against the positions of its cache; the table has them.</p>\n"
+              "</section>\n", out);
     if (count_of(records, is_measured) > 1)
         fputs("<section id=\"plots\">\n<h2>Plots</h2>\n"
               "<p>JavaScript draws the plots; the table has all of their numbers.</p>\n"
@@ -326,7 +343,7 @@ bool page_write(FILE *out, const struct records *records, struct diag *diag)
         drop_empty(&columns, records);
         print_head(out, records, &columns);
         print_notes(out, records);
-        print_plots(out, records);
+        print_plots(out, records, &columns);
         print_table(out, records, &columns);
         print_reasons(out, records, &columns);
         print_circumstances(out, records, &columns);

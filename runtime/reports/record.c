@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/json.h"
 #include "../../gen/number.h"
-#include "inputs/json.h"
 
 /* ---- values by name -------------------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@
 
 #include HEADER
 #include BLOCK
-#include "../../runtime/inputs/tensors.h"
+#include "../../gen/tensors.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)

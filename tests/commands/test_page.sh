@@ -90,6 +90,20 @@ run 1 merge three.jsonl --html again.html
 check "the same results make the same bytes" cmp page.html again.html
 draws three page.html 32
 
+# ---- context length: a section of its own ----
+
+for h in 4 8; do
+    for past in 0 64 1024; do
+        echo "\"past\":$past,\"h\":$h|$((h * (past + 16) / 16))"
+    done
+done | measured 6 past,h >context.jsonl
+run 0 merge context.jsonl --html context.html
+wellformed context.html
+has context.html '<section id="context">'
+has context.html '<a href="#context">Context length</a>'
+lacks page.html 'id="context"'
+draws context context.html 7
+
 # ---- what others wrote is text: a processor's name, a spec's, a value ----
 
 strange='O'"'"'Brien'"'"'s \"<b>\" & ünï </script>'

@@ -66,11 +66,11 @@ check "the CMake package has the version" grep -qF "\"${version#attngen }\"" \
 
 # the options of the help: a sorted list
 options() { grep -oE '^  (-[a-zA-Z], )?--[a-z0-9-]+(, --[a-z-]+)*' | grep -oE -- '--[a-z0-9-]+' | LC_ALL=C sort -u; }
-known() { if [ "$1" = attngen ]; then "$here/bin/attngen" --help; else "$here/bin/attnrun" help "$2"; fi | options; }
+known() { if [ $# -eq 1 ]; then "$here/bin/$1" --help; else "$here/bin/$1" help "$2"; fi | options; }
 
-# the same from a page's source: of attngen, or of one command of attnrun
+# the same from a page's source: of attngen, or of one command
 in_page() {
-    awk -v command="${2-}" '/^\.S[hs]/ { inside = command == "" || $3 == command }
+    awk -v command="${2-}" '/^\.S[hs]/ { inside = command == "" ? $1 == ".Sh" : $3 == command }
         inside && /^\.It .*Fl \\-/ { sub(/.*Fl \\-/, ""); sub(/ .*/, ""); gsub(/\\-/, "-"); print "--" $0 }' \
         "$here/share/man/man1/$1.1" | LC_ALL=C sort -u
 }
@@ -102,11 +102,13 @@ has "completion for fish" fish && shells+=(fish)
 has "completion for zsh" zsh && shells+=(zsh)
 for shell in "${shells[@]}"; do
     check "attngen's options: $shell" diff <(known attngen) <(in_"$shell" attngen)
+    check "options of attngen import: $shell" diff <(known attngen import) <(in_"$shell" attngen import)
     for command in $commands; do
         check "options of attnrun $command: $shell" diff <(known attnrun "$command") <(in_"$shell" attnrun "$command")
     done
 done
 check "bash completes a command" test "$(bash_words attnrun ben)" = bench
+check "bash completes attngen's command" test "$(bash_words attngen impo)" = import
 check "bash completes the last of a list" test "$(bash_words attngen --isa avx2,sca)" = avx2,scalar
 check "bash completes a choice" test "$(bash_words attnrun check --init xa)" = xavier
 check "bash completes a choice of attngen" test "$(bash_words attngen --size s)" = small

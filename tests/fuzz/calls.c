@@ -3,8 +3,9 @@
  *
  * Which errors a call may give is worked out here from the header's words alone: a call with none must give none, one with
  * some must give one of them and write nothing. Every tensor is as large as it has to be and no larger, and of a source that
- * lengths cut short the rest cannot be read (AddressSanitizer sees both). A good call gives the same bits in parts, in any
- * order, by any number of workers, whatever the scratch holds.
+ * lengths cut short the rest cannot be read, nor of a cache the rows that the call has nothing to do with (AddressSanitizer
+ * sees both). A good call gives the same bits in parts, in any order, by any number of workers, whatever the scratch holds,
+ * and changes no row of a cache but those of new tokens. What cache_move says is compared with what the caches held.
  *
  * Left out on purpose: whether the numbers are right (attnrun check), and instruction sets that this machine lacks.
  */
@@ -19,13 +20,17 @@
 #include "cross.h"
 #include "given.h"
 #include "masks.h"
+#include "paged.h"
+#include "ring.h"
+#include "rows.h"
 
 #define MAX_BATCH 3
 #define MAX_WORKERS 3
 #define PATTERN 0xA5
 
-/* GIVEN: q, k and v of a call, with past, prefix, segments, lse, a sink and a table of distances, and no projection */
-enum has { SOURCE = 1, LENGTHS = 2, MASK_OF_BOOL = 4, MASK_OF_FLOATS = 8, ATTN = 16, BIAS = 32, SPLIT = 64, GIVEN = 128 };
+/* GIVEN: q, k and v of a call, and no projection; TABLE: rel_bias */
+enum has { SOURCE = 1, LENGTHS = 2, MASK_OF_BOOL = 4, MASK_OF_FLOATS = 8, ATTN = 16, BIAS = 32, SPLIT = 64, GIVEN = 128,
+           PAST = 256, PREFIX = 512, SEGMENTS = 1024, LSE = 2048, TABLE = 4096, SINK = 8192, CACHE = 16384 };
 #define DISTANCES 6 /* of given: rel_left 3, rel_right 2 */
 
 static const struct pair {
@@ -33,6 +38,7 @@ static const struct pair {
     size_t d_model, h, h_kv, d_k, d_v, d_source, d_out, seq_len, source_len, taps;
     struct kernel_table call; /* without the sizes of structs and folding */
     int (*open)(const void *blocks, size_t bytes, const void **packed);
+    size_t cache_len, page_len, left; /* of a cache; page_len 0: no pages; left: of a ring, what its window shows behind p */
 } pairs[];
 
 /* ---- the pairs ------------------------------------------------------------------------------------------------- */
@@ -49,22 +55,37 @@ static const struct pair {
     { return (int)n##_run(p, a, s, f, q, w); } \
     static int n##_of_isa(const void *p) { return (int)n##_isa(p); } \
     static const char *n##_of_name(int i) { return n##_isa_name((n##_isa_id)i); }
-#define PAIR(n, N, has, taps) \
-    {has, N##_D_MODEL, N##_H, N##_H_KV, N##_D_K, N##_D_V, N##_D_SOURCE, N##_D_OUT, N##_SEQ_LEN, N##_SOURCE_LEN, taps, \
+#define CACHE_FUNCTIONS(n, N) \
+    FUNCTIONS(n, N) \
+    _Static_assert(sizeof(struct kernel_cache) == sizeof(n##_cache), "alike for every layer"); \
+    static int n##_of_reset(const void *c) { return (int)n##_cache_reset(c); } \
+    static int n##_of_move(void *c, int32_t *f) { return (int)n##_cache_move(c, f); }
+#define PAIR(n, N, has, taps) {EACH(n, N, has, taps, NULL, NULL), 0, 0, 0}
+#define CACHED_PAIR(n, N, has, page_len, left) \
+    {EACH(n, N, (has) | PAST | CACHE, 1, n##_of_reset, n##_of_move), N##_CACHE_LEN, page_len, left}
+#define EACH(n, N, has, taps, reset, move) \
+    has, N##_D_MODEL, N##_H, N##_H_KV, N##_D_K, N##_D_V, N##_D_SOURCE, N##_D_OUT, N##_SEQ_LEN, N##_SOURCE_LEN, taps, \
      {.packed_bytes = N##_PACKED_BYTES, .scratch_bytes_for = n##_of_scratch, .pack = n##_of_pack, \
       .forward = n##_of_forward, .phases = n##_of_phases, .parts = n##_of_parts, .run = n##_of_run, \
-      .phase_name = n##_phase_name, .isa = n##_of_isa, .isa_name = n##_of_name, .strerror = n##_strerror}, n##_open}
+      .phase_name = n##_phase_name, .isa = n##_of_isa, .isa_name = n##_of_name, .strerror = n##_strerror, \
+      .cache_reset = reset, .cache_move = move}, n##_open
 
 FUNCTIONS(masks, MASKS)
 FUNCTIONS(cross, CROSS)
 FUNCTIONS(conv, CONV)
 FUNCTIONS(given, GIVEN)
+CACHE_FUNCTIONS(rows, ROWS)
+CACHE_FUNCTIONS(ring, RING)
+CACHE_FUNCTIONS(paged, PAGED)
 
 static const struct pair pairs[] = {
     PAIR(masks, MASKS, LENGTHS | MASK_OF_BOOL | MASK_OF_FLOATS | ATTN | BIAS, 1),
     PAIR(cross, CROSS, SOURCE | ATTN | BIAS, 1),
     PAIR(conv, CONV, SOURCE | LENGTHS | ATTN | SPLIT, 4),
-    PAIR(given, GIVEN, SOURCE | LENGTHS | ATTN | GIVEN, 1),
+    PAIR(given, GIVEN, SOURCE | LENGTHS | ATTN | GIVEN | PAST | PREFIX | SEGMENTS | LSE | TABLE | SINK, 1),
+    CACHED_PAIR(rows, ROWS, LENGTHS | MASK_OF_FLOATS | ATTN | BIAS, 0, 0),
+    CACHED_PAIR(ring, RING, GIVEN | LSE | SINK, 0, 7),
+    CACHED_PAIR(paged, PAGED, MASK_OF_BOOL | ATTN | PREFIX | LSE, PAGED_PAGE_LEN, 0),
 };
 #define PAIRS (sizeof pairs / sizeof *pairs)
 
@@ -73,9 +94,40 @@ static bool has(const struct pair *pair, enum has what)
     return (pair->has & what) != 0;
 }
 
+static bool is_paged(const struct pair *p)
+{
+    return p->page_len > 0;
+}
+
+static bool is_ring(const struct pair *p)
+{
+    return p->left > 0;
+}
+
+/* Entries of a sequence in page_table */
+static size_t table_len(const struct pair *p)
+{
+    return (p->cache_len + p->page_len - 1) / p->page_len;
+}
+
+/* Rows of so many sequences, or pages */
+static size_t cache_rows(const struct pair *p, size_t units)
+{
+    return units * p->h_kv * (is_paged(p) ? p->page_len : p->cache_len);
+}
+
+/* The row of a position, as the header has it */
+static size_t cache_row(const struct pair *p, const int32_t *table, size_t b, size_t head, size_t position)
+{
+    if (!is_paged(p))
+        return (b * p->h_kv + head) * p->cache_len + position % p->cache_len;
+    const size_t page = (size_t)table[b * table_len(p) + position / p->page_len];
+    return (page * p->h_kv + head) * p->page_len + position % p->page_len;
+}
+
 /* ---- memory, freed behind each input ---------------------------------------------------------------------------- */
 
-#define MAX_BLOCKS 64
+#define MAX_BLOCKS 96
 static void *block[MAX_BLOCKS];
 static size_t block_count;
 
@@ -162,7 +214,8 @@ static struct kernel_weights draw_weights(struct bytes *in, const struct pair *p
                                     1, 1, 1, 1, p->h * DISTANCES, p->h};
     const float *w[WEIGHTS];
     for (size_t i = 0; i < WEIGHTS; i++) {
-        const bool unused = has(p, GIVEN) ? i < 12 : i >= 8 || (i % 2 == 1 && !has(p, BIAS));
+        const bool unused = i == 12 ? !has(p, TABLE) : i == 13 ? !has(p, SINK)
+                                    : i >= 8 || has(p, GIVEN) || (i % 2 == 1 && !has(p, BIAS));
         float *numbers = get(counts[i] * sizeof *numbers, 8);
         uint32_t state = take(in);
         for (size_t k = 0; k < counts[i]; k++)
@@ -254,7 +307,20 @@ struct call {
     size_t scratch_bytes, y_bytes, attn_bytes, lse_bytes;
     float *y, *attn, *lse; /* as large as they must be, also where the call names others */
     unsigned wrong;
+    /* keys and values of a cache, and what they held; a row's use is what a good call does with it */
+    float *cache[2], *held[2];
+    size_t cache_rows;
+    unsigned char *use;
+    const int32_t *lengths, *past, *table;
+    bool clash; /* a new row that another sequence has too: any numbers */
 };
+
+enum use { USE_NONE, USE_READ, USE_NEW };
+
+static size_t cache_bytes(const struct pair *p, const struct call *c, int values)
+{
+    return c->cache_rows * (values ? p->d_v : p->d_k) * sizeof(float);
+}
 
 /* Beyond its limit now and then; what is huge is so for a batch of empty sequences too. */
 static size_t draw_extent(struct bytes *in, size_t limit)
@@ -270,10 +336,20 @@ static void draw_sizes(struct bytes *in, const struct pair *p, struct call *c, s
     struct kernel_args *a = &c->args;
     a->n = draw_extent(in, p->seq_len);
     a->m = has(p, SOURCE) ? draw_extent(in, p->source_len) : take(in) < 128 ? a->n : take(in) < 200 ? 0 : take(in);
+    const bool as_queries = has(p, CACHE) && has(p, GIVEN); /* m is n, and 0 does not stand for it */
+    if (as_queries && take(in) < 250)
+        a->m = a->n;
     a->batch = draw_extent(in, MAX_BATCH);
     *m = has(p, SOURCE) ? a->m : a->n;
-    if (a->n > p->seq_len || *m > p->source_len || (!has(p, SOURCE) && a->m != 0 && a->m != a->n) ||
+    if (a->n > p->seq_len || *m > p->source_len || (!has(p, SOURCE) && (a->m != 0 || as_queries) && a->m != a->n) ||
         a->batch > MAX_BATCH + 1)
+        c->wrong |= BIT(KERNEL_SIZE);
+    if (!is_paged(p))
+        return;
+    const unsigned way = take(in);
+    const size_t enough = MAX_BATCH * table_len(p); /* with fewer sequences share some */
+    a->pages = way < 160 ? enough : way < 250 ? way % enough : SIZE_MAX >> way % 4;
+    if (way >= 250)
         c->wrong |= BIT(KERNEL_SIZE);
 }
 
@@ -334,6 +410,142 @@ static const void *unused(struct bytes *in, struct call *c)
     return c;
 }
 
+/* ---- caches ---------------------------------------------------------------------------------------------------- */
+
+/* Mostly so many that the new tokens have room. */
+static int32_t *draw_past(struct bytes *in, const struct pair *p, size_t batch, struct call *c)
+{
+    static const int32_t rare[] = {INT32_MAX, INT32_MAX - 1, INT32_MAX - 6, 1 << 20, -1, INT32_MIN};
+    int32_t *past = get(batch * sizeof *past, 8);
+    for (size_t b = 0; b < batch; b++) {
+        const unsigned way = take(in);
+        const size_t fit = is_ring(p) ? 3 * p->cache_len : p->cache_len - c->args.n;
+        past[b] = way < 200 ? (int32_t)take_below(in, fit + 1) : way < 235 ? (int32_t)(fit + take(in) % 4) : rare[way % 6];
+        c->wrong |= past[b] < 0 ? BIT(KERNEL_LENGTH) : 0;
+    }
+    return past;
+}
+
+/* What a sequence has behind the call; of one with a good past and length */
+static size_t all_tokens(const struct pair *p, const struct call *c, size_t b)
+{
+    return (size_t)c->past[b] + (has(p, LENGTHS) ? (size_t)c->lengths[b] : c->args.n);
+}
+
+/* Page numbers: those that are needed mostly good, the others anything. */
+static int32_t *draw_table(struct bytes *in, const struct pair *p, size_t batch, struct call *c)
+{
+    static const int32_t bad[] = {-1, INT32_MIN, INT32_MAX, 1 << 20};
+    const size_t count = table_len(p), pages = c->args.pages, turn = take(in);
+    int32_t *table = get(batch * count * sizeof *table, 8);
+    for (size_t b = 0; b < batch; b++)
+        for (size_t i = 0; i < count; i++) {
+            const bool needed = c->args.n > 0 && c->past[b] >= 0 && i * p->page_len < (size_t)c->past[b] + c->args.n;
+            const unsigned way = needed ? take(in) : 255;
+            int32_t *entry = &table[b * count + i];
+            *entry = way < 252 && pages > 0 ? (int32_t)((way < 200 ? b * count + i + turn : take(in)) % pages)
+                     : way < 254            ? (int32_t)pages
+                                            : bad[(turn + i) % 4];
+            if (needed && (*entry < 0 || (size_t)*entry >= pages))
+                c->wrong |= BIT(KERNEL_LENGTH);
+        }
+    return table;
+}
+
+static void draw_cache(struct bytes *in, const struct pair *p, struct call *c, size_t batch)
+{
+    struct kernel_args *a = &c->args;
+    const bool sized = (c->wrong & BIT(KERNEL_SIZE)) == 0;
+    c->past = draw_past(in, p, batch, c);
+    for (size_t b = 0; b < batch && (c->wrong & BIT(KERNEL_LENGTH)) == 0; b++)
+        if (is_ring(p) ? (size_t)c->past[b] + a->n > INT32_MAX : all_tokens(p, c, b) > p->cache_len)
+            c->wrong |= BIT(KERNEL_LENGTH);
+    c->table = is_paged(p) ? draw_table(in, p, batch, c) : NULL;
+    c->cache_rows = sized ? cache_rows(p, is_paged(p) ? a->pages : batch) : 0;
+    for (int values = 0; values < 2; values++)
+        c->cache[values] = get(cache_bytes(p, c, values), 8);
+    a->past = spoil(in, c->past, batch > 0, &c->wrong);
+    a->page_table = is_paged(p) ? spoil(in, c->table, batch > 0, &c->wrong) : unused(in, c);
+    float *const k = (float *)spoil(in, c->cache[0], batch > 0, &c->wrong);
+    float *const v = (float *)spoil(in, c->cache[1], batch > 0, &c->wrong);
+    a->k_pages = is_paged(p) ? k : (float *)unused(in, c);
+    a->v_pages = is_paged(p) ? v : NULL;
+    a->k_cache = !is_paged(p) ? k : (float *)unused(in, c);
+    a->v_cache = !is_paged(p) ? v : NULL;
+}
+
+static void note_use(struct call *c, size_t row, enum use use)
+{
+    const enum use old = (enum use)c->use[row];
+    c->clash = c->clash || old == USE_NEW || (use == USE_NEW && old != USE_NONE);
+    c->use[row] = (unsigned char)(use > old ? use : old);
+}
+
+/* Good numbers in the memory of a cache */
+static const int32_t *put_numbers(void *to, const int32_t *numbers, size_t count)
+{
+    memcpy(to, numbers, count * sizeof *numbers);
+    return to;
+}
+
+/* Now and then the cache is another tensor of the call as well. */
+static void overlap_cache(struct bytes *in, const struct pair *p, struct call *c)
+{
+    struct kernel_args *a = &c->args;
+    const unsigned way = take(in);
+    const size_t at = take(in);
+    float **const v = is_paged(p) ? &a->v_pages : &a->v_cache;
+    if (c->wrong != 0 || way == 0 || way > 9 || c->cache_rows == 0 || a->batch == 0 || a->n == 0)
+        return;
+    if (way == 6)
+        a->past = put_numbers(c->cache[0] + c->cache_rows * p->d_k - a->batch, c->past, a->batch);
+    else if (way == 7 && is_paged(p))
+        a->page_table = put_numbers(c->cache[1], c->table, a->batch * table_len(p));
+    else if (way == 8 && has(p, LENGTHS))
+        a->lengths = put_numbers(c->cache[1], c->lengths, a->batch);
+    else if (way >= 8 && has(p, MASK_OF_FLOATS))
+        a->mask_add = c->cache[0];
+    else if (way >= 8 && has(p, MASK_OF_BOOL))
+        a->mask_bool = (const unsigned char *)(c->cache[0] + c->cache_rows * p->d_k) - 1;
+    else if (way == 1)
+        *v = c->cache[0] + at % p->d_k;
+    else if (way == 2)
+        a->y = c->cache[0] + at % p->d_k;
+    else if (way == 3 && has(p, LSE))
+        a->lse = c->cache[1];
+    else if (way == 4 && has(p, ATTN))
+        a->attn = c->cache[0] - 1; /* begins before it */
+    else if (has(p, GIVEN))
+        a->k = c->cache[1] + at % p->d_v;
+    else
+        a->x = c->cache[0];
+    c->wrong |= BIT(KERNEL_OVERLAP);
+}
+
+/* What a good call does with each row; what it reads has numbers of all kinds. */
+static void fill_cache(struct bytes *in, const struct pair *p, struct call *c)
+{
+    const size_t n = c->args.n;
+    uint32_t state = take(in);
+    const unsigned way = take(in);
+    c->use = get(c->cache_rows, 8);
+    memset(c->use, USE_NONE, c->cache_rows);
+    for (size_t b = 0; c->wrong == 0 && n > 0 && b < c->args.batch; b++) {
+        const size_t past = (size_t)c->past[b], end = all_tokens(p, c, b);
+        for (size_t head = 0; head < p->h_kv; head++)
+            for (size_t position = is_ring(p) && past > p->left ? past - p->left : 0; position < end; position++)
+                note_use(c, cache_row(p, c->table, b, head, position), position < past ? USE_READ : USE_NEW);
+    }
+    for (int values = 0; values < 2; values++) {
+        const size_t d = values ? p->d_v : p->d_k, bytes = cache_bytes(p, c, values);
+        for (size_t row = 0; row < c->cache_rows; row++)
+            for (size_t i = 0; c->use[row] == USE_READ && i < d; i++)
+                c->cache[values][row * d + i] = draw_float(&state, way);
+        c->held[values] = get(bytes, 8);
+        memcpy(c->held[values], c->cache[values], bytes);
+    }
+}
+
 static void draw_given(struct bytes *in, const struct pair *p, struct call *c, size_t batch, size_t n, size_t m)
 {
     struct kernel_args *a = &c->args;
@@ -343,13 +555,8 @@ static void draw_given(struct bytes *in, const struct pair *p, struct call *c, s
     a->q = spoil(in, draw_floats(in, batch * n * p->h * p->d_k), queries, &c->wrong);
     a->k = spoil(in, draw_floats(in, batch * m * p->h_kv * p->d_k), keys, &c->wrong);
     a->v = spoil(in, draw_floats(in, batch * m * p->h_kv * p->d_v), keys, &c->wrong);
-    a->past = spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong);
-    a->prefix = spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong);
-    a->segment_q = spoil(in, draw_segments(in, batch * n), queries, &c->wrong);
-    a->segment_k = spoil(in, draw_segments(in, batch * m), keys, &c->wrong);
-    c->lse_bytes = batch * p->h * n * sizeof(float);
-    c->lse = get(c->lse_bytes, 8);
-    a->lse = (float *)spoil(in, c->lse, queries, &c->wrong);
+    a->segment_q = has(p, SEGMENTS) ? spoil(in, draw_segments(in, batch * n), queries, &c->wrong) : unused(in, c);
+    a->segment_k = has(p, SEGMENTS) ? spoil(in, draw_segments(in, batch * m), keys, &c->wrong) : unused(in, c);
 }
 
 /* Every tensor; of a call with wrong sizes, as if it had no rows. */
@@ -361,18 +568,24 @@ static void draw_tensors(struct bytes *in, const struct pair *p, struct call *c,
     const bool queries = batch > 0 && n > 0, sees = queries && keys > 0;
     draw_extents(in, p, &a->mask_bool_batch, &a->mask_bool_h, has(p, MASK_OF_BOOL) && sees, c);
     draw_extents(in, p, &a->mask_add_batch, &a->mask_add_h, has(p, MASK_OF_FLOATS) && sees, c);
-    const size_t maps = sees && (c->wrong & BIT(KERNEL_BROADCAST)) == 0 ? n * keys : 0;
+    const size_t columns = has(p, CACHE) ? p->cache_len : keys;
+    const size_t maps = sees && (c->wrong & BIT(KERNEL_BROADCAST)) == 0 ? n * columns : 0;
     if (has(p, GIVEN)) {
         draw_given(in, p, c, batch, n, keys);
     } else {
         a->x = spoil(in, draw_floats(in, batch * n * p->d_model), queries, &c->wrong);
         a->source = has(p, SOURCE) ? spoil(in, draw_floats(in, batch * keys * p->d_source), batch > 0 && keys > 0, &c->wrong)
                                    : unused(in, c);
-        a->past = unused(in, c);
         a->segment_q = unused(in, c);
     }
     a->positions = unused(in, c);
-    a->lengths = has(p, LENGTHS) ? spoil(in, draw_lengths(in, batch, keys, c), batch > 0, &c->wrong) : unused(in, c);
+    c->lengths = has(p, LENGTHS) ? draw_lengths(in, batch, keys, c) : NULL;
+    a->lengths = has(p, LENGTHS) ? spoil(in, c->lengths, batch > 0, &c->wrong) : unused(in, c);
+    a->prefix = has(p, PREFIX) ? spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong) : unused(in, c);
+    if (has(p, CACHE))
+        draw_cache(in, p, c, batch);
+    else
+        a->past = has(p, PAST) ? spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong) : unused(in, c);
     if (has(p, MASK_OF_BOOL)) {
         unsigned char *mask = get(maps > 0 ? a->mask_bool_batch * a->mask_bool_h * maps : 0, 8);
         const unsigned dense = take(in);
@@ -390,11 +603,18 @@ static void draw_tensors(struct bytes *in, const struct pair *p, struct call *c,
                 ? spoil(in, draw_floats(in, maps > 0 ? a->mask_add_batch * a->mask_add_h * maps : 0), sees, &c->wrong)
                 : unused(in, c);
     c->y_bytes = batch * n * p->d_out * sizeof(float);
-    c->attn_bytes = batch * p->h * n * keys * sizeof(float);
+    c->attn_bytes = has(p, ATTN) ? batch * p->h * n * columns * sizeof(float) : 0;
+    c->lse_bytes = has(p, LSE) ? batch * p->h * n * sizeof(float) : 0;
     c->y = get(c->y_bytes, 8);
     c->attn = get(c->attn_bytes, 8);
+    c->lse = get(c->lse_bytes, 8);
     a->y = (float *)spoil(in, c->y, queries, &c->wrong);
-    a->attn = (float *)spoil(in, c->attn, sees, &c->wrong);
+    a->attn = has(p, ATTN) ? (float *)spoil(in, c->attn, sees, &c->wrong) : (float *)unused(in, c);
+    a->lse = has(p, LSE) ? (float *)spoil(in, c->lse, queries, &c->wrong) : (float *)unused(in, c);
+    if (has(p, CACHE)) {
+        overlap_cache(in, p, c);
+        fill_cache(in, p, c);
+    }
 }
 
 /* The block: right, none, misaligned, of another layer, or with a bit of its header changed. */
@@ -461,9 +681,42 @@ static void hide_padding(const struct pair *p, const struct call *c, bool hidden
     }
 }
 
-static void check_untouched(const struct call *c)
+/* Rows that the call neither reads nor writes, and page numbers that it does not need, may not be touched. */
+static void hide_cache(const struct pair *p, const struct call *c, bool hidden)
+{
+    for (int values = 0; values < 2; values++) {
+        const size_t d = values ? p->d_v : p->d_k;
+        for (size_t row = 0; c->wrong == 0 && row < c->cache_rows; row++)
+            if (c->use[row] == USE_NONE)
+                hide(c->cache[values] + row * d, d, hidden);
+    }
+    for (size_t b = 0; c->wrong == 0 && is_paged(p) && c->args.n > 0 && b < c->args.batch; b++) {
+        const size_t needed = (all_tokens(p, c, b) + p->page_len - 1) / p->page_len;
+        const void *behind = &c->table[b * table_len(p) + needed];
+        hide(behind, table_len(p) - needed, hidden);
+    }
+}
+
+/* Of rows that are not new every bit is what it was; the new ones are written. */
+static void check_cache(const struct pair *p, const struct call *c)
+{
+    for (int values = 0; values < 2; values++) {
+        const size_t bytes = (values ? p->d_v : p->d_k) * sizeof(float);
+        for (size_t row = 0; row < c->cache_rows; row++) {
+            const char *now = (const char *)c->cache[values] + row * bytes;
+            if (c->use[row] == USE_NEW)
+                REQUIRE(!is_pattern(now, bytes));
+            else
+                REQUIRE(memcmp(now, (const char *)c->held[values] + row * bytes, bytes) == 0);
+        }
+    }
+}
+
+static void check_untouched(const struct pair *p, const struct call *c)
 {
     REQUIRE(is_pattern(c->y, c->y_bytes) && is_pattern(c->attn, c->attn_bytes) && is_pattern(c->lse, c->lse_bytes));
+    for (int values = 0; has(p, CACHE) && values < 2; values++)
+        REQUIRE(memcmp(c->cache[values], c->held[values], cache_bytes(p, c, values)) == 0);
     if (((uintptr_t)c->scratch & (KERNEL_ALIGNMENT - 1)) == 0 && c->scratch != NULL)
         REQUIRE(is_pattern(c->scratch, c->scratch_bytes));
 }
@@ -492,18 +745,26 @@ static void run_in_parts(struct bytes *in, const struct pair *p, const struct ca
 
 static void check_same_bits(struct bytes *in, const struct pair *p, const struct call *c, size_t workers)
 {
-    float *const outputs[] = {c->y, c->attn, c->lse};
-    const size_t bytes[] = {c->y_bytes, c->attn_bytes, c->lse_bytes};
-    void *kept[3];
-    for (size_t i = 0; i < 3 && (kept[i] = get(bytes[i], 8)) != NULL; i++)
+    float *const outputs[] = {c->y, c->attn, c->lse, c->cache[0], c->cache[1]};
+    const size_t bytes[] = {c->y_bytes, c->attn_bytes, c->lse_bytes, cache_bytes(p, c, 0), cache_bytes(p, c, 1)};
+    void *kept[5];
+    hide_cache(p, c, false);
+    for (size_t i = 0; i < 5 && (kept[i] = get(bytes[i], 8)) != NULL; i++)
         if (bytes[i] > 0) {
             memcpy(kept[i], outputs[i], bytes[i]);
-            memset(outputs[i], PATTERN, bytes[i]);
+            if (i < 3)
+                memset(outputs[i], PATTERN, bytes[i]);
+            else
+                memcpy(outputs[i], c->held[i - 3], bytes[i]);
         }
+    hide_cache(p, c, true);
     memset(c->scratch, take(in), c->scratch_bytes);
     run_in_parts(in, p, c, workers);
-    for (size_t i = 0; i < 3; i++)
-        REQUIRE(bytes[i] == 0 || memcmp(kept[i], outputs[i], bytes[i]) == 0);
+    hide_cache(p, c, false);
+    for (size_t i = 0; i < 5; i++) /* of rows that two sequences write either may win */
+        REQUIRE(bytes[i] == 0 || c->clash || memcmp(kept[i], outputs[i], bytes[i]) == 0);
+    check_cache(p, c);
+    hide_cache(p, c, true);
 }
 
 static void try_call(struct bytes *in, const struct pair *p)
@@ -516,6 +777,7 @@ static void try_call(struct bytes *in, const struct pair *p)
     draw_sizes(in, p, &c, &m);
     draw_tensors(in, p, &c, m);
     hide_padding(p, &c, true);
+    hide_cache(p, &c, true);
     const int error = p->call.forward(c.packed, &c.args, c.scratch);
     check_error(p, &c, error);
     if (error == KERNEL_OK) {
@@ -525,10 +787,186 @@ static void try_call(struct bytes *in, const struct pair *p)
         check_error(p, &c, p->call.run(c.packed, &c.args, c.scratch, phase, part, workers - 1));
         if ((c.wrong & ~BIT(KERNEL_NULL) & ~BIT(KERNEL_ALIGN)) != 0) /* of these, the scratch's do not count here */
             REQUIRE(p->call.phases(c.packed, &c.args) == 0 && p->call.parts(c.packed, &c.args, phase) == 0);
-        check_untouched(&c);
+        check_untouched(p, &c);
         REQUIRE(p->call.forward(c.packed, NULL, c.scratch) != KERNEL_OK && p->call.phases(c.packed, NULL) == 0);
     }
     hide_padding(p, &c, false);
+    hide_cache(p, &c, false);
+}
+
+/* ---- moves of caches -------------------------------------------------------------------------------------------- */
+
+/* A cache before a move, or after it. */
+struct state {
+    struct kernel_cache cache;
+    float *k, *v;
+    int32_t *past, *table, *from;
+    size_t units, entries; /* sequences or pages; of the table */
+};
+
+static void *copy_of(const void *from, size_t bytes)
+{
+    void *copy = get(bytes, 8);
+    memcpy(copy, from, bytes);
+    return copy;
+}
+
+/* Each row has its number at both ends. */
+static float *numbered_rows(size_t rows, size_t d)
+{
+    float *out = get(rows * d * sizeof *out, 8);
+    for (size_t row = 0; row < rows; row++)
+        out[row * d] = out[row * d + d - 1] = (float)row;
+    return out;
+}
+
+static int32_t draw_number(struct bytes *in, size_t limit)
+{
+    static const int32_t bad[] = {-1, INT32_MIN, INT32_MAX, 1 << 20};
+    const unsigned way = take(in);
+    return way < 245 && limit > 0 ? (int32_t)take_below(in, limit) : way < 250 ? (int32_t)limit : bad[way % 4];
+}
+
+static struct state draw_state(struct bytes *in, const struct pair *p, unsigned *wrong)
+{
+    const size_t batch = take_below(in, MAX_BATCH + 2), entries = is_paged(p) ? batch * table_len(p) : 0;
+    const size_t units = is_paged(p) ? 1 + take_below(in, MAX_BATCH * table_len(p)) : batch, limit = is_paged(p) ? units : 0;
+    struct state s = {.units = units, .entries = entries};
+    s.k = numbered_rows(cache_rows(p, units), p->d_k);
+    s.v = numbered_rows(cache_rows(p, units), p->d_v);
+    s.past = get(batch * sizeof *s.past, 8);
+    s.from = get(batch * sizeof *s.from, 8);
+    s.table = get(entries * sizeof *s.table, 8);
+    for (size_t b = 0; b < batch; b++) {
+        s.past[b] = draw_number(in, (is_ring(p) ? 3 : 1) * p->cache_len + 1);
+        s.from[b] = take(in) < 20 ? -(int32_t)take(in) : draw_number(in, batch);
+        if (s.past[b] < 0 || (!is_ring(p) && (size_t)s.past[b] > p->cache_len) ||
+            (s.from[b] >= 0 && (size_t)s.from[b] >= batch))
+            *wrong |= BIT(KERNEL_LENGTH);
+        for (size_t i = 0; is_paged(p) && i < table_len(p); i++) {
+            const int32_t page = i * p->page_len < (size_t)s.past[b] ? draw_number(in, limit) : -7;
+            s.table[b * table_len(p) + i] = page;
+            if (s.past[b] > 0 && i * p->page_len < (size_t)s.past[b] && (page < 0 || (size_t)page >= limit))
+                *wrong |= BIT(KERNEL_LENGTH);
+        }
+    }
+    const size_t free_count = is_paged(p) ? take_below(in, batch + 2) : 0;
+    int32_t *free_pages = get(free_count * sizeof *free_pages, 8);
+    for (size_t i = 0; i < free_count; i++) {
+        free_pages[i] = draw_number(in, limit);
+        if (free_pages[i] < 0 || (size_t)free_pages[i] >= limit)
+            *wrong |= batch > 0 ? BIT(KERNEL_LENGTH) : 0;
+    }
+    s.cache = (struct kernel_cache){.k = s.k, .v = s.v, .past = s.past, .batch = batch, .pages = limit};
+    if (is_paged(p)) {
+        s.cache.page_table = s.table;
+        s.cache.free_pages = free_pages;
+        s.cache.free_count = free_count;
+    }
+    return s;
+}
+
+static struct state state_of(const struct pair *p, const struct state *s)
+{
+    struct state copy = *s;
+    copy.k = copy_of(s->k, cache_rows(p, s->units) * p->d_k * sizeof(float));
+    copy.v = copy_of(s->v, cache_rows(p, s->units) * p->d_v * sizeof(float));
+    copy.past = copy_of(s->past, s->cache.batch * sizeof *s->past);
+    copy.from = copy_of(s->from, s->cache.batch * sizeof *s->from);
+    copy.table = copy_of(s->table, s->entries * sizeof *s->table);
+    return copy;
+}
+
+static bool same_rows(const struct pair *p, const struct state *a, size_t row, const struct state *b, size_t other)
+{
+    return memcmp(a->k + row * p->d_k, b->k + other * p->d_k, p->d_k * sizeof(float)) == 0 &&
+           memcmp(a->v + row * p->d_v, b->v + other * p->d_v, p->d_v * sizeof(float)) == 0;
+}
+
+/* Whether a page is a free one and one that a sequence uses, or twice free: what such a page holds is not known. */
+static bool free_in_use(const struct pair *p, const struct state *s)
+{
+    for (size_t i = 0; i < s->cache.free_count; i++) {
+        for (size_t other = 0; other < i; other++)
+            if (s->cache.free_pages[i] == s->cache.free_pages[other])
+                return true;
+        for (size_t b = 0; b < s->cache.batch; b++)
+            for (size_t page = 0; page * p->page_len < (size_t)s->past[b]; page++)
+                if (s->table[b * table_len(p) + page] == s->cache.free_pages[i])
+                    return true;
+    }
+    return false;
+}
+
+static void check_unmoved(const struct pair *p, const struct state *now, const struct state *before)
+{
+    REQUIRE(memcmp(now->k, before->k, cache_rows(p, now->units) * p->d_k * sizeof(float)) == 0);
+    REQUIRE(memcmp(now->v, before->v, cache_rows(p, now->units) * p->d_v * sizeof(float)) == 0);
+    REQUIRE(memcmp(now->past, before->past, now->cache.batch * sizeof *now->past) == 0);
+    REQUIRE(memcmp(now->from, before->from, now->cache.batch * sizeof *now->from) == 0);
+    REQUIRE(memcmp(now->table, before->table, now->entries * sizeof *now->table) == 0);
+    REQUIRE(now->cache.free_count == before->cache.free_count);
+}
+
+/* Each sequence is what from[b] was. */
+static void check_moved(const struct pair *p, const struct state *now, const struct state *before)
+{
+    const bool unknown = is_paged(p) && free_in_use(p, before);
+    for (size_t b = 0; b < now->cache.batch; b++) {
+        const int32_t from = before->from[b];
+        REQUIRE(now->past[b] == (from < 0 ? 0 : before->past[from]));
+        const size_t past = (size_t)now->past[b], rows = past < p->cache_len ? past : p->cache_len;
+        for (size_t head = 0; !unknown && head < p->h_kv; head++)
+            for (size_t position = 0; position < rows; position++)
+                REQUIRE(same_rows(p, now, cache_row(p, now->table, b, head, position), before,
+                                  cache_row(p, before->table, (size_t)from, head, position)));
+    }
+}
+
+static void try_move(struct bytes *in, const struct pair *p)
+{
+    unsigned wrong = 0;
+    struct state now = draw_state(in, p, &wrong);
+    const struct state before = state_of(p, &now);
+    const bool some = now.cache.batch > 0, moves = take(in) < 220;
+    wrong = moves ? wrong : 0; /* of a cache that is emptied numbers do not matter */
+    wrong |= moves && is_paged(p) && now.cache.free_count < now.cache.batch ? BIT(KERNEL_SIZE) : 0;
+    const unsigned required = wrong & ~BIT(KERNEL_SIZE);
+    unsigned spoiled = 0;
+    int32_t *from = now.from;
+    if (some) { /* else they are not looked at */
+        now.cache.k = (float *)spoil(in, now.k, true, &spoiled);
+        now.cache.v = (float *)spoil(in, now.v, true, &spoiled);
+        now.cache.past = (int32_t *)spoil(in, now.past, true, &spoiled);
+        if (is_paged(p))
+            now.cache.page_table = (int32_t *)spoil(in, now.table, true, &spoiled);
+        if (moves)
+            from = (int32_t *)spoil(in, now.from, true, &spoiled);
+    }
+    if (!is_paged(p) && take(in) == 1) {
+        now.cache.page_table = before.from;
+        spoiled |= BIT(KERNEL_UNUSED);
+    }
+    if (take(in) == 1) {
+        now.cache.batch = SIZE_MAX / 2;
+        spoiled |= BIT(KERNEL_SIZE);
+    }
+    const int error = moves ? p->call.cache_move(&now.cache, from) : p->call.cache_reset(&now.cache);
+    const size_t batch = before.cache.batch;
+    now.cache.batch = batch;
+    REQUIRE(error == KERNEL_OK ? required == 0 && spoiled == 0
+                               : error > 0 && error < 32 && ((wrong | spoiled) >> error & 1) != 0,
+            "%s, may be %x", p->call.strerror(error), wrong | spoiled);
+    if (error != KERNEL_OK || !some) {
+        check_unmoved(p, &now, &before);
+    } else if (moves) {
+        check_moved(p, &now, &before);
+    } else {
+        for (size_t i = 0; i < cache_rows(p, now.units) * p->d_k; i++)
+            REQUIRE(now.k[i] == 0);
+        for (size_t b = 0; b < batch; b++)
+            REQUIRE(now.past[b] == 0);
+    }
 }
 
 /* ---- blocks that were packed elsewhere --------------------------------------------------------------------------- */
@@ -556,7 +994,8 @@ static void try_open(struct bytes *in, const struct pair *p)
     struct call c = {.packed = packed, .scratch = get(scratch_bytes, KERNEL_ALIGNMENT), .args = {.batch = 1, .n = 1, .m = 1}};
     c.wrong = BIT(KERNEL_PACKED) | BIT(KERNEL_ISA); /* the second header may say so */
     struct bytes none = {NULL, NULL};
-    c.args.m = has(p, SOURCE) ? 1 : 0;
+    c.args.m = has(p, SOURCE) || has(p, GIVEN) ? 1 : 0;
+    c.args.pages = is_paged(p) ? 1 : 0;
     draw_tensors(&none, p, &c, 1);
     const int called = p->call.forward(c.packed, &c.args, c.scratch);
     REQUIRE(called == KERNEL_OK || called == KERNEL_PACKED || called == KERNEL_ISA || called == KERNEL_ALIGN, "%s",
@@ -570,7 +1009,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pack_all();
     const struct pair *p = &pairs[take_below(&in, PAIRS)];
     const unsigned way = take(&in) % 8;
-    (way == 0 ? try_pack : way == 1 ? try_open : try_call)(&in, p);
+    (way == 0 ? try_pack : way == 1 ? try_open : way == 2 && has(p, CACHE) ? try_move : try_call)(&in, p);
     free_blocks();
     return 0;
 }

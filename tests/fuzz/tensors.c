@@ -12,7 +12,7 @@
 
 #include "../../runtime/inputs/inputs.h"
 #include "../../runtime/system/process.h"
-#include "../../runtime/inputs/tensors.h"
+#include "../../gen/tensors.h"
 #include "../../runtime/inputs/weights.h"
 
 static const char *const specs[] = {

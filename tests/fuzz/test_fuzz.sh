@@ -3,7 +3,8 @@
 # The fuzzers of tests/fuzz/, by clang's libFuzzer with ASan, UBSan and LeakSanitizer: each first runs the inputs of its
 # corpus, which may fail nowhere, and then looks for others for a while.
 #
-#   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=20  SEED=1  JOBS=N at a time
+#   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=10  SEED=1  JOBS=N at a time
+#                                        FUZZ_LEVEL=-O0, compiled in a quarter of the time; `make fuzz` searches at -O1
 #   tests/fuzz/test_fuzz.sh --keep NAME… takes what earlier runs found over into the corpus: of all inputs those that reach more
 #
 # A corpus is tests/fuzz/corpus/NAME, an input a line in base64; new inputs grow in $BUILD/fuzz/corpus/NAME. An input that
@@ -21,8 +22,9 @@ set -u
 cd "$(dirname "$0")/../.." || exit 3
 unbuilt=yes # it makes its programs itself
 . tests/checks.sh
-cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-20} seed=${SEED:-1}
+cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-10} seed=${SEED:-1} level=${FUZZ_LEVEL:--O0}
 folder=$build/fuzz
+programs=$folder/${level#-} # make does not see by which flags an object was made
 
 # unpack NAME FOLDER: the inputs of a corpus as files; what the tests have already need not stand there
 unpack() {
@@ -48,7 +50,7 @@ options() {
 
 # one NAME: "ok …" for its corpus and for its search, or what failed
 one() {
-    local log=$folder/$1.log program=$folder/fuzz_$1 given=$work/given/$1 own=$folder/corpus/$1 way words options
+    local log=$folder/$1.log program=$programs/fuzz_$1 given=$work/given/$1 own=$folder/corpus/$1 way words options
     options "$1"
     unpack "$1" "$given" || { echo "FAILED: $1, a corpus that cannot be read"; return; }
     for way in corpus search; do
@@ -70,7 +72,7 @@ keep() {
     options "$1"
     unpack "$1" "$kept" || return
     # by edges alone: how often one is passed is for the search to find out, and takes five times as many inputs
-    if ! "$folder/fuzz_$1" "${options[@]}" -use_counters=0 -merge=1 "$kept" "$folder/corpus/$1" >"$folder/$1.log" 2>&1; then
+    if ! "$programs/fuzz_$1" "${options[@]}" -use_counters=0 -merge=1 "$kept" "$folder/corpus/$1" >"$folder/$1.log" 2>&1; then
         cat "$folder/$1.log"
         return 1
     fi
@@ -89,7 +91,7 @@ fi
 
 keeping=0
 if [ "${1-}" = --keep ]; then
-    keeping=1
+    keeping=1 level=${FUZZ_LEVEL:--O1} programs=$folder/${level#-} # fewer edges than at -O0, each of which says more
     shift
 fi
 names=("$@")
@@ -113,8 +115,8 @@ if ! { "$cc" -fsanitize=fuzzer,address,undefined -o "$work/probe" "$work/probe.c
     >"$work/log" 2>&1; then
     leave_out "fuzzers: $cc cannot build programs with libFuzzer and sanitizers here" $((2 * ${#names[@]}))
 fi
-if ! make -s -j "$JOBS" BUILD="$folder" CC="$cc" CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' SANITIZE=address,undefined \
-    "${names[@]/#/$folder/fuzz_}" >"$work/log" 2>&1; then
+if ! make -s -j "$JOBS" BUILD="$programs" CC="$cc" CFLAGS="$level -g -fsanitize=fuzzer-no-link" SANITIZE=address,undefined \
+    "${names[@]/#/$programs/fuzz_}" >"$work/log" 2>&1; then
     result 1 "the fuzzers cannot be made:"
     cat "$work/log"
     tally

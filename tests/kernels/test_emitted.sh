@@ -9,8 +9,8 @@
 #   tests/kernels/test_emitted.sh [all] [KIND…]      ATTNGEN, ATTNRUN  CC=gcc  CLANG=clang  CXX=g++  JOBS=N
 #
 # KIND: warnings native refused torn note analyzed symbols headers program threads other_machine short sanitized; each of
-# them if not given. Levels take turns at layers and compilers, instruction sets at layers under the sanitizers; "all":
-# everything with everything.
+# them if not given. Levels take turns at layers and compilers, instruction sets at layers under the sanitizers and at what
+# gcc warns of when it optimises; "all": everything with everything.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
@@ -220,10 +220,19 @@ runs_with() { # COMPILER FLAG
 }
 
 add_warnings() {
+    local sets only
+    IFS=, read -ra sets <<<"$("$root/tests/isas_here.sh")"
     for cc in $compilers; do
         level=-O1 # gcc warns of what its optimiser sees, clang before it
         case $cc in *clang*) level=-fsyntax-only ;; esac
-        for name in $vectors; do job warnings "$name" "$cc" $level; done
+        for name in $vectors; do
+            only=
+            if [ ! "$every" ] && [ $level = -O1 ] && [ "${sets[0]}" != all ]; then # an instruction set each
+                turn_of "${sets[@]}"
+                only=$(echo "-D${name}_ONLY_ISA=${name}_ISA_$turn" | tr '[:lower:]' '[:upper:]')
+            fi
+            job warnings "$name" "$cc" $level $only
+        done
         [ "$every" ] || [ $level != -O1 ] || level=-O0
         for name in $examples; do job warnings "$name" "$cc" $level; done
     done

@@ -26,7 +26,7 @@ keys_of() {
     lowest) echo 'score = where(j > p, -3.4028234663852886e38, s)' ;;
     factors) echo 'score = s + tanh((p - j) * 1e30 * 1e30)' ;;
     # integers that are no floats: indices above 2^24, what a comparison of scores chooses, the lowest
-    far_index) printf '%s\n' 'table.far = 5000, 5000' 'score = s + far[4990 + i][4950 + p - j]' ;;
+    far_index) printf '%s\n' 'table.far = 4100, 4097' 'score = s + far[4098 + i][4095 - (p * 3 + j) % 50]' ;; # no run of lanes
     chosen) echo 'score = where(where(s > 0, p * 10000000, j) // 3 % 2 == 0 and s < 1, s, s - 0.5)' ;;
     chosen_key) printf '%s\n' 'table.t = 40' 'score = s + where(t[j] > 0.0, j * 16777217, 0) % 2' ;;
     larger) echo 'visible = max(p, j) * 10000000 > 30000000 * min(j // (p + 1), 7) and where(0.5 * j > 3.0, j, 0) // 2 < 15' ;;
@@ -68,7 +68,10 @@ if [ "${1-}" = --one ]; then
         printf 'name = %s\ninput = projected\nd_k = 8\nh = 2\nw_o = none\nseq_len = 40\nlse = true\n' "$name"
         keys_of "$name"
     } >"$work/$name.layer"
-    if ! ATTNRUN_LIMIT=900 "$attnrun" check "$work/$name.layer" >"$log" 2>&1; then
+    few=() # queries: each of them sees as many keys
+    [ "$name" != alike ] || few=(--n 9)
+    [ "$name" != far_index ] || [ -z "$lanes" ] || few=(--isa "$lanes") # scalar code has none, and the table is of 64 MiB
+    if ! ATTNRUN_LIMIT=900 "$attnrun" check "$work/$name.layer" ${few[@]+"${few[@]}"} >"$log" 2>&1; then
         fail "$name"
     elif ! "$attngen" -o "$work" "$work/$name.layer" >>"$log" 2>&1 || ! mkdir "$work/$name" ||
         ! "$attngen" --split -o "$work/$name" "$work/$name.layer" >>"$log" 2>&1; then
@@ -89,6 +92,11 @@ if [ "${1-}" = --one ]; then
     exit
 fi
 
+lanes=$(tests/isas_here.sh)
+case $lanes in
+scalar,*) export lanes=${lanes#scalar,} ;;
+*) export lanes= ;;
+esac
 for name in of_nan of_zero of_minus_zero lowest factors far_index chosen chosen_key larger lowest_integer behind forgets order floats squares distances \
     rests parts words rising exact_rest exact_quotient lowest_rest grows hides_shown grown alike; do
     job "$name"

@@ -19,9 +19,9 @@ export CFLAGS=-O0
 zero=00000000 one=3f800000 two=40000000 lowest=ff7fffff large=7149f2ca # 1e30
 wrong=4640e400 # 12345
 
-# tensors FILE NAME SHAPE "BITS…"…: a safetensors file; SHAPE is 1,2,2
+# tensors FILE NAME SHAPE "BITS…"…: a safetensors file; SHAPE is 1,2,2; past holds integers
 tensors() {
-    local file=$1 header='' offset=0 bytes='' end word
+    local file=$1 header='' offset=0 bytes='' end word type
     shift
     while [ $# -gt 0 ]; do
         set -f
@@ -29,7 +29,8 @@ tensors() {
             bytes="$bytes\\x${word:6:2}\\x${word:4:2}\\x${word:2:2}\\x${word:0:2}"
         done
         end=$((${#bytes} / 4))
-        header="$header${header:+,}\"$1\":{\"dtype\":\"F32\",\"shape\":[$2],\"data_offsets\":[$offset,$end]}"
+        [ "$1" = past ] && type=I32 || type=F32
+        header="$header${header:+,}\"$1\":{\"dtype\":\"$type\",\"shape\":[$2],\"data_offsets\":[$offset,$end]}"
         offset=$end
         shift 3
     done
@@ -61,6 +62,24 @@ check "the wrong one of two is named" says "y[0][1][0] is 1.5; the file has 1234
 tensors near.st x 1,2,1 "$one $two" "${mask[@]}" y 1,2,1 "3f800100 $y_1" "${weights[@]}" # 1 + 2^-15
 ends 1 run one.layer --in near.st
 check "and where one key is left the bound is near" says "y[0][0][0] is 1; the file has"
+
+echo "== masks of -FLT_MAX before a cache =="
+printf 'd_model = 1\nh = 1\nseq_len = 2\nmask = additive\nscale = 1\ncache = rows\ncache_len = 2\n' >cached.layer
+cache=(past 1 $zero k_cache 1,1,2,1 "$one $one" v_cache 1,1,2,1 "$one $one")
+inf=7f800000 nan=7fc00000 minus_two=c0000000 near_lowest=ff317217 # times log2(e) the number above -FLT_MAX
+for mask in $lowest $near_lowest; do
+    tensors same.st x 1,2,1 "$one $two" mask_add 1,1,2,2 "$zero $lowest $mask $mask" y 1,2,1 "$one $y_1" "${cache[@]}" \
+        "${weights[@]}"
+    ends 0 run cached.layer --in same.st
+    check "keys with a mask of $mask alone are alike" test "$(grep -c 'no bound' out)" -eq 0
+done
+# the only key that query 1 sees has a score of -infinity and, with a mask of -FLT_MAX, below
+for mask in $zero $lowest; do
+    tensors infinite.st x 1,2,1 "$inf $minus_two" mask_add 1,1,2,2 "$zero $zero $mask ff800000" y 1,2,1 "$nan $nan" \
+        "${cache[@]}" "${weights[@]}"
+    ends 0 run cached.layer --in infinite.st
+    check "infinity that is seen makes the row NaN under $mask" test "$(grep -c 'y is not compared' out)" -eq 0
+done
 
 echo "== what overflows =="
 # scores of 1e60

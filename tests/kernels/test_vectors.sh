@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Runs every vector of tests/vectors, of its kinds/ and blocks/, and the real layer of tests/data, through `attnrun run`: the reference; every
-# instruction set of this machine with $CC (default gcc), and, in turn, Z in rows by clang where there is one, or weights
-# folded whether it pays or not. A vector of each kind is compiled at -O2, the others at -O0, in a quarter of the time; with
-# "all" each has all three variants, at -O2, -O1 and -O0. Left out on purpose: what a vector is and how close an answer
-# must come; make_vectors.py and attnrun say that.
+# instruction set of this machine with $CC (default gcc); and on one of them, in turn, Z in rows by clang where there is
+# one, or weights folded whether it pays or not. A vector of each kind is compiled at -O2, the others at -O0, in a quarter
+# of the time; with "all" each has all three variants on every set, at -O2, -O1 and -O0. Left out on purpose: what a vector
+# is and how close an answer must come; make_vectors.py and attnrun say that.
 #
 #   tests/kernels/test_vectors.sh [all|NAME…]      ATTNRUN=build/attnrun  CC=gcc  CLANG=clang (empty: no second)  JOBS=N
 #
@@ -43,14 +43,15 @@ if [ "${1-}" = --one ]; then
 fi
 
 all=$(tests/isas_here.sh all) isas=$(tests/isas_here.sh)
+IFS=, read -ra sets <<<"$isas"
 # masks of each kind, groups, split heads, convolutions, folds, large and infinite numbers, calls below the limits
 optimised=" additive_each bool_by_head conv_cross_padding every_mask grouped_cross later_scores_masked lengths_zero
     minilm_layer0 nonfinite_hidden_by_additive short_call_cross split_conv_cross_out_in tied_identity
     wide_causal_padding window_both_no_self "
 
 plain() { job plain "$2" "$1" --isa "$all"; }
-rows() { job rows "$2" "$1" --isa "$isas" --set plan.z_layout=rows; }
-folded() { job folded -O0 "$1" --isa "$isas" --set plan.fold=on; }
+rows() { job rows "$2" "$1" --isa "$3" --set plan.z_layout=rows; }
+folded() { job folded -O0 "$1" --isa "$2" --set plan.fold=on; }
 
 specs=(tests/vectors/*.layer tests/vectors/{kinds,blocks}/*.layer tests/data/*.layer)
 every=
@@ -70,13 +71,14 @@ for spec in "${specs[@]}"; do
     job reference -O0 "$spec" --reference
     if [ $every ]; then
         plain "$spec" -O2
-        rows "$spec" -O1
-        folded "$spec"
+        rows "$spec" -O1 "$isas"
+        folded "$spec" "$isas"
     else
         level=-O0
         [[ $optimised =~ [[:space:]]$name[[:space:]] ]] && level=-O2
         plain "$spec" $level
-        [ $((turn % 2)) -eq 0 ] && rows "$spec" -O0 || folded "$spec"
+        isa=${sets[turn / 2 % ${#sets[@]}]}
+        [ $((turn % 2)) -eq 0 ] && rows "$spec" -O0 "$isa" || folded "$spec" "$isa"
     fi
 done
 run_jobs

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/inputs/json.h"
-#include "../../runtime/inputs/tensors.h"
+#include "../../gen/json.h"
+#include "../../gen/tensors.h"
 #include "../../runtime/reports/record.h"
 
 /* A scanner over a copy of exactly these bytes, so that a sanitizer sees a byte too many. */

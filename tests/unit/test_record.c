@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/inputs/json.h"
+#include "../../gen/json.h"
 #include "../../runtime/reports/page.h"
 #include "../../runtime/reports/record.h"
 

@@ -17,7 +17,7 @@
 
 #include "../../gen/file.h"
 #include "../../runtime/system/process.h"
-#include "../../runtime/inputs/tensors.h"
+#include "../../gen/tensors.h"
 
 /* A file in memory: header length, header, `data` zeros. */
 static unsigned char *make_file(const char *header, size_t data, size_t *size)

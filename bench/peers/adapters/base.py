@@ -9,7 +9,7 @@ import time
 import machine
 
 # layers.Case.kinds but "cache"
-ALL_KINDS = frozenset(("projected", "rope", "qk_norm", "softcap", "alibi", "relative", "sink"))
+ALL_KINDS = frozenset(("projected", "rope", "qk_norm", "softcap", "alibi", "relative", "sink", "block"))
 CACHED = frozenset(("projected", "cache"))  # of formulations that are made for a cache
 
 

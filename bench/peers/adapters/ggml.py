@@ -46,6 +46,11 @@ _FUNCTIONS = {
     "mul_mat": (_pointer, (_pointer, _pointer, _pointer)),
     "add": (_pointer, (_pointer, _pointer, _pointer)),
     "rms_norm": (_pointer, (_pointer, _pointer, _float)),
+    "norm": (_pointer, (_pointer, _pointer, _float)),
+    "relu": (_pointer, (_pointer, _pointer)),
+    "silu": (_pointer, (_pointer, _pointer)),
+    "gelu": (_pointer, (_pointer, _pointer)),
+    "gelu_erf": (_pointer, (_pointer, _pointer)),
     "mul": (_pointer, (_pointer, _pointer, _pointer)),
     "scale": (_pointer, (_pointer, _pointer, _float)),
     "tanh": (_pointer, (_pointer, _pointer)),
@@ -264,7 +269,30 @@ class _Layer:
     def build(self):
         c, ggml, context = self.case, self.ggml, self.graph_context
         x = None if c.projected else self.own(self.tensors["x"], c.d_model, c.n, c.batch)
-        source = self.own(self.tensors["source"], c.d_source, c.m, c.batch) if c.cross else x
+        source = self.own(self.tensors["source"], c.d_source, c.m, c.batch) if c.cross else None
+        attention = lambda of: self.attention(of, source or of)
+        return self.block(x, attention) if c.block else attention(x)
+
+    def block(self, x, attention):
+        """Norms, residual sums and a feed-forward around attention(rows)."""
+        c, block, ggml, context = self.case, self.case.block, self.ggml, self.graph_context
+
+        def norm(number, of):
+            y = (ggml.rms_norm if block.rms else ggml.norm)(context, of, block.eps)
+            y = ggml.mul(context, y, self.own(self.tensors[f"n{number}_g"], c.d_model))
+            return y if block.rms else ggml.add(context, y, self.own(self.tensors[f"n{number}_b"], c.d_model))
+
+        def product(which, of):
+            y = ggml.mul_mat(context, self.transposed(which), of)
+            return ggml.add(context, y, self.own(self.tensors["b_" + which], len(self.tensors["b_" + which]))) if block.bias else y
+
+        activate = {"relu": ggml.relu, "silu": ggml.silu, "gelu": ggml.gelu_erf, "gelu_tanh": ggml.gelu}.get(block.activation)
+        add, multiply = (lambda a, b, by=by: by(context, a, b) for by in (ggml.add, ggml.mul))
+        feed = lambda of: block.feed(of, product, lambda of: activate(context, of), multiply)
+        return block.around(x, attention, norm, feed, add)
+
+    def attention(self, x, source):
+        c, ggml, context = self.case, self.ggml, self.graph_context
         z = self.attend(*self.project(x, source))
         z = (ggml.reshape_4d if self.flash else ggml.cont_4d)(context, z, c.h * c.d_v, c.n, c.batch, 1)
         if c.w_o == "none":

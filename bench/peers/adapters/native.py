@@ -11,7 +11,8 @@ from adapters.base import Runner, Unsupported
 
 C_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "c")
 TENSORS = ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v", "w_o", "b_o")
-FURTHER = ("q", "k", "v", "g_q", "g_k", "rel_bias", "sink", "k_cache", "v_cache")  # behind y
+FURTHER = ("q", "k", "v", "g_q", "g_k", "rel_bias", "sink", *(f"n{i}_{which}" for which in "gb" for i in range(1, 5)),
+           "w_1", "b_1", "w_g", "b_g", "w_2", "b_2", "k_cache", "v_cache")  # behind y
 POINTER = ctypes.POINTER(ctypes.c_float)
 
 

@@ -19,7 +19,7 @@ OPSET = 23
 
 
 KINDS = {"plain": ALL_KINDS, "standard": ALL_KINDS, "grouped": ALL_KINDS, "cached": CACHED,
-         "multihead": ALL_KINDS - {"softcap", "sink"}, "attention": frozenset(("alibi", "relative"))}
+         "multihead": ALL_KINDS - {"softcap", "sink"}, "attention": frozenset(("alibi", "relative", "block"))}
 
 
 def why_not(case, formulation):
@@ -104,7 +104,7 @@ def _mask(c, tensors):
     return None if mask is None else mask[None]
 
 
-def _attend_plain(g, c, tensors, source):
+def _attend_plain(g, c, tensors, x, source):
     """Z [batch][h][n][d_v], from matrix products."""
     group = c.h // c.h_kv
 
@@ -119,7 +119,7 @@ def _attend_plain(g, c, tensors, source):
         if which == "q" and not transposed:
             w, b = w * np.float32(c.scale), None if b is None else b * np.float32(c.scale)
         if c.split:
-            part = (c.d_model if of == "x" else c.d_source) // c.h
+            part = (c.d_model if of == x else c.d_source) // c.h
             of = g.op("Reshape", of, g.shape(c.batch, positions, c.h, part))
             of = g.op("Transpose", of, perm=[0, 2, 1, 3])
             y = g.op("MatMul", of, g.constant(w))
@@ -136,7 +136,7 @@ def _attend_plain(g, c, tensors, source):
         y = g.op("Reshape", y, g.shape(c.batch, positions, c.h_kv, heads // c.h_kv, width))
         return g.op("Transpose", y, perm=[0, 2, 3, 4, 1] if transposed else [0, 2, 3, 1, 4])
 
-    q = project("x", "q", c.h, c.d_k, c.n, False)
+    q = project(x, "q", c.h, c.d_k, c.n, False)
     k = project(source, "q" if c.tied else "k", c.h_kv, c.d_k, c.m, True)
     if not c.identity:
         v = project(source, "v", c.h_kv, c.d_v, c.m, False)
@@ -161,7 +161,7 @@ def _attend_plain(g, c, tensors, source):
     return z if group == 1 else g.op("Reshape", z, g.shape(c.batch, c.h, c.n, c.d_v))
 
 
-def _attend_operator(g, c, tensors, source, formulation):
+def _attend_operator(g, c, tensors, x, source, formulation):
     """Z [batch][n][h d_v], from one of the attention operators."""
     def project(of, which):
         y = which if c.projected else g.op("MatMul", of, g.constant(tensors["w_" + which]))
@@ -175,21 +175,21 @@ def _attend_operator(g, c, tensors, source, formulation):
         b = np.concatenate([tensors["b_" + which] for which in "qkv"]) if c.bias else np.zeros(w.shape[1], np.float32)
         sizes = None if c.d_k == c.d_v else [c.h * c.d_k, c.h * c.d_k, c.h * c.d_v]
         more = ["", "", bias] if bias else []
-        return g.op("Attention", "x", g.constant(w), g.constant(b), *more, domain="com.microsoft", num_heads=c.h,
+        return g.op("Attention", x, g.constant(w), g.constant(b), *more, domain="com.microsoft", num_heads=c.h,
                     scale=c.scale, unidirectional=causal, qkv_hidden_sizes=sizes)
     if formulation == "multihead":
         if c.norm or c.rope:
-            q, k, v = (project(of, which) for which, of in (("q", "x"), ("k", source), ("v", source)))
+            q, k, v = (project(of, which) for which, of in (("q", x), ("k", source), ("v", source)))
             q, k, inside = _finish(g, c, tensors, q, "q"), _finish(g, c, tensors, k, "k"), ""
         else:
             q, k, v = (which if c.projected else g.op("MatMul", of, g.constant(tensors["w_" + which]))
-                       for which, of in (("q", "x"), ("k", source), ("v", source)))
+                       for which, of in (("q", x), ("k", source), ("v", source)))
             inside = (g.constant(np.concatenate([tensors["b_" + which] for which in "qkv"]))
                       if c.bias and not c.projected else "")
         more = [inside, "", bias] if bias else [inside] if inside else []
         return g.op("MultiHeadAttention", q, k, v, *more, domain="com.microsoft", num_heads=c.h, scale=c.scale,
                     unidirectional=causal)
-    q, k, v = project("x", "q"), project(source, "k"), project(source, "v")
+    q, k, v = project(x, "q"), project(source, "k"), project(source, "v")
     if formulation == "cached":
         last, total = (g.constant(array) for array in (np.full(c.batch, c.m - 1, np.int32), np.array(c.m, np.int32)))
         names = ["z", "k_present", "v_present"]
@@ -227,17 +227,15 @@ def _attend_operator(g, c, tensors, source, formulation):
                 is_causal=int(only_causal), softcap=c.softcap)
 
 
-def build(case, tensors, formulation):
-    """The model, serialized. Inputs: x, and source in cross-attention; output: y. All shapes are constant."""
-    import onnx
-    c, g = case, _Graph(onnx)
-    source = "source" if c.cross else "x"
+def _attention(g, c, tensors, x, formulation):
+    """The attention of the rows x, to behind W_O."""
+    source = "source" if c.cross else x
     if formulation == "plain":
-        z = _attend_plain(g, c, tensors, source)
+        z = _attend_plain(g, c, tensors, x, source)
         if c.w_o != "conv":
             z = g.op("Reshape", g.op("Transpose", z, perm=[0, 2, 1, 3]), g.shape(c.batch, c.n, c.h * c.d_v))
     else:
-        z = _attend_operator(g, c, tensors, source, formulation)
+        z = _attend_operator(g, c, tensors, x, source, formulation)
     if c.w_o == "dense":
         z = g.op("MatMul", z, g.constant(tensors["w_o"]))
         z = g.op("Add", z, g.constant(tensors["b_o"])) if c.bias else z
@@ -249,6 +247,38 @@ def build(case, tensors, formulation):
         bias = [g.constant(tensors["b_o"])] if c.bias else []
         z = g.op("Conv", z, g.constant(w), *bias, group=c.h, pads=[left, c.conv_width - 1 - left])
         z = g.op("Transpose", z, perm=[0, 2, 1])
+    return z
+
+
+def _block(g, c, tensors, attend):
+    """Norms, residual sums and a feed-forward around attend(rows)."""
+    block = c.block
+
+    def norm(number, of):
+        weights = [g.constant(tensors[f"n{number}_{which}"]) for which in ("g" if block.rms else "gb")]
+        return g.op("RMSNormalization" if block.rms else "LayerNormalization", of, *weights, axis=-1, epsilon=block.eps)
+
+    def product(which, of):
+        y = g.op("MatMul", of, g.constant(tensors["w_" + which]))
+        return g.op("Add", y, g.constant(tensors["b_" + which])) if block.bias else y
+
+    def activate(of):
+        if block.activation == "silu":
+            return g.op("Mul", of, g.op("Sigmoid", of))
+        if block.activation == "relu":
+            return g.op("Relu", of)
+        return g.op("Gelu", of, approximate="tanh" if block.activation == "gelu_tanh" else "none")
+
+    add, multiply = (lambda a, b, kind=kind: g.op(kind, a, b) for kind in ("Add", "Mul"))
+    return block.around("x", attend, norm, lambda of: block.feed(of, product, activate, multiply), add)
+
+
+def build(case, tensors, formulation):
+    """The model, serialized. Inputs: x, and source in cross-attention; output: y. All shapes are constant."""
+    import onnx
+    c, g = case, _Graph(onnx)
+    attend = lambda of: _attention(g, c, tensors, of, formulation)
+    z = _block(g, c, tensors, attend) if c.block else attend("x")
     g.nodes.append(onnx.helper.make_node("Identity", [z], ["y"]))
     value = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
     if c.projected:

@@ -10,13 +10,42 @@ from adapters import onnx_graph
 from adapters.base import CACHED, Peer, Runner, Unsupported
 
 
+def _block(ops, c, constant, tensors, attend, x):
+    """Norms, residual sums and a feed-forward around attend(rows)."""
+    block, last = c.block, np.array([-1], np.int64)
+
+    def norm(number, of):
+        gain = constant(tensors[f"n{number}_g"])
+        if block.rms:
+            mean = ops.reduce_mean(ops.power(of, constant(np.float32(2))), constant(last), True)
+            root = ops.sqrt(ops.add(mean, constant(np.float32(block.eps))))
+            return ops.multiply(gain, ops.divide(of, root))
+        y = ops.mvn(of, constant(last), True, block.eps, "INSIDE_SQRT")
+        return ops.add(ops.multiply(y, gain), constant(tensors[f"n{number}_b"]))
+
+    def product(which, of):
+        y = ops.matmul(of, constant(tensors["w_" + which]), False, False)
+        return ops.add(y, constant(tensors["b_" + which])) if block.bias else y
+
+    activate = {"relu": ops.relu, "silu": ops.swish, "gelu": lambda of: ops.gelu(of, "erf"),
+                "gelu_tanh": lambda of: ops.gelu(of, "tanh")}.get(block.activation)
+    return block.around(x, attend, norm, lambda of: block.feed(of, product, activate, ops.multiply), ops.add)
+
+
 def _sdpa_model(openvino, case, tensors):
     """The layer with opset13.scaled_dot_product_attention."""
     import openvino.opset13 as ops
     c = case
     constant = lambda array: ops.constant(np.ascontiguousarray(array))
     x = ops.parameter([c.batch, c.n, c.d_model], np.float32, name="x")
-    source = ops.parameter([c.batch, c.m, c.d_source], np.float32, name="source") if c.cross else x
+    source = ops.parameter([c.batch, c.m, c.d_source], np.float32, name="source") if c.cross else None
+    attend = lambda of: _sdpa(ops, c, constant, tensors, of, of if source is None else source)
+    y = _block(ops, c, constant, tensors, attend, x) if c.block else attend(x)
+    return openvino.Model([y], [x, source] if c.cross else [x], c.name)
+
+
+def _sdpa(ops, c, constant, tensors, x, source):
+    """Attention, to behind W_O."""
 
     def heads(of, which, count, width):
         # the operator takes a scale only with a mask; without, it is 1/sqrt(d_k)
@@ -37,7 +66,7 @@ def _sdpa_model(openvino, case, tensors):
     if c.w_o == "dense":
         z = ops.matmul(z, constant(tensors["w_o"]), False, False)
         z = ops.add(z, constant(tensors["b_o"])) if c.bias else z
-    return openvino.Model([z], [x, source] if c.cross else [x], c.name)
+    return z
 
 
 def _stateful_model(openvino, case):
@@ -148,7 +177,7 @@ class OpenVino(Peer):
     formulations = ("sdpa", "standard", "plain", "stateful")
 
     def kinds(self, formulation):
-        return CACHED if formulation == "stateful" else frozenset()
+        return CACHED if formulation == "stateful" else frozenset(("block",))
 
     def why_not(self, case, formulation, threads):
         if formulation == "stateful":

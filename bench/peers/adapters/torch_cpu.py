@@ -214,6 +214,38 @@ def _layer(torch, case, tensors, attend):
     return Layer()
 
 
+def _block(torch, case, tensors, attention):
+    """The module `attention` with norms, residual sums and a feed-forward around it."""
+    F, c, block = torch.nn.functional, case, case.block
+    own = {name: torch.from_numpy(array) for name, array in tensors.items() if name[0] == "n" or name[2:] in ("1", "g", "2")}
+    activate = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda of: F.gelu(of, approximate="tanh"),
+                "silu": F.silu}.get(block.activation)
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = attention
+            for name, tensor in own.items():
+                tensor = tensor.t().contiguous() if name[0] == "w" else tensor
+                self.register_parameter(name, torch.nn.Parameter(tensor, requires_grad=False))
+
+        def norm(self, number, of):
+            gain = getattr(self, f"n{number}_g")
+            if block.rms:
+                return F.rms_norm(of, (c.d_model,), gain, block.eps)
+            return F.layer_norm(of, (c.d_model,), gain, getattr(self, f"n{number}_b"), block.eps)
+
+        def product(self, which, of):
+            return F.linear(of, getattr(self, "w_" + which), getattr(self, "b_" + which, None))
+
+        def forward(self, x, source):
+            attend = lambda of: self.attention(of, source if c.cross else of)
+            feed = lambda of: block.feed(of, self.product, activate, torch.mul)
+            return block.around(x, attend, self.norm, feed, torch.add)
+
+    return Block()
+
+
 def _module(torch, case, tensors):
     """nn.MultiheadAttention with this layer's weights."""
     c = case
@@ -286,6 +318,7 @@ class Torch(Peer):
         else:
             attend = (_flex if formulation == "flex" else _sdpa)(torch, case, tensors)
             module = _layer(torch, case, tensors, attend).eval()
+            module = _block(torch, case, tensors, module).eval() if case.block else module
             if formulation != "sdpa":
                 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(job.folder, "inductor"))
                 import torch._inductor.config as inductor

@@ -50,7 +50,9 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
     const FUNCTION(weights) weights = {
         .w_q = p->w_q, .b_q = p->b_q, .w_k = p->w_k == p->w_q ? NULL : p->w_k, .b_k = p->b_k == p->b_q ? NULL : p->b_k,
         .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o, .g_q = p->g_q, .g_k = p->g_k,
-        .rel_bias = p->rel_bias, .sink = p->sink};
+        .rel_bias = p->rel_bias, .sink = p->sink, .n1_g = p->n_g[0], .n1_b = p->n_b[0], .n2_g = p->n_g[1],
+        .n2_b = p->n_b[1], .n3_g = p->n_g[2], .n3_b = p->n_b[2], .n4_g = p->n_g[3], .n4_b = p->n_b[3], .w_1 = p->w_1,
+        .b_1 = p->b_1, .w_g = p->w_g, .b_g = p->b_g, .w_2 = p->w_2, .b_2 = p->b_2};
     peer->args = (FUNCTION(args)){
         .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v,
         .lengths = p->lengths, .y = p->y, .past = p->past, .k_cache = p->k_cache, .v_cache = p->v_cache,

@@ -31,6 +31,8 @@ struct problem {
     /* of layers that a driver may refuse: */
     const float *q, *k, *v;            /* given queries, keys and values, in place of x and source */
     const float *g_q, *g_k, *rel_bias, *sink;
+    const float *n_g[4], *n_b[4];      /* of a block's norms n1 ... n4 */
+    const float *w_1, *b_1, *w_g, *b_g, *w_2, *b_2;
     float *k_cache, *v_cache;          /* [batch][h_kv][cache_len][d]: past[b] = m - n rows are there, the call adds n */
     const int32_t *past;               /* NULL: no cache */
     int64_t cache_len;

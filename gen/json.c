@@ -60,6 +60,20 @@ bool json_item(struct json *json, const char brackets[2], size_t index)
     return false;
 }
 
+bool json_next_is(struct json *json, char c)
+{
+    return !json_is_end(json) && *json->at == c;
+}
+
+bool json_accept_word(struct json *json, const char *word)
+{
+    const size_t length = strlen(word);
+    if (json_is_end(json) || (size_t)(json->end - json->at) < length || memcmp(json->at, word, length) != 0)
+        return false;
+    json->at += length;
+    return true;
+}
+
 /* ---- texts ----------------------------------------------------------------------------------------------------- */
 
 static bool hex4(struct json *json, unsigned *value)

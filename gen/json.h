@@ -2,11 +2,11 @@
 /* JSON (RFC 8259), read piece by piece: the reader says what must come next, so no file makes it nest deeper or take
  * more than it asked for. Texts come out as UTF-8, numbers as they are written. Also how a text is written.
  *
- * Left out on purpose: a tree of what was read; true, false and null, which nothing here reads; whether bytes of 0x80
- * and above are UTF-8; keys that occur twice, which the readers refuse, as they know the keys.
+ * Left out on purpose: a tree of what was read (json_lua.h makes one); whether bytes of 0x80 and above are UTF-8; keys
+ * that occur twice, which the readers refuse, as they know the keys.
  */
-#ifndef ATTNRUN_JSON_H
-#define ATTNRUN_JSON_H
+#ifndef ATTNGEN_JSON_H
+#define ATTNGEN_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,6 +32,11 @@ bool json_expect(struct json *json, char c);
 bool json_is_end(struct json *json);
 /* whether item `index` of an array "[]" or object "{}" begins here: false behind the last and after a failure. */
 bool json_item(struct json *json, const char brackets[2], size_t index);
+
+/* Whether this byte comes next, which is left there: what kind of value follows. */
+bool json_next_is(struct json *json, char c);
+/* true, false or null: whether this word comes next, which is taken then. */
+bool json_accept_word(struct json *json, const char *word);
 
 /* A text, its escapes resolved, without NUL; malloc'd, NULL after a failure. */
 char *json_text(struct json *json);

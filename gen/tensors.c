@@ -14,10 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../gen/filekind.h"
-#include "../../gen/replace.h"
+#include "filekind.h"
 #include "json.h"
-#include "system/process.h"
+#include "replace.h"
 
 #define HEADER_LIMIT ((uint64_t)100 << 20) /* the format's own limit: 100 MB */
 #define COUNT_LIMIT 16384                  /* tensors; names are compared pairwise */

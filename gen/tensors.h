@@ -3,14 +3,14 @@
  *
  * Left out on purpose: element types of less than a byte, models in several files, hosts that are not little-endian.
  */
-#ifndef ATTNRUN_TENSORS_H
-#define ATTNRUN_TENSORS_H
+#ifndef ATTNGEN_TENSORS_H
+#define ATTNGEN_TENSORS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../gen/diag.h"
+#include "diag.h"
 
 #define TENSOR_RANK_LIMIT 8
 

@@ -1,0 +1,103 @@
+-- SPDX-License-Identifier: MIT
+-- BERT, and what is built like it: MiniLM, MPNet's students, E5, BGE, GTE of the first kind. roberta.lua says what is
+-- different there.
+
+-- The norms of old checkpoints have TensorFlow's names.
+local function norm_names(m, module)
+    local old = m:has(module .. ".gamma")
+    return module .. (old and ".gamma" or ".weight"), module .. (old and ".beta" or ".bias")
+end
+
+local function weights(m, at)
+    local w = {}
+    for ours, name in pairs{q = "attention.self.query", k = "attention.self.key", v = "attention.self.value",
+                            o = "attention.output.dense", ["1"] = "intermediate.dense", ["2"] = "output.dense"} do
+        w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
+    end
+    w.n1_g, w.n1_b = norm_names(m, at .. "attention.output.LayerNorm")
+    w.n2_g, w.n2_b = norm_names(m, at .. "output.LayerNorm")
+    return w
+end
+
+-- Words masked out: a layer, a norm, and logits by the word embedding.
+local function masked_words(m, word, vocab, width, activation, eps)
+    local at = "cls.predictions."
+    local section = m:section("head transform"):add("from", "encoder"):add("rows", "all")
+    section:weight("w", at .. "transform.dense.weight", {width, width}, "out_in")
+    section:weight("b", at .. "transform.dense.bias", {width}):add("activation", activation)
+    local gain, shift = norm_names(m, at .. "transform.LayerNorm")
+    section:norm("layer", eps, gain, shift, width)
+    m:logits(at .. "decoder.weight", word, vocab, width, true, {from = "head transform", bias = at .. "bias"})
+    m:buffers("cls%.predictions%.decoder%.bias") -- the same numbers as the other bias
+end
+
+local function heads(m, prefix, word, vocab, width, activation, eps)
+    local pooled = m:has(prefix .. "pooler.dense.weight")
+    if pooled then
+        local section = m:section("head pooler"):add("from", "encoder"):add("rows", "first")
+        section:weight("w", prefix .. "pooler.dense.weight", {width, width}, "out_in")
+        section:weight("b", prefix .. "pooler.dense.bias", {width}):add("activation", "tanh")
+    end
+    if m:has("cls.predictions.transform.dense.weight") then
+        masked_words(m, word, vocab, width, activation, eps)
+    end
+    for _, name in ipairs{"classifier", "qa_outputs", "cls.seq_relationship"} do
+        local classes = m.tensors[name .. ".weight"]
+        if classes then
+            local first = pooled and name ~= "qa_outputs"
+            local section = m:section("head " .. name:gsub("^cls%.", ""))
+            section:add("from", first and "head pooler" or "encoder"):add("rows", first and "first" or "all")
+            section:weight("w", name .. ".weight", {classes[1] or 1, width}, "out_in")
+            section:weight("b", name .. ".bias", {classes[1] or 1})
+        end
+    end
+end
+
+-- `kind` is what differs in other families: prefix, first position, padding, heads(m, …).
+return function(m, kind)
+    kind = kind or {prefix = "bert.", padding = false, heads = heads}
+    local c = m.config
+    local width, layers = c:size("hidden_size"), c:layers("num_hidden_layers")
+    local vocab, types = c:size("vocab_size"), c:size("type_vocab_size", 2)
+    local rows, eps = c:size("max_position_embeddings"), c:number("layer_norm_eps", 1e-12)
+    local activation = c:word("hidden_act", m.activations, "gelu")
+    local pad = c:size("pad_token_id", kind.padding and 1 or 0, 0)
+    local first = kind.padding and pad + 1 or 0 -- the row of the first token's position
+    c:only("position_embedding_type", "absolute", "relative ones are a term of the scores that attngen does not have")
+    c:only("embedding_size", width, "a smaller one is projected")
+    c:flag("tie_word_embeddings", true)
+    c:ignore("hidden_dropout_prob attention_probs_dropout_prob classifier_dropout pooler_fc_size pooler_type " ..
+             "pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head")
+    if first >= rows then
+        c:wrong("max_position_embeddings", "is %d; more than pad_token_id + 1 = %d is needed", rows, first)
+        rows = first + 1
+    end
+    local seq = m:lengths(rows - first, true)
+
+    local spec = m:spec("layer", "A layer with norms behind attention and feed-forward")
+    spec:add("d_model", width, "hidden_size"):add("h", c:size("num_attention_heads"), "num_attention_heads")
+    spec:add("seq_len", seq, "max_position_embeddings" .. (first > 0 and " without the first " .. first or "") ..
+             ", or --seq-len")
+    spec:add("mask", "padding"):add("pad_rows", "skipped", "rows behind lengths[b] are 0; computed: they are anything")
+    spec:add("bias", "true"):add("weight_layout", "out_in")
+    spec:add("block", "post"):add("norm", "layer"):add("norm_eps", eps, "layer_norm_eps")
+    spec:add("ffn", activation, "hidden_act"):add("d_ff", c:size("intermediate_size"), "intermediate_size")
+    spec.out_in = true
+
+    local p = m:prefix({kind.prefix, ""}, "embeddings.word_embeddings.weight")
+    local word = p .. "embeddings.word_embeddings.weight"
+    m:say("d_model", width)
+    m:section("encoder input"):add("kind", "tokens"):add("needs", "ids types lengths"):add("vocab", vocab)
+        :add("types", types):add("seq_len", seq)
+    local embedding = m:section("encoder embedding"):weight("word", word, {vocab, width})
+    embedding:weight("position", p .. "embeddings.position_embeddings.weight", {rows, width},
+                     first > 0 and "from " .. first)
+    embedding:weight("type", p .. "embeddings.token_type_embeddings.weight", {types, width})
+    local gain, shift = norm_names(m, p .. "embeddings.LayerNorm")
+    embedding:norm("layer", eps, gain, shift, width)
+    for i = 0, layers - 1 do
+        m:layer("encoder", i, spec, weights(m, ("%sencoder.layer.%d."):format(p, i)))
+    end
+    kind.heads(m, p, word, vocab, width, activation, eps)
+    m:buffers(".*embeddings%.position_ids", ".*embeddings%.token_type_ids")
+end

@@ -1,0 +1,73 @@
+-- SPDX-License-Identifier: MIT
+-- DistilBERT: BERT's layer under other names, without token types.
+
+local EPS = 1e-12 -- of every norm; config.json does not say it
+
+local function weights(at)
+    local w = {}
+    for ours, name in pairs{q = "attention.q_lin", k = "attention.k_lin", v = "attention.v_lin",
+                            o = "attention.out_lin", ["1"] = "ffn.lin1", ["2"] = "ffn.lin2"} do
+        w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
+    end
+    w.n1_g, w.n1_b = at .. "sa_layer_norm.weight", at .. "sa_layer_norm.bias"
+    w.n2_g, w.n2_b = at .. "output_layer_norm.weight", at .. "output_layer_norm.bias"
+    return w
+end
+
+local function heads(m, word, vocab, width, activation)
+    if m:has("vocab_transform.weight") then
+        local section = m:section("head transform"):add("from", "encoder"):add("rows", "all")
+        section:weight("w", "vocab_transform.weight", {width, width}, "out_in")
+        section:weight("b", "vocab_transform.bias", {width}):add("activation", activation)
+        section:norm("layer", EPS, "vocab_layer_norm.weight", "vocab_layer_norm.bias", width)
+        m:logits("vocab_projector.weight", word, vocab, width, true,
+                 {from = "head transform", bias = "vocab_projector.bias"})
+    end
+    local first = m:has("pre_classifier.weight")
+    if first then
+        local section = m:section("head dense"):add("from", "encoder"):add("rows", "first")
+        section:weight("w", "pre_classifier.weight", {width, width}, "out_in")
+        section:weight("b", "pre_classifier.bias", {width}):add("activation", "relu")
+    end
+    for _, name in ipairs{"classifier", "qa_outputs"} do
+        local classes = m.tensors[name .. ".weight"]
+        if classes then
+            local section = m:section("head " .. name):add("from", first and "head dense" or "encoder")
+            section:add("rows", first and "first" or "all")
+            section:weight("w", name .. ".weight", {classes[1] or 1, width}, "out_in")
+            section:weight("b", name .. ".bias", {classes[1] or 1})
+        end
+    end
+end
+
+return function(m)
+    local c = m.config
+    local width, layers, vocab = c:size("dim"), c:layers("n_layers"), c:size("vocab_size")
+    local positions = c:size("max_position_embeddings")
+    local activation = c:word("activation", m.activations, "gelu")
+    c:flag("tie_word_embeddings", true)
+    c:ignore("attention_dropout dropout qa_dropout seq_classif_dropout sinusoidal_pos_embds tie_weights_ pad_token_id")
+    local seq = m:lengths(positions, true)
+
+    local spec = m:spec("layer", "A layer with norms behind attention and feed-forward")
+    spec:add("d_model", width, "dim"):add("h", c:size("n_heads"), "n_heads")
+    spec:add("seq_len", seq, "max_position_embeddings, or --seq-len")
+    spec:add("mask", "padding"):add("pad_rows", "skipped", "rows behind lengths[b] are 0; computed: they are anything")
+    spec:add("bias", "true"):add("weight_layout", "out_in")
+    spec:add("block", "post"):add("norm", "layer"):add("norm_eps", EPS, "of every DistilBERT")
+    spec:add("ffn", activation, "activation"):add("d_ff", c:size("hidden_dim"), "hidden_dim")
+    spec.out_in = true
+
+    local p = m:prefix({"distilbert.", ""}, "embeddings.word_embeddings.weight")
+    local word = p .. "embeddings.word_embeddings.weight"
+    m:say("d_model", width)
+    m:section("encoder input"):add("kind", "tokens"):add("needs", "ids lengths"):add("vocab", vocab):add("seq_len", seq)
+    m:section("encoder embedding"):weight("word", word, {vocab, width})
+        :weight("position", p .. "embeddings.position_embeddings.weight", {positions, width})
+        :norm("layer", EPS, p .. "embeddings.LayerNorm.weight", p .. "embeddings.LayerNorm.bias", width)
+    for i = 0, layers - 1 do
+        m:layer("encoder", i, spec, weights(("%stransformer.layer.%d."):format(p, i)))
+    end
+    heads(m, word, vocab, width, activation)
+    m:buffers(".*embeddings%.position_ids")
+end

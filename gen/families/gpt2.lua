@@ -1,0 +1,54 @@
+-- SPDX-License-Identifier: MIT
+-- GPT-2, and DistilGPT-2: matrices lie [in][out], those of queries, keys and values side by side.
+
+local function weights(m, at, width)
+    local w = {}
+    for i, ours in ipairs{"q", "k", "v"} do
+        w["w_" .. ours] = m:columns(at .. "attn.c_attn.weight", (i - 1) * width, i * width, 3 * width)
+        w["b_" .. ours] = m:columns(at .. "attn.c_attn.bias", (i - 1) * width, i * width, 3 * width)
+    end
+    for ours, name in pairs{o = "attn.c_proj", ["1"] = "mlp.c_fc", ["2"] = "mlp.c_proj"} do
+        w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
+    end
+    for i = 1, 2 do
+        local norm = ("%sln_%d."):format(at, i)
+        w[("n%d_g"):format(i)], w[("n%d_b"):format(i)] = norm .. "weight", norm .. "bias"
+    end
+    return w
+end
+
+return function(m)
+    local c = m.config
+    local width, layers, vocab = c:size("n_embd"), c:layers("n_layer"), c:size("vocab_size")
+    local positions, eps = c:size("n_positions"), c:number("layer_norm_epsilon", 1e-5)
+    local inner = c:size("n_inner", false)
+    local scaled = c:flag("scale_attn_weights", true)
+    c:only("scale_attn_by_inverse_layer_idx", false, "each layer would have a spec of its own")
+    c:ignore("n_ctx attn_pdrop embd_pdrop resid_pdrop reorder_and_upcast_attn summary_activation " ..
+             "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj pad_token_id")
+    local seq, all, cache = m:lengths(positions, true, true)
+
+    local spec = m:spec("layer", "A layer with norms before attention and feed-forward")
+    spec:add("d_model", width, "n_embd"):add("h", c:size("n_head"), "n_head")
+    m:cache(spec, seq, all, cache)
+    spec:add("mask", "causal"):add("bias", "true"):add("weight_layout", "in_out")
+    if not scaled then
+        spec:add("scale", 1, "scale_attn_weights")
+    end
+    spec:add("block", "pre"):add("norm", "layer"):add("norm_eps", eps, "layer_norm_epsilon")
+    spec:add("ffn", c:word("activation_function", m.activations, "gelu_new"), "activation_function")
+    spec:add("d_ff", inner or 4 * width, inner and "n_inner" or "4 n_embd, as n_inner is not given")
+
+    local p = m:prefix({"transformer.", ""}, "wte.weight")
+    m:say("d_model", width)
+    m:section("decoder input"):add("kind", "tokens"):add("needs", cache == "none" and "ids" or "ids past")
+        :add("vocab", vocab):add("seq_len", seq):add("positions", positions)
+    m:section("decoder embedding"):weight("word", p .. "wte.weight", {vocab, width})
+        :weight("position", p .. "wpe.weight", {positions, width})
+    for i = 0, layers - 1 do
+        m:layer("decoder", i, spec, weights(m, ("%sh.%d."):format(p, i), width))
+    end
+    m:section("decoder norm"):norm("layer", eps, p .. "ln_f.weight", p .. "ln_f.bias", width)
+    m:logits("lm_head.weight", p .. "wte.weight", vocab, width, c:flag("tie_word_embeddings", true))
+    m:buffers(".*h%.%d+%.attn%.bias", ".*h%.%d+%.attn%.masked_bias")
+end

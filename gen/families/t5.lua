@@ -1,0 +1,112 @@
+-- SPDX-License-Identifier: MIT
+-- T5 and Flan-T5: rms norms before each part, no biases, scores without scale and with a learned number for each
+-- distance, whose table stands in the first layer of a stack. A decoder's layer is two of ours: self-attention without
+-- a feed-forward, then cross-attention with one.
+
+-- feed_forward_proj; its gated gelu is the one by tanh
+local parts = {relu = "relu", gelu = "gelu", gelu_new = "gelu_tanh", silu = "silu", ["gated-gelu"] = "geglu_tanh",
+               ["gated-gelu_new"] = "geglu_tanh", ["gated-silu"] = "swiglu"}
+
+local function attention(w, at)
+    for _, ours in ipairs{"q", "k", "v", "o"} do
+        w["w_" .. ours] = at .. ours .. ".weight"
+    end
+    return w
+end
+
+local function feed_forward(w, at, gated)
+    w.n2_g = at .. "layer_norm.weight"
+    w.w_1 = at .. (gated and "DenseReluDense.wi_1.weight" or "DenseReluDense.wi.weight")
+    w.w_g = gated and at .. "DenseReluDense.wi_0.weight" or nil
+    w.w_2 = at .. "DenseReluDense.wo.weight"
+    return w
+end
+
+local function encoder(m, spec, layers, gated)
+    for i = 0, layers - 1 do
+        local at = ("encoder.block.%d.layer."):format(i)
+        local w = attention({n1_g = at .. "0.layer_norm.weight"}, at .. "0.SelfAttention.")
+        w.rel_bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        m:layer("encoder", i, spec, feed_forward(w, at .. "1.", gated))
+    end
+end
+
+local function decoder(m, self, cross, layers, gated)
+    for i = 0, layers - 1 do
+        local at = ("decoder.block.%d.layer."):format(i)
+        local w = attention({n1_g = at .. "0.layer_norm.weight"}, at .. "0.SelfAttention.")
+        w.rel_bias = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        m:layer("decoder", 2 * i, self, w)
+        w = attention({n1_g = at .. "1.layer_norm.weight"}, at .. "1.EncDecAttention.")
+        m:layer("decoder", 2 * i + 1, cross, feed_forward(w, at .. "2.", gated), {{"source", "encoder"}})
+    end
+end
+
+return function(m)
+    local c = m.config
+    local width, layers, vocab, eps = c:size("d_model"), c:layers("num_layers"), c:size("vocab_size"),
+        c:number("layer_norm_epsilon", 1e-6)
+    local deep = c:layers("num_decoder_layers", layers)
+    local h, d_k, inner = c:size("num_heads"), c:size("d_kv"), c:size("d_ff")
+    local buckets = c:size("relative_attention_num_buckets", 32)
+    local distance = c:size("relative_attention_max_distance", 128)
+    local part, tied = c:word("feed_forward_proj", parts, "relu"), c:flag("tie_word_embeddings", true)
+    local scaled = c:flag("scale_decoder_outputs", tied)
+    local positions = c:size("n_positions", 512)
+    c:ignore("dense_act_fn is_gated_act is_encoder_decoder dropout_rate classifier_dropout pad_token_id")
+    local gated = part:find("^geglu") or part == "swiglu"
+    local decodes = m:has("decoder.final_layer_norm.weight")
+    local seq, all, cache = m:lengths(positions, false, decodes)
+    local far = m.options.seq_len or positions -- tokens of the encoder
+
+    local function start(kind, about)
+        local spec = m:spec(kind, about)
+        spec.out_in = true
+        spec:add("d_model", width, "d_model"):add("h", h, "num_heads")
+        return spec:add("d_k", d_k, "d_kv"):add("d_v", d_k, "d_kv")
+    end
+    local function scores(spec, relative)
+        spec:add("scale", 1, "of every T5")
+        if relative then
+            spec:add("relative", "t5"):add("rel_buckets", buckets, "relative_attention_num_buckets")
+            spec:add("rel_distance", distance, "relative_attention_max_distance")
+        end
+        spec:add("weight_layout", "out_in"):add("block", "pre"):add("norm", "rms")
+        spec:add("norm_eps", eps, "layer_norm_epsilon")
+    end
+    local function feed(spec)
+        spec:add("ffn", part, "feed_forward_proj"):add("d_ff", inner, "d_ff")
+    end
+    local first = start("encoder", "A layer with norms before attention and feed-forward")
+    first:add("seq_len", far, "n_positions, or --seq-len"):add("mask", "padding")
+    first:add("pad_rows", "skipped", "rows behind lengths[b] are 0; computed: they are anything")
+    scores(first, true)
+    feed(first)
+
+    local word = m:has("shared.weight") and "shared.weight" or "encoder.embed_tokens.weight"
+    m:say("d_model", width)
+    m:section("encoder input"):add("kind", "tokens"):add("needs", "ids lengths"):add("vocab", vocab):add("seq_len", far)
+    m:section("encoder embedding"):weight("word", word, {vocab, width})
+    encoder(m, first, layers, gated)
+    m:section("encoder norm"):norm("rms", eps, "encoder.final_layer_norm.weight", nil, width)
+    m:buffers("encoder%.embed_tokens%.weight", "decoder%.embed_tokens%.weight") -- the same numbers as shared.weight
+    if not decodes then
+        return
+    end
+    local self = start("decoder_self", "Self-attention with a norm before it")
+    m:cache(self, seq, all, cache)
+    self:add("mask", "causal")
+    scores(self, true)
+    local cross = start("decoder_cross", "Attention to the encoder's rows and a feed-forward, with norms before both")
+    cross:add("attention", "cross"):add("seq_len", seq, "most tokens of a call"):add("source_len", far, "the encoder's")
+    cross:add("mask", "padding", "lengths are those of the encoder's call")
+    scores(cross, false)
+    feed(cross)
+    m:section("decoder input"):add("kind", "tokens"):add("needs", cache == "none" and "ids source" or "ids past source")
+        :add("vocab", vocab):add("seq_len", seq)
+    m:section("decoder embedding"):weight("word", word, {vocab, width})
+    decoder(m, self, cross, deep, gated)
+    m:section("decoder norm"):norm("rms", eps, "decoder.final_layer_norm.weight", nil, width)
+    m:logits("lm_head.weight", word, vocab, width, true, {scale = scaled and 1 / math.sqrt(width) or nil})
+    m:buffers("decoder%.block%.0%.layer%.1%.EncDecAttention%.relative_attention_bias%.weight") -- no model reads it
+end

@@ -1,0 +1,85 @@
+-- SPDX-License-Identifier: MIT
+-- ViT: patches of an image and a class token in front of them, norms before attention and feed-forward.
+
+local function weights(m, at, biased)
+    local w = {}
+    local names = {q = "attention.attention.query", k = "attention.attention.key", v = "attention.attention.value",
+                   o = "attention.output.dense", ["1"] = "intermediate.dense", ["2"] = "output.dense"}
+    for ours, name in pairs(names) do
+        w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
+    end
+    for _, ours in ipairs{"q", "k", "v"} do
+        w["b_" .. ours] = biased and w["b_" .. ours] or m.zeros
+    end
+    w.n1_g, w.n1_b = at .. "layernorm_before.weight", at .. "layernorm_before.bias"
+    w.n2_g, w.n2_b = at .. "layernorm_after.weight", at .. "layernorm_after.bias"
+    return w
+end
+
+-- A size that may be a list of two, which must then be alike.
+local function square(c, key, default)
+    local value = c:get(key)
+    if type(value) == "table" and #value == 2 and value[1] == value[2] and math.tointeger(value[1]) then
+        return math.tointeger(value[1])
+    end
+    return c:size(key, default)
+end
+
+return function(m)
+    local c = m.config
+    local width, layers, eps = c:size("hidden_size"), c:layers("num_hidden_layers"), c:number("layer_norm_eps", 1e-12)
+    local image, patch, channels = square(c, "image_size", 224), square(c, "patch_size", 16), c:size("num_channels", 3)
+    local biased = c:flag("qkv_bias", true)
+    local pooled = c:size("pooler_output_size", false) or width
+    local pooler = c:get("pooler_act")
+    c:ignore("hidden_dropout_prob attention_probs_dropout_prob encoder_stride tie_word_embeddings")
+    if patch > image or image % patch ~= 0 then
+        c:wrong("image_size", "is %d, which is not a whole number of patches of %d", image, patch)
+        patch = image
+    end
+    local side = image // patch
+    local seq = side * side + 1
+    m:lengths(seq, true)
+    if m.options.seq_len then
+        m:wrong("", "--seq-len is not for images; they have %d tokens", seq)
+    end
+
+    local spec = m:spec("layer", "A layer with norms before attention and feed-forward")
+    spec:add("d_model", width, "hidden_size"):add("h", c:size("num_attention_heads"), "num_attention_heads")
+    spec:add("seq_len", seq, "the patches of image_size and patch_size, and the class")
+    spec:add("bias", "true", not biased and "zeros of q, k and v without qkv_bias" or nil)
+    spec:add("weight_layout", "out_in")
+    spec:add("block", "pre"):add("norm", "layer"):add("norm_eps", eps, "layer_norm_eps")
+    spec:add("ffn", c:word("hidden_act", m.activations, "gelu"), "hidden_act")
+    spec:add("d_ff", c:size("intermediate_size"), "intermediate_size")
+    spec.out_in = true
+
+    local p = m:prefix({"vit.", ""}, "embeddings.cls_token")
+    m:say("d_model", width)
+    m:section("encoder input"):add("kind", "patches"):add("needs", "pixels"):add("image_size", image)
+        :add("patch_size", patch):add("channels", channels):add("seq_len", seq)
+    local patches = p .. "embeddings.patch_embeddings.projection."
+    m:section("encoder embedding"):weight("patch_w", patches .. "weight", {width, channels, patch, patch}, "out_in")
+        :weight("patch_b", patches .. "bias", {width})
+        :weight("class", p .. "embeddings.cls_token", {1, 1, width})
+        :weight("position", p .. "embeddings.position_embeddings", {1, seq, width})
+    for i = 0, layers - 1 do
+        m:layer("encoder", i, spec, weights(m, ("%sencoder.layer.%d."):format(p, i), biased))
+    end
+    m:section("encoder norm"):norm("layer", eps, p .. "layernorm.weight", p .. "layernorm.bias", width)
+    if m:has(p .. "pooler.dense.weight") then
+        if pooler ~= nil and pooler ~= "tanh" then
+            c:wrong("pooler_act", "is not tanh, which attngen knows alone")
+        end
+        local section = m:section("head pooler"):add("from", "encoder"):add("rows", "first")
+        section:weight("w", p .. "pooler.dense.weight", {pooled, width}, "out_in")
+        section:weight("b", p .. "pooler.dense.bias", {pooled}):add("activation", "tanh")
+    end
+    local classes = m.tensors["classifier.weight"]
+    if classes then
+        local section = m:section("head classifier"):add("from", "encoder"):add("rows", "first")
+        section:weight("w", "classifier.weight", {classes[1] or 1, width}, "out_in")
+        section:weight("b", "classifier.bias", {classes[1] or 1})
+    end
+    m:buffers(".*embeddings%.mask_token")
+end

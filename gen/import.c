@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* See import.h. Everything that can raise a Lua error runs under lua_pcall(); what a script leaves to be freed is held
+ * by the importer.
+ */
+#include "import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include "checkpoint.h"
+#include "diag.h"
+#include "json_lua.h"
+#include "layer.h"
+#include "name.h"
+#include "output.h"
+#include "script.h"
+
+struct importer {
+    const struct import_request *request;
+    struct diag *diag;
+    struct checkpoint checkpoint;
+    struct script_memory memory;
+    struct json_lua reader;
+    struct layer *layer; /* of the spec that is looked at */
+    struct output output;
+};
+
+/* ---- what import.lua may call ---- */
+
+/* family(file) → what the family's chunk returns */
+static int load_family(lua_State *lua)
+{
+    script_load(lua, luaL_checkstring(lua, 1));
+    lua_call(lua, 0, 1);
+    return 1;
+}
+
+/* One of the layer's tensors as the next element of the list: {name = "w_q", 384, 384}. */
+static void push_shape(lua_State *lua, const char *name, const int64_t *shape, int rank)
+{
+    lua_createtable(lua, rank, 1);
+    lua_pushstring(lua, name);
+    lua_setfield(lua, -2, "name");
+    for (int i = 0; i < rank; i++) {
+        lua_pushinteger(lua, shape[i]);
+        lua_rawseti(lua, -2, i + 1);
+    }
+    lua_rawseti(lua, -2, (lua_Integer)lua_rawlen(lua, -2) + 1);
+}
+
+/* spec(file, text) → the tensors that a layer of this spec is packed from, with their shapes as they lie on disk; nil,
+ * and errors in diag, for a spec that attngen would refuse. */
+static int read_spec(lua_State *lua)
+{
+    struct importer *importer = lua_touserdata(lua, lua_upvalueindex(1));
+    const char *file = luaL_checkstring(lua, 1), *text = luaL_checkstring(lua, 2);
+    layer_free(importer->layer);
+    importer->layer = layer_read_text(file, text, importer->diag);
+    if (importer->layer == NULL) {
+        diag_error(importer->diag, importer->checkpoint.config_path, "gives the spec %s, which has the faults above",
+                   file);
+        return 0;
+    }
+    lua_newtable(lua);
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
+        int64_t shape[4];
+        if (layer_has_tensor(importer->layer, tensor) && tensor_is_packed(layer_tensor_row(tensor)->kind))
+            push_shape(lua, layer_tensor_called(importer->layer, tensor), shape,
+                       layer_weight_shape(importer->layer, tensor, shape));
+    }
+    return 1;
+}
+
+/* ---- what import.lua is given ---- */
+
+static void push_tensors(lua_State *lua, const struct tensors *tensors)
+{
+    lua_createtable(lua, 0, (int)tensors->count);
+    for (size_t i = 0; i < tensors->count; i++) {
+        const struct tensor *tensor = &tensors->items[i];
+        lua_newtable(lua);
+        push_shape(lua, tensor_type_name(tensor->type), tensor->shape, tensor->rank);
+        lua_rawgeti(lua, -1, 1);
+        lua_setfield(lua, -3, tensor->name);
+        lua_pop(lua, 1);
+    }
+}
+
+static void set_text(lua_State *lua, const char *key, const char *text)
+{
+    lua_pushstring(lua, text);
+    lua_setfield(lua, -2, key);
+}
+
+static void set_number(lua_State *lua, const char *key, uint64_t number)
+{
+    if (number == 0)
+        return;
+    lua_pushinteger(lua, (lua_Integer)number);
+    lua_setfield(lua, -2, key);
+}
+
+static void push_options(lua_State *lua, const struct importer *importer)
+{
+    lua_newtable(lua);
+    set_text(lua, "name", importer->request->name);
+    set_text(lua, "cache", importer->request->cache);
+    set_number(lua, "seq_len", importer->request->seq_len);
+    set_number(lua, "cache_len", importer->request->cache_len);
+    lua_newtable(lua);
+    for (size_t i = 0; i < importer->checkpoint.file_count; i++) {
+        lua_pushstring(lua, importer->checkpoint.files[i]);
+        lua_rawseti(lua, -2, (lua_Integer)i + 1);
+    }
+    lua_setfield(lua, -2, "files");
+}
+
+/* Libraries that read and write nothing and run nothing else. */
+static void open_libraries(lua_State *lua)
+{
+    static const char *const shut[] = {"dofile", "loadfile", "load", "print", "collectgarbage"};
+    luaL_requiref(lua, LUA_GNAME, luaopen_base, 1);
+    luaL_requiref(lua, LUA_STRLIBNAME, luaopen_string, 1);
+    luaL_requiref(lua, LUA_TABLIBNAME, luaopen_table, 1);
+    luaL_requiref(lua, LUA_MATHLIBNAME, luaopen_math, 1);
+    for (size_t i = 0; i < sizeof shut / sizeof *shut; i++) {
+        lua_pushnil(lua);
+        lua_setglobal(lua, shut[i]);
+    }
+    lua_settop(lua, 0);
+}
+
+static bool push_config(lua_State *lua, struct importer *importer)
+{
+    const struct checkpoint *checkpoint = &importer->checkpoint;
+    struct json *json = &importer->reader.json;
+    *json = json_begin(checkpoint->config, checkpoint->config_size);
+    if (!json_push(lua, &importer->reader)) {
+        if (json->no_memory)
+            diag_environment(importer->diag, checkpoint->config_path, "out of memory");
+        else
+            diag_error(importer->diag, checkpoint->config_path, "byte %zu: %s",
+                       (size_t)(json->at - checkpoint->config), json->why);
+        return false;
+    }
+    if (lua_istable(lua, -1) && checkpoint->config[strspn(checkpoint->config, " \t\r\n")] == '{')
+        return true;
+    diag_error(importer->diag, checkpoint->config_path, "is no JSON object; the config.json of a model is needed");
+    return false;
+}
+
+/* ---- what import.lua gives ---- */
+
+/* {{"config" or "weights" or "", text}…} */
+static void take_problems(lua_State *lua, struct importer *importer)
+{
+    for (lua_Integer i = 1; lua_rawgeti(lua, -1, i) == LUA_TTABLE; i++) {
+        lua_rawgeti(lua, -1, 1);
+        lua_rawgeti(lua, -2, 2);
+        const char *where = luaL_checkstring(lua, -2);
+        diag_error(importer->diag, strcmp(where, "config") == 0 ? importer->checkpoint.config_path
+                   : strcmp(where, "weights") == 0 ? importer->checkpoint.weights_path : "attngen import", "%s",
+                   luaL_checkstring(lua, -1));
+        lua_pop(lua, 3);
+    }
+    lua_pop(lua, 1);
+}
+
+/* {{ending, text}…}, behind the name */
+static void take_files(lua_State *lua, struct importer *importer, const char *name)
+{
+    for (lua_Integer i = 1; lua_rawgeti(lua, -1, i) == LUA_TTABLE; i++) {
+        size_t length;
+        lua_rawgeti(lua, -1, 1);
+        lua_rawgeti(lua, -2, 2);
+        const char *ending = luaL_checkstring(lua, -2), *text = luaL_checklstring(lua, -1, &length);
+        char *copy = malloc(length + 1);
+        if (copy != NULL)
+            memcpy(copy, text, length + 1);
+        if (copy == NULL || !output_add(&importer->output, importer->request->folder, name, ending, copy, length))
+            diag_environment(importer->diag, NULL, "no memory for the texts");
+        lua_pop(lua, 3);
+    }
+    lua_pop(lua, 1);
+}
+
+/* (importer) → nothing: texts are in importer->output, errors in its diag */
+static int run(lua_State *lua)
+{
+    struct importer *importer = lua_touserdata(lua, 1);
+    const size_t errors = importer->diag->errors;
+    open_libraries(lua);
+    script_load(lua, "import.lua");
+    lua_createtable(lua, 0, 3);
+    json_push_null(lua);
+    lua_setfield(lua, -2, "null");
+    lua_pushcfunction(lua, load_family);
+    lua_setfield(lua, -2, "family");
+    lua_pushlightuserdata(lua, importer);
+    lua_pushcclosure(lua, read_spec, 1);
+    lua_setfield(lua, -2, "spec");
+    lua_call(lua, 1, 1);
+    if (!push_config(lua, importer))
+        return 0;
+    push_tensors(lua, &importer->checkpoint.tensors);
+    push_options(lua, importer);
+    lua_call(lua, 3, 3); /* (config, tensors, options) → problems, name, files */
+    const char *name = luaL_checkstring(lua, -2);
+    lua_pushvalue(lua, -3);
+    take_problems(lua, importer);
+    lua_pop(lua, 1);
+    if (importer->diag->errors == errors)
+        take_files(lua, importer, name);
+    return 0;
+}
+
+static void run_script(struct importer *importer)
+{
+    lua_State *lua = lua_newstate(script_allocate, &importer->memory);
+    int status = LUA_ERRMEM;
+    if (lua != NULL) {
+        lua_pushcfunction(lua, run);
+        lua_pushlightuserdata(lua, importer);
+        status = lua_pcall(lua, 1, 0, 0);
+    }
+    if (status == LUA_ERRMEM)
+        diag_environment(importer->diag, importer->request->model, "out of memory");
+    else if (status != LUA_OK) /* a fault of ours: what is wrong with a model is a value */
+        diag_environment(importer->diag, importer->request->model, "import failed: %s", lua_tostring(lua, -1));
+    if (lua != NULL)
+        lua_close(lua);
+}
+
+/* ---- the command ---- */
+
+static bool name_good(const struct import_request *request, struct diag *diag)
+{
+    char good[MAX_NAME + 1];
+    const char *fault = request->name != NULL ? layer_name_fault(request->name) : NULL;
+    if (fault == NULL)
+        return true;
+    name_suggest(request->name, good);
+    diag_error(diag, "attngen import", "--name '%s' %s; write for example --name %s", request->name, fault, good);
+    return false;
+}
+
+void import_model(const struct import_request *request, struct diag *diag)
+{
+    struct importer importer = {.request = request, .diag = diag};
+    const size_t errors = diag->errors;
+    if (name_good(request, diag) && checkpoint_read(&importer.checkpoint, request->model, diag))
+        run_script(&importer);
+    if (diag->errors == errors)
+        output_write(&importer.output, 1, request->folder, NULL, NULL, diag);
+    free(importer.reader.text);
+    layer_free(importer.layer);
+    output_free(&importer.output);
+    checkpoint_free(&importer.checkpoint);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* attngen import: from a model's folder to a spec for each distinct layer and NAME.layers, which says how they follow.
+ *
+ * Left out on purpose: the folder (checkpoint.h); families, config keys and names of tensors, which are Lua's
+ * (import.lua and families/); code. Lua gets tables and gives texts; it sees no file.
+ */
+#ifndef ATTNGEN_IMPORT_H
+#define ATTNGEN_IMPORT_H
+
+#include <stdint.h>
+
+struct diag;
+
+struct import_request {
+    const char *model;  /* the folder that is read */
+    const char *folder; /* that is written into; NULL: the current one */
+    const char *name;   /* NULL: the family's, as for the next */
+    const char *cache;
+    uint64_t seq_len, cache_len; /* 0: by the model */
+};
+
+/* All files or, with errors in diag, none. */
+void import_model(const struct import_request *request, struct diag *diag);
+
+#endif

@@ -1,0 +1,742 @@
+-- SPDX-License-Identifier: MIT
+-- attngen import: what all families of models share. A family (families/NAME.lua) says which config keys are which keys
+-- of a spec and what its tensors are called; this file reads keys, writes specs and NAME.layers, and sees to it that
+-- every key and every tensor is accounted for. docs/models.md says what NAME.layers holds.
+--
+-- Left out on purpose: files, which are C's (import.c), and rules of specs: each spec is read by the rules of layer.c
+-- before anything is written. Texts are made of names that stand in these files, of numbers and of words; nothing of a
+-- model's text gets into them. What is wrong with a model is noted and told together, never a Lua error.
+
+local host = ... -- null: what JSON's null is; family(file); spec(file, text)
+
+local LAYERS_LIMIT = 1000 -- of a stack; a config that says more is no model's
+
+-- model_type → the family's file, and the name that files have unless --name says another
+local families = {
+    bert = "bert", roberta = "roberta", ["xlm-roberta"] = "roberta", camembert = "roberta", distilbert = "distilbert",
+    vit = "vit", gpt2 = "gpt2", llama = "llama", mistral = "mistral", qwen2 = "qwen2", qwen3 = "qwen3",
+    gemma2 = "gemma2", t5 = "t5", whisper = "whisper",
+}
+
+-- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
+-- or generate() read, and what a model returns besides.
+local idle = [[
+    _name_or_path _attn_implementation _commit_hash architectures model_type transformers_version torch_dtype dtype
+    bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
+    forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
+    use_cache return_dict output_attentions output_hidden_states output_past torchscript use_bfloat16 tf_legacy_loss
+    id2label label2id problem_type finetuning_task task_specific_params tokenizer_class prefix gradient_checkpointing
+    initializer_range initializer_factor init_std chunk_size_feed_forward auto_map
+    temperature top_k top_p typical_p num_beams num_beam_groups diversity_penalty do_sample early_stopping max_length
+    min_length max_new_tokens length_penalty repetition_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size
+    num_return_sequences output_scores return_dict_in_generate remove_invalid_values exponential_decay_length_penalty
+    generation_config num_labels directionality
+]]
+
+-- Keys of every config.json that would change what is computed, and the one value that does not.
+local settled = {
+    {"is_decoder", false, "the model is read as it stands alone"},
+    {"add_cross_attention", false, "there is no other model whose tokens it would read"},
+    {"cross_attention_hidden_size", nil, "there is no other model whose tokens it would read"},
+    {"attention_bias", false, "the family has no such biases"}, {"mlp_bias", false, "the family has no such biases"},
+    {"use_sliding_window", false, "the family has no windows of this kind"},
+    {"use_mrope", false, "positions of images and of time are not known"},
+    {"use_bidirectional_attention", false, "queries see earlier keys alone"},
+}
+
+-- Objects that are not read at all, and what would be right.
+local refused = {
+    quantization_config = "quantised weights are not read; save the model as F32, F16 or BF16 (from_pretrained() " ..
+        "with dequantize=True where the method knows it, then save_pretrained())",
+    compression_config = "compressed weights are not read; save the model as F32, F16 or BF16",
+    adapter_config = "adapters are not read; merge them into the model (merge_and_unload()) and save that",
+}
+
+-- An activation by the names of transformers, and in a gated feed-forward.
+local activations = {
+    relu = "relu", gelu = "gelu", gelu_python = "gelu", gelu_new = "gelu_tanh", gelu_fast = "gelu_tanh",
+    gelu_pytorch_tanh = "gelu_tanh", gelu_python_tanh = "gelu_tanh", gelu_accurate = "gelu_tanh", silu = "silu",
+    swish = "silu",
+}
+local gates = {gelu = "geglu", gelu_tanh = "geglu_tanh", silu = "swiglu"}
+local gated = {}
+for name, activation in pairs(activations) do
+    gated[name] = gates[activation]
+end
+
+local ELEMENTS = {F32 = true, F16 = true, BF16 = true}
+
+---- texts ----
+
+-- A key or a name of the model's as a message repeats it: short, and every byte visible.
+local function show(text)
+    text = tostring(text)
+    local cut = #text > 80 and text:sub(1, 77) .. "..." or text
+    return (cut:gsub("[^\x20-\x7e]", function(byte) return ("\\x%02x"):format(byte:byte()) end))
+end
+
+-- A value of config.json in a message.
+local function show_value(value)
+    if value == host.null then
+        return "null"
+    elseif type(value) == "table" then
+        return #value > 0 and "a list" or "an object"
+    elseif type(value) == "string" then
+        return '"' .. show(value) .. '"'
+    end
+    return tostring(value)
+end
+
+-- The shortest decimal that is this number.
+local function number_text(value)
+    if math.type(value) == "integer" then
+        return tostring(value)
+    end
+    for digits = 6, 17 do
+        local text = ("%." .. digits .. "g"):format(value)
+        if tonumber(text) == value then
+            return text
+        end
+    end
+end
+
+local function sorted_keys(of)
+    local keys = {}
+    for key in pairs(of) do
+        keys[#keys + 1] = key
+    end
+    table.sort(keys)
+    return keys
+end
+
+-- "a, b or c"
+local function list(words)
+    local last = table.remove(words)
+    return #words > 0 and table.concat(words, ", ") .. " or " .. last or last
+end
+
+local function shape_text(shape)
+    local text = ""
+    for _, extent in ipairs(shape) do
+        text = text .. "[" .. extent .. "]"
+    end
+    return text == "" and "a single number" or text
+end
+
+---- config.json: an object whose keys are read one by one ----
+
+local Keys = {}
+Keys.__index = Keys
+
+local function new_keys(model, object, prefix)
+    local keys = setmetatable({model = model, object = object, prefix = prefix, known = {}}, Keys)
+    model.objects[#model.objects + 1] = keys
+    return keys
+end
+
+function Keys:wrong(key, text, ...)
+    self.bad = true
+    self.model:wrong("config", self.prefix .. show(key) .. " " .. text, ...)
+end
+
+-- nil where it is absent, or null
+function Keys:get(key)
+    local value = self.object[key]
+    self.known[key] = true
+    if value ~= host.null then
+        return value
+    end
+end
+
+-- Keys that change nothing here.
+function Keys:ignore(names)
+    for name in names:gmatch("%S+") do
+        self.known[name] = true
+    end
+end
+
+-- A whole number from `least` (1) to 2^31-1. A default of nil: it must be there; false: without it, nil.
+function Keys:size(key, default, least)
+    local value = self:get(key)
+    if value == nil and default == false then
+        return nil
+    elseif value == nil and default ~= nil then
+        return default
+    elseif value == nil then
+        self:wrong(key, "is missing; a whole number is needed")
+        return 1
+    end
+    local size = math.type(value) and math.tointeger(value)
+    if not size or size < (least or 1) or size > 0x7fffffff then
+        self:wrong(key, "is %s; a whole number from %d to 2147483647 is needed", show_value(value), least or 1)
+        return 1
+    end
+    return size
+end
+
+-- How many layers.
+function Keys:layers(key, default)
+    local count = self:size(key, default)
+    if count and count > LAYERS_LIMIT then
+        self:wrong(key, "is %d; at most %d layers are read", count, LAYERS_LIMIT)
+        return 1
+    end
+    return count
+end
+
+-- A number above 0, likewise.
+function Keys:number(key, default)
+    local value = self:get(key)
+    if value == nil and default == false then
+        return nil
+    elseif value == nil and default ~= nil then
+        return default
+    elseif not math.type(value) or not (value > 0) then
+        self:wrong(key, "is %s; a number above 0 is needed", value == nil and "missing" or show_value(value))
+        return 1.0
+    end
+    return value
+end
+
+function Keys:flag(key, default)
+    local value = self:get(key)
+    if value == nil then
+        return default
+    elseif type(value) ~= "boolean" then
+        self:wrong(key, "is %s; true or false is needed", show_value(value))
+        return default
+    end
+    return value
+end
+
+-- What `map` makes of a word.
+function Keys:word(key, map, default)
+    local value = self:get(key)
+    if value == nil then
+        value = default
+    end
+    local ours = type(value) == "string" and map[value]
+    if not ours then
+        self:wrong(key, "is %s, which attngen does not know; %s are known",
+                   value == nil and "missing" or show_value(value), list(sorted_keys(map)))
+        return map[default]
+    end
+    return ours
+end
+
+-- A key that may only be absent, null or `value`.
+function Keys:only(key, value, why)
+    local is = self:get(key)
+    if is ~= nil and is ~= value then
+        local right = value == nil and "null" or show_value(value)
+        self:wrong(key, "is %s, which attngen does not know; it must be %s: %s", show_value(is), right, why)
+    end
+end
+
+-- An object within; nil where it is absent, or null.
+function Keys:inner(key)
+    local value = self:get(key)
+    if value == nil then
+        return nil
+    elseif type(value) ~= "table" then
+        self:wrong(key, "is %s; an object is needed", show_value(value))
+        return nil
+    end
+    return new_keys(self.model, value, self.prefix .. key .. ".")
+end
+
+-- Notes each key that nothing has read; not within an object that is wrong already, of which the rest was not read.
+function Keys:check_known()
+    if self.bad and self.prefix ~= "" then
+        return
+    end
+    for _, key in ipairs(sorted_keys(self.object)) do
+        if type(key) ~= "string" then
+            self:wrong(key, "is an item of a list; an object is needed")
+        elseif not self.known[key] and self.object[key] ~= host.null then
+            self:wrong(key, "is not known of %s models; remove it if it changes nothing of what the model computes",
+                       self.model.family)
+        end
+    end
+end
+
+---- a text of "key = value" lines with comments behind them ----
+
+local Lines = {}
+Lines.__index = Lines
+
+function Lines:add(key, value, comment)
+    if value == nil then
+        return self
+    end
+    if math.type(value) then
+        value = number_text(value)
+    end
+    self[#self + 1] = {key, tostring(value), comment}
+    return self
+end
+
+function Lines:text()
+    local wide, far, out = 0, 0, {}
+    for _, line in ipairs(self) do
+        wide = math.max(wide, #line[1])
+        far = line[3] and math.max(far, #line[2]) or far
+    end
+    for _, line in ipairs(self) do
+        local text = ("%-" .. wide .. "s = %s"):format(line[1], line[2])
+        if line[3] then
+            text = ("%-" .. wide + 3 + far .. "s    # %s"):format(text, line[3])
+        end
+        out[#out + 1] = text
+    end
+    return table.concat(out, "\n") .. "\n"
+end
+
+---- the model ----
+
+local Model = {}
+Model.__index = Model
+
+Model.activations, Model.gated, Model.zeros, Model.null = activations, gated, {}, host.null
+
+function Model:wrong(where, text, ...)
+    local problems = where == "weights" and self.weight_problems or self.problems
+    text = text:format(...)
+    if not problems[text] then -- two specs may read one key
+        problems[#problems + 1] = {where, text}
+        problems[text] = true
+    end
+end
+
+-- What another family's file returns.
+function Model:base(file)
+    return host.family(file .. ".lua")
+end
+
+-- How many tokens a call brings and a cache holds, for `positions` of the model; `last`: there are no more, as they are
+-- learned. cache: of a stack that decodes.
+function Model:lengths(positions, last, cache)
+    local options = self.options
+    local seq, all = options.seq_len, options.cache_len
+    if not cache then
+        for _, key in ipairs{"cache", "cache_len"} do
+            if options[key] and options[key] ~= "none" then
+                self:wrong("", "--%s is for models that decode; %s models have nothing to keep", key:gsub("_", "-"),
+                           self.family)
+            end
+        end
+    end
+    cache = cache and (options.cache or "rows") or "none"
+    if cache == "none" then
+        if all and options.cache == "none" then
+            self:wrong("", "--cache-len is for a cache; with --cache none there is none")
+        end
+        seq, all = seq or positions, nil
+    else
+        all = all or positions
+        seq = seq or math.min(512, all)
+    end
+    if last and math.max(seq, all or 0) > positions then
+        self:wrong("", "--%s %d is more than the %d positions that the model has learned",
+                   all and all > positions and "cache-len" or "seq-len", math.max(seq, all or 0), positions)
+    end
+    if all and seq > all then
+        self:wrong("", "--seq-len %d is more than the %d tokens of the cache; give a --cache-len of as many", seq, all)
+    end
+    return seq, all, cache
+end
+
+-- A spec, to be filled with add(): NAME_kind.layer.
+function Model:spec(kind, about)
+    local spec = setmetatable({name = self.name .. "_" .. kind, about = about, first = nil}, Lines)
+    spec:add("name", spec.name)
+    self.specs[#self.specs + 1] = spec
+    return spec
+end
+
+function Model:section(title)
+    local section = setmetatable({title = title, model = self}, Lines)
+    self.sections[#self.sections + 1] = section
+    return section
+end
+
+function Model:has(name)
+    return self.tensors[name] ~= nil
+end
+
+-- The first of the prefixes behind which the tensor `anchor` is.
+function Model:prefix(prefixes, anchor)
+    for _, prefix in ipairs(prefixes) do
+        if self:has(prefix .. anchor) then
+            return prefix
+        end
+    end
+    self:wrong("weights", "no tensor \"%s%s\"; is this a model of the family %s?", prefixes[1], anchor, self.family)
+    self.lost = true -- all others would be missing as well
+    return prefixes[1]
+end
+
+-- Tensors by a pattern that hold nothing that is learned, or nothing that is computed here.
+function Model:buffers(...)
+    for _, pattern in ipairs{...} do
+        self.idle_tensors[#self.idle_tensors + 1] = "^" .. pattern .. "$"
+    end
+end
+
+-- Notes that a tensor is read; its shape must be this one.
+function Model:take(name, shape)
+    local tensor = self.tensors[name]
+    self.used[name] = true
+    if tensor == nil then
+        if not self.lost then
+            self:wrong("weights", "no tensor \"%s\"; %s of %s is needed", name, shape_text(shape), self.family)
+        end
+        return
+    end
+    local same = #tensor == #shape
+    for i = 1, #shape do
+        same = same and tensor[i] == shape[i]
+    end
+    if not same then
+        self:wrong("weights", "tensor \"%s\" is %s; %s is needed", name, shape_text(tensor), shape_text(shape))
+    elseif not ELEMENTS[tensor.name] then
+        self:wrong("weights", "tensor \"%s\" is of %s; F32, F16 or BF16 is needed", name, tensor.name)
+    end
+end
+
+-- A line of a tensor of this shape: KEY = "NAME" WORDS.
+function Lines:weight(key, name, shape, words)
+    self.model:take(name, shape)
+    return self:add(key, '"' .. name .. '"' .. (words and " " .. words or ""))
+end
+
+-- A norm's lines: kind, eps and numbers; `shift` is nil under rms.
+function Lines:norm(kind, eps, gain, shift, width, words)
+    self:add("norm", kind):add("norm_eps", eps):weight("norm_g", gain, {width}, words)
+    if shift then
+        self:weight("norm_b", shift, {width})
+    end
+    return self
+end
+
+-- Columns `from` to behind `to` of what a fused matrix, or its bias, puts out: `of` in all.
+function Model:columns(name, from, to, of)
+    return {name = name, from = from, to = to, of = of}
+end
+
+-- A norm's weights that are stored less 1.
+function Model:plus_one(name)
+    return {name = name, plus_one = true}
+end
+
+-- Layer `index` of a stack: a spec, and for each of its tensors a name, zeros, columns() or plus_one(). `more`: lines
+-- in front, {key, value}.
+function Model:layer(stack, index, spec, weights, more)
+    local section = self:section(("%s layer %d"):format(stack, index))
+    section:add("spec", spec.name .. ".layer")
+    for _, line in ipairs(more or {}) do
+        section:add(line[1], line[2])
+    end
+    section.spec, section.weights = spec, weights
+    spec.users = spec.users or {}
+    table.insert(spec.users, {stack, index})
+end
+
+-- The shape of the tensor that a spec's tensor of `shape` is taken from. The axis that a fused one is longer in is that
+-- of outputs.
+local function stored_shape(entry, shape, out_in)
+    local stored = {table.unpack(shape)}
+    if entry.of then
+        stored[#shape == 2 and not out_in and 2 or 1] = entry.of
+    end
+    return stored
+end
+
+-- The lines of a layer's tensors, in the order of the contract.
+local function fill_layer(model, section)
+    local spec, weights = section.spec, section.weights
+    local left = {}
+    for key in pairs(weights) do
+        left[key] = true
+    end
+    for _, tensor in ipairs(spec.tensors) do
+        local entry = weights[tensor.name]
+        left[tensor.name] = nil
+        assert(entry, spec.name .. " has no source of " .. tensor.name)
+        if entry == Model.zeros then
+            section:add(tensor.name, "zeros")
+        else
+            entry = type(entry) == "string" and {name = entry} or entry
+            local words = {}
+            if #tensor == 2 and tensor.name ~= "rel_bias" then
+                words[1] = spec.out_in and "out_in" or "in_out"
+            end
+            words[#words + 1] = entry.of and ("columns %d..%d"):format(entry.from, entry.to)
+            words[#words + 1] = entry.plus_one and "plus_one"
+            section:weight(tensor.name, entry.name, stored_shape(entry, tensor, spec.out_in),
+                           #words > 0 and table.concat(words, " "))
+        end
+    end
+    assert(next(left) == nil, spec.name .. " has no tensor " .. tostring(next(left)))
+end
+
+-- "layers 0 to 5 of the encoder", "layers 0, 2, 4 of the decoder"
+local function users_text(users)
+    local numbers, run = {}, true
+    for i, user in ipairs(users) do
+        numbers[i] = user[2]
+        run = run and user[2] == users[1][2] + i - 1
+    end
+    local text = #users > 2 and run and numbers[1] .. " to " .. numbers[#numbers] or table.concat(numbers, ", ")
+    if #text > 60 then
+        text = text:sub(1, 60):match("^.*,") .. " …"
+    end
+    return (#users > 1 and "layers " or "layer ") .. text .. " of the " .. users[1][1]
+end
+
+local function spec_text(model, spec)
+    return ("# %s: %s.\n# Made by attngen import from the config.json of a %s model; "):format(spec.about,
+        users_text(spec.users), model.family) .. "behind # the keys of that file.\n" .. spec:text()
+end
+
+---- parts that families share ----
+
+-- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5).
+function Model:rope(spec, d_k, positions)
+    local config = self.config
+    local new, old = config:inner("rope_parameters"), config:inner("rope_scaling")
+    if new and old then
+        config:wrong("rope_scaling", "and rope_parameters say the same; leave one of them")
+        old.bad = true
+    end
+    local from, name = new or old, new and "rope_parameters." or "rope_scaling."
+    local theta, theta_key = config:number("rope_theta", false), "rope_theta"
+    if new and new:get("rope_theta") ~= nil then
+        theta, theta_key = new:number("rope_theta"), "rope_parameters.rope_theta"
+    end
+    spec:add("rope", "half"):add("rope_theta", theta or 10000, theta and theta_key or "no rope_theta")
+    local part = new and new:number("partial_rotary_factor", false) or config:number("partial_rotary_factor", false)
+    if part and part ~= 1 then
+        spec:add("rope_dims", math.tointeger((d_k * part) // 1), "partial_rotary_factor " .. number_text(part))
+    end
+    if not from then
+        return
+    end
+    local kinds = {default = "none", linear = "linear", llama3 = "llama3", yarn = "yarn"}
+    local kind = from:word(from:get("rope_type") == nil and from:get("type") ~= nil and "type" or "rope_type", kinds,
+                           "default")
+    from:ignore("type rope_type")
+    local function number(ours, key, default)
+        local value = from:number(key, default)
+        spec:add(ours, value or nil, from:get(key) ~= nil and name .. key or "default")
+    end
+    from:ignore("original_max_position_embeddings")
+    if kind == "none" then
+        return
+    end
+    spec:add("rope_scaling", kind, name .. "rope_type")
+    number("rope_factor", "factor")
+    if kind == "llama3" then
+        number("rope_original_len", "original_max_position_embeddings")
+        number("rope_low", "low_freq_factor")
+        number("rope_high", "high_freq_factor")
+    elseif kind == "yarn" then
+        number("rope_original_len", "original_max_position_embeddings", positions)
+        number("rope_beta_fast", "beta_fast", 32)
+        number("rope_beta_slow", "beta_slow", 1)
+        spec:add("rope_truncate", from:flag("truncate", true), name .. "truncate")
+        if from:get("attention_factor") ~= nil then
+            number("rope_attention_factor", "attention_factor")
+        end
+    end
+end
+
+-- Which layers have a window, as layer_types says or, without it, `by_default(i)` of layers from 0 on; a list of
+-- booleans from 1 on.
+function Model:windows(count, by_default)
+    local kinds, windows = self.config:get("layer_types"), {}
+    if kinds ~= nil and (type(kinds) ~= "table" or #kinds ~= count) then
+        self.config:wrong("layer_types", "is %s; a list of %d kinds is needed, one for each layer", show_value(kinds),
+                          count)
+        kinds = nil
+    end
+    for i = 1, count do
+        local kind = kinds and kinds[i]
+        if kind == nil then
+            windows[i] = by_default(i - 1)
+        elseif kind == "full_attention" or kind == "sliding_attention" then
+            windows[i] = kind == "sliding_attention"
+        else
+            self.config:wrong("layer_types", "has %s; full_attention and sliding_attention are known", show_value(kind))
+            return windows
+        end
+    end
+    return windows
+end
+
+-- The cache of a decoder's spec; `left`: how far back its window reaches.
+function Model:cache(spec, seq, all, cache, left)
+    spec:add("seq_len", seq, "most tokens of a call")
+    if cache == "none" then
+        return
+    end
+    if cache == "ring" and left then
+        self.ring = true
+        spec:add("cache", "ring"):add("cache_len", seq + left, "seq_len and the window")
+    else
+        spec:add("cache", cache == "ring" and "rows" or cache):add("cache_len", all, "most tokens of a sequence")
+        if cache == "paged" then
+            spec:add("page_len", 16, "attngen's choice")
+        end
+    end
+end
+
+-- The head that gives a logit for each word: a matrix of its own where the file has one, else the word embedding.
+-- `more`: {scale = …, softcap = …, bias = name, from = …}.
+function Model:logits(head, word, vocab, width, tied, more)
+    more = more or {}
+    if not self:has(head) and not tied then
+        local wanted = self:architecture():find("LM") or self:architecture():find("ConditionalGeneration")
+        if not wanted then
+            return
+        end
+    end
+    local own = self:has(head) or not tied
+    local section = self:section("head logits"):add("from", more.from or "decoder"):add("rows", "all")
+    section:add("scale", more.scale)
+    section:weight("w", own and head or word, {vocab, width}, own and "out_in" or "out_in tied")
+    if more.bias then
+        section:weight("b", more.bias, {vocab})
+    end
+    section:add("softcap", more.softcap)
+end
+
+-- The class that the checkpoint was saved by, "" where config.json does not say.
+function Model:architecture()
+    local classes = self.config:get("architectures")
+    return type(classes) == "table" and type(classes[1]) == "string" and classes[1] or ""
+end
+
+---- from the model to texts ----
+
+local function check_all(model)
+    for _, object in ipairs(model.objects) do
+        object:check_known()
+    end
+end
+
+-- Reads each spec by attngen's own rules; false where one is refused, which C has noted.
+local function read_specs(model)
+    local good = true
+    for _, spec in ipairs(model.specs) do
+        spec.written = spec_text(model, spec)
+        spec.tensors = host.spec(spec.name .. ".layer", spec.written)
+        good = good and spec.tensors ~= nil
+    end
+    return good
+end
+
+local function is_idle(model, name)
+    for _, pattern in ipairs(model.idle_tensors) do
+        if name:find(pattern) then
+            return true
+        end
+    end
+    return false
+end
+
+local function check_left(model)
+    for _, name in ipairs(sorted_keys(model.tensors)) do
+        if not model.used[name] and not is_idle(model, name) then
+            model:wrong("weights", 'tensor "%s" %s is not known of %s models; what it does would be left out',
+                        show(name), shape_text(model.tensors[name]), model.family)
+        end
+    end
+end
+
+local function layers_text(model)
+    local top = setmetatable({}, Lines)
+    top:add("format", 1):add("name", model.name):add("family", model.family)
+    for _, line in ipairs(model.top) do
+        top:add(line[1], line[2], line[3])
+    end
+    local out = {("# A %s model: how its layers follow, and where their numbers lie. Made by attngen import.\n")
+        :format(model.family), top:text(), "\n[weights]\n"}
+    for _, file in ipairs(model.options.files) do
+        out[#out + 1] = ('file = "%s"\n'):format(file)
+    end
+    for _, section in ipairs(model.sections) do
+        out[#out + 1] = "\n[" .. section.title .. "]\n" .. section:text()
+    end
+    return table.concat(out)
+end
+
+local function new_model(config, tensors, options, kind)
+    local model = setmetatable({
+        options = options, tensors = tensors, problems = {}, weight_problems = {}, objects = {}, specs = {},
+        sections = {}, used = {}, idle_tensors = {}, top = {}, family = families[kind],
+        name = options.name or kind:gsub("-", "_"),
+    }, Model)
+    model.config = new_keys(model, config, "")
+    model.config:ignore(idle)
+    for key, right in pairs(refused) do
+        if model.config:get(key) ~= nil then
+            model.config:wrong(key, "is there; %s", right)
+        end
+    end
+    return model
+end
+
+-- What NAME.layers says of the model as a whole.
+function Model:say(key, value, comment)
+    self.top[#self.top + 1] = {key, value, comment}
+end
+
+-- The keys in `settled`, but those that the family has read.
+local function check_settled(model)
+    for _, row in ipairs(settled) do
+        if not model.config.known[row[1]] then
+            model.config:only(row[1], row[2], row[3])
+        end
+    end
+    local pruned = model.config:get("pruned_heads")
+    if pruned ~= nil and (type(pruned) ~= "table" or next(pruned) ~= nil) then
+        model.config:wrong("pruned_heads", "is not empty; layers of other shapes than the rest are not read")
+    end
+end
+
+-- (config, tensors, options) → problems, name, {{ending, text}…}
+return function(config, tensors, options)
+    local kind = config.model_type
+    if type(kind) ~= "string" or not families[kind] then
+        return {{"config", ("model_type is %s; attngen knows %s"):format(kind == nil and "missing" or show_value(kind),
+                                                                         list(sorted_keys(families)))}}, "", {}
+    end
+    local model = new_model(config, tensors, options, kind)
+    host.family(families[kind] .. ".lua")(model)
+    check_settled(model)
+    check_all(model)
+    if options.cache == "ring" and not model.ring then
+        model:wrong("", "--cache ring is for layers with a window, and this model has none; give rows or paged")
+    end
+    if #model.problems > 0 then
+        return model.problems, model.name, {}
+    end
+    if #model.weight_problems == 0 and read_specs(model) then
+        for _, section in ipairs(model.sections) do
+            if section.spec then
+                fill_layer(model, section)
+            end
+        end
+        check_left(model)
+    end
+    if #model.weight_problems > 0 then
+        return model.weight_problems, model.name, {}
+    end
+    local files = {}
+    for _, spec in ipairs(model.specs) do
+        files[#files + 1] = {spec.name:sub(#model.name + 1) .. ".layer", spec.written}
+    end
+    files[#files + 1] = {".layers", layers_text(model)}
+    return {}, model.name, files
+end

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* See script.h. */
+#include "script.h"
+
+#include <stdlib.h>
+
+#include <lauxlib.h>
+
+#include "embedded.h"
+
+#define MEMORY_LIMIT ((size_t)512 << 20) /* there a script ends that never stops, not in the swap */
+
+void *script_allocate(void *user, void *old, size_t old_size, size_t size)
+{
+    struct script_memory *memory = user;
+    void *block = NULL;
+
+    if (!old)
+        old_size = 0; /* then it is a kind of object */
+    if (size == 0) {
+        free(old);
+        memory->used -= old_size;
+        return NULL;
+    }
+    if (size <= old_size || memory->used - old_size + size <= MEMORY_LIMIT)
+        block = realloc(old, size);
+    if (block)
+        memory->used += size - old_size;
+    return block;
+}
+
+void script_load(lua_State *lua, const char *name)
+{
+    const struct embedded_file *file = embedded_find(embedded_files, embedded_files_count, name);
+
+    if (!file)
+        luaL_error(lua, "%s is not embedded", name);
+    else if (luaL_loadbufferx(lua, (const char *)file->data, file->size, lua_pushfstring(lua, "@%s", name), "t"))
+        lua_error(lua);
+    else
+        lua_remove(lua, -2); /* the chunk's name */
+}

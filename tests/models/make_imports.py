@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes imports/: a folder for each model that test_import.sh imports, as save_pretrained() of the transformers package
+writes it: config.json and model.safetensors, of a few KiB and with drawn weights. Some are then changed into what older
+versions or other authors write. README.md says which.
+
+    python3 make_imports.py [NAME…]      needs the packages of requirements.txt
+
+The same versions write the same bytes. check_import.py compares what attngen makes of them with the package's answers.
+"""
+import json
+import pathlib
+import shutil
+import sys
+
+import torch
+import transformers as t
+from safetensors.torch import load_file, save_file
+
+HERE = pathlib.Path(__file__).parent / "imports"
+SMALL = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20, vocab_size=19)
+ROPE = dict(SMALL, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=40)
+T5 = dict(d_model=16, d_kv=6, d_ff=20, num_layers=2, num_heads=2, vocab_size=19, decoder_start_token_id=0,
+          relative_attention_num_buckets=8, relative_attention_max_distance=12)
+BERT = dict(SMALL, max_position_embeddings=12)
+LLAMA3 = dict(rope_type="llama3", rope_theta=5000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=20)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=10)
+
+# name → class, config, type of the numbers
+MODELS = {
+    "bert": (t.BertModel, t.BertConfig(**BERT), "float32"),
+    "bert_words": (t.BertForPreTraining, t.BertConfig(**BERT, hidden_act="gelu_new"), "float16"),
+    "bert_classes": (t.BertForSequenceClassification, t.BertConfig(**BERT, num_labels=3), "float32"),
+    "roberta": (t.RobertaForMaskedLM, t.RobertaConfig(**BERT), "float32"),
+    "roberta_classes": (t.RobertaForSequenceClassification, t.RobertaConfig(**BERT, num_labels=3), "bfloat16"),
+    "distilbert": (t.DistilBertForMaskedLM, t.DistilBertConfig(
+        dim=16, n_layers=2, n_heads=2, hidden_dim=20, vocab_size=19, max_position_embeddings=12), "float32"),
+    "vit": (t.ViTForImageClassification, t.ViTConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20, image_size=12, patch_size=4,
+        num_labels=3), "float32"),
+    "gpt2": (t.GPT2LMHeadModel, t.GPT2Config(n_embd=16, n_layer=2, n_head=2, vocab_size=19, n_positions=12), "float32"),
+    "llama": (t.LlamaForCausalLM, t.LlamaConfig(**ROPE, rope_parameters=LLAMA3), "bfloat16"),
+    "llama_bias": (t.LlamaForCausalLM, t.LlamaConfig(
+        **ROPE, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, rope_parameters=YARN), "float32"),
+    "mistral": (t.MistralForCausalLM, t.MistralConfig(**ROPE, sliding_window=6, head_dim=6), "float32"),
+    "qwen2": (t.Qwen2ForCausalLM, t.Qwen2Config(**ROPE), "float32"),
+    "qwen2_window": (t.Qwen2ForCausalLM, t.Qwen2Config(
+        **ROPE, use_sliding_window=True, sliding_window=5, max_window_layers=1), "float32"),
+    "qwen3": (t.Qwen3ForCausalLM, t.Qwen3Config(**ROPE, head_dim=6), "float32"),
+    "gemma2": (t.Gemma2ForCausalLM, t.Gemma2Config(
+        **ROPE, head_dim=6, query_pre_attn_scalar=20, sliding_window=5, attn_logit_softcapping=2.0,
+        final_logit_softcapping=3.0), "float32"),
+    "t5": (t.T5ForConditionalGeneration, t.T5Config(**T5), "float32"),
+    "t5_gated": (t.T5ForConditionalGeneration, t.T5Config(
+        **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_decoder_layers=1), "float32"),
+    "whisper": (t.WhisperForConditionalGeneration, t.WhisperConfig(
+        d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=20, decoder_ffn_dim=24, vocab_size=19, max_source_positions=10, max_target_positions=12,
+        num_mel_bins=5, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1), "float32"),
+}
+
+
+def rewrite(folder, change):
+    """The tensors of a folder as `change` returns them."""
+    path = folder / "model.safetensors"
+    save_file(change(load_file(path)), path, metadata={"format": "pt"})
+
+
+def configure(folder, change):
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    change(config)
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def old_bert(folder):
+    """Norms named as TensorFlow does, and buffers; bert-base-uncased is such a file."""
+    def change(tensors):
+        named = {k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v
+                 for k, v in tensors.items()}
+        named["bert.embeddings.position_ids"] = torch.arange(12)[None]
+        named["cls.predictions.decoder.bias"] = named["cls.predictions.bias"].clone()
+        return named
+    rewrite(folder, change)
+
+
+def old_gpt2(folder):
+    """Without a prefix, and with the masks as buffers: the file of gpt2 itself."""
+    def change(tensors):
+        named = {k.removeprefix("transformer."): v for k, v in tensors.items()}
+        for i in range(2):
+            named[f"h.{i}.attn.bias"] = torch.ones(1, 1, 12, 12).tril()
+            named[f"h.{i}.attn.masked_bias"] = torch.tensor(-1e4)
+        return named
+    rewrite(folder, change)
+
+
+def old_llama(folder):
+    """The config of Transformers 4, and three files."""
+    def change(config):
+        rope = config.pop("rope_parameters")
+        config["rope_theta"] = rope.pop("rope_theta")
+        config["rope_scaling"] = rope
+        config["torch_dtype"] = config.pop("dtype")
+    configure(folder, change)
+
+
+CHANGES = {"bert_words": old_bert, "gpt2": old_gpt2, "llama": old_llama}
+SHARDS = {"llama": "4KB"}
+
+
+def make(name):
+    kind, config, dtype = MODELS[name]
+    folder = HERE / name
+    shutil.rmtree(folder, ignore_errors=True)
+    torch.manual_seed(sorted(MODELS).index(name))
+    model = kind(config)
+    with torch.no_grad():
+        for key, weight in model.named_parameters():  # norms and biases that are not all 1 and 0
+            if "embed_positions" not in key or "decoder" in key:
+                weight.add_(torch.randn_like(weight) * 0.2)
+    model.to(getattr(torch, dtype)).save_pretrained(folder, max_shard_size=SHARDS.get(name, "5GB"))
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    CHANGES.get(name, lambda folder: None)(folder)
+
+
+for chosen in sys.argv[1:] or MODELS:
+    make(chosen)

@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# attngen import: each model of imports/ gives the files of its .expected, of which check_import.py shows that they
+# are right, and attngen takes the specs; what it cannot map is refused by name; hostile folders neither crash it nor
+# leave anything behind.
+#
+#     tests/models/test_import.sh [MODEL…]           ATTNGEN=build/attngen
+#     UPDATE=1 tests/models/test_import.sh           writes the .expected anew, to be read before they are committed
+#
+# Left out on purpose: numbers (check_import.py, which needs Python), and what specs compute.
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
+models=$root/tests/models/imports
+cd "$work" || exit 3
+
+# every file of a folder, with its name before it
+all_of() { (cd "$1" && for file in *; do echo "==> $file <=="; cat "$file"; done); }
+
+# takes FOLDER: attngen explains and generates every spec of it
+takes() { "$attngen" --explain "$1"/*.layer >explained && "$attngen" -o pairs --isa scalar "$1"/*.layer; }
+
+[ $# -gt 0 ] || set -- "$models"/*/
+for folder; do
+    name=$(basename "$folder")
+    check "$name" "$attngen" import "$models/$name" -o "$name"
+    [ "${UPDATE-}" = 1 ] && all_of "$name" >"$models/$name.expected"
+    check "$name: its files" diff -u "$models/$name.expected" <(all_of "$name")
+    check "$name: attngen takes its specs" takes "$name"
+done
+check "a model with a / behind it" "$attngen" import "$models/bert/" -o again
+check "the same command gives the same bytes" diff -r bert again
+check "another name" eval '"$attngen" import "$models/bert" -o named --name minilm && diff <(sed "s/bert_layer/minilm_layer/
+    s/^name *= bert$/name    = minilm/" bert/bert.layers) named/minilm.layers && test -f named/minilm_layer.layer'
+check "into the current folder" eval '(mkdir here && cd here && "$attngen" import "$models/bert" && test -f bert.layers)'
+check "by links, as in a cache" eval 'mkdir -p blobs links && cp "$models"/bert/* blobs/ &&
+    ln -s ../blobs/config.json ../blobs/model.safetensors links/ && "$attngen" import links -o linked && diff -r bert linked'
+
+# ---- what may be asked for ----
+
+import() { rm -rf made && "$attngen" import "$models/$1" -o made "${@:2}"; }
+says_line() { check "$1" grep -Eqx "$1" "$2"; }
+check "ring: of the layers with a window" import gemma2 --cache ring --seq-len 10
+says_line 'cache +=.* rows' made/gemma2_full.layer
+says_line 'cache +=.* ring' made/gemma2_window.layer
+says_line 'cache_len +=.* 14 .*' made/gemma2_window.layer
+check "and attngen takes them" takes made
+check "paged" import llama --cache paged --cache-len 33 --seq-len 8
+says_line 'page_len +=.* 16 .*' made/llama_layer.layer
+check "and attngen takes it" takes made
+check "no cache" import whisper --cache none
+check "then no past is needed" eval 'grep -q "^needs .*= ids source" made/whisper.layers && ! grep -q cache made/*.layer'
+check "fewer tokens" import t5 --seq-len 7
+says_line 'source_len +=.* 7 .*' made/t5_decoder_cross.layer
+
+# ---- what is refused ----
+
+# model NAME: a copy that may be changed, m
+model() { rm -rf m made && mkdir m && cp "$models/$1"/* m/ && chmod u+w m/*; }
+# config SED: changes its config.json, each line of which is a key
+config() { sed -i -E "$1" m/config.json; }
+# add KEY: VALUE to it
+add() { sed -i "1s/.*/{ $1,/" m/config.json; }
+
+# refused STATUS TEXT [OPTION…]: m is refused with that status and a message that has the text, and nothing is written
+refused() {
+    local status=$1 text=$2
+    shift 2
+    ends "$status" "$attngen" import m -o made "$@"
+    says "$text"
+    check "nothing is written" test ! -e made
+}
+
+# wrong MODEL SED TEXT: the model with its config changed so
+wrong() {
+    model "$1"
+    config "$2"
+    cmp -s m/config.json "$models/$1/config.json" && result 1 "$2 changes nothing of config.json of $1"
+    refused 2 "$3"
+}
+number='[0-9.e-]+'
+wrong bert 's/("hidden_act": )"gelu"/\1"mish"/' 'config.json: error: hidden_act is "mish", which attngen does not know; gelu,'
+wrong llama 's/("hidden_act": )"silu"/\1"relu"/' 'hidden_act is "relu", which attngen does not know'
+wrong bert 's/("model_type": )"bert"/\1"mamba"/' 'model_type is "mamba"; attngen knows bert,'
+wrong bert 's/"model_type": "bert"/"gone": 1/' 'model_type is missing'
+wrong bert 's/("model_type": )"bert"/\1"a\\n\\u0007\\"b"/' 'model_type is "a\x0a\x07"b"'
+wrong bert 's/("is_decoder": )false/\1true/' 'is_decoder is true, which attngen does not know; it must be false'
+wrong gpt2 's/("scale_attn_by_inverse_layer_idx": )false/\1true/' 'scale_attn_by_inverse_layer_idx is true'
+wrong qwen2 's/("layer_types": )\[/\1["chunked_attention"],"x":[/' 'layer_types is a list; a list of 2 kinds is needed'
+wrong qwen2 's/"full_attention",/"chunked_attention",/' 'layer_types has "chunked_attention"'
+wrong qwen2 's/"full_attention",/"sliding_attention",/' 'layer_types has sliding_attention in layer 0, and use_sliding_window'
+wrong qwen2 's/"rope_type": "default"/"rope_type": "longrope"/' 'rope_parameters.rope_type is "longrope"'
+wrong llama 's/"rope_type": "llama3"/"rope_type": "dynamic"/' 'rope_scaling.rope_type is "dynamic"'
+wrong llama_bias 's/"rope_type": "yarn"/"rope_type": "yarn", "mscale": 0.7/' 'rope_parameters.mscale is not known of llama models'
+wrong llama 's/("attention_bias": )false/\1true/' 'no tensor "model.layers.0.self_attn.q_proj.bias"; [16] of llama is needed'
+wrong gemma2 's/("sliding_window": )5/\1null/' 'sliding_window is null'
+wrong whisper 's/("scale_embedding": )false/\1true/' 'scale_embedding is true'
+wrong t5 's/("feed_forward_proj": )"relu"/\1"gated-relu"/' 'feed_forward_proj is "gated-relu"'
+wrong bert 's/("num_hidden_layers": )2/\11/' 'tensor "encoder.layer.1.attention.output.LayerNorm.bias" [16] is not known'
+wrong bert 's/("num_hidden_layers": )2/\13/' 'no tensor "encoder.layer.2.attention.self.query.weight"; [16][16] of bert is'
+wrong bert 's/("num_hidden_layers": )2/\12000000000/' 'num_hidden_layers is 2000000000; at most 1000 layers are read'
+wrong bert 's/("num_hidden_layers": )2/\11e400/' 'a number that no double holds'
+wrong bert 's/("hidden_size": )16/\11e30/' 'hidden_size is 1e+30; a whole number'
+wrong bert 's/("hidden_size": )16/\199999999999999999999/' 'hidden_size is 1e+20; a whole number'
+wrong bert 's/("hidden_size": )16/\1-16/' 'hidden_size is -16; a whole number'
+wrong bert 's/("hidden_size": )16/\1"16"/' 'hidden_size is "16"; a whole number'
+wrong bert 's/("hidden_size": )16/\1null/' 'hidden_size is missing'
+wrong bert 's/("hidden_size": )16/\1{}/' 'hidden_size is an object; a whole number'
+wrong bert 's/("hidden_size": )16/\118/' 'tensor "embeddings.LayerNorm.bias" is [16]; [18] is needed'
+wrong bert 's/("vocab_size": )19/\12147483647/' '"embeddings.word_embeddings.weight" is [19][16]; [2147483647][16] is needed'
+wrong bert 's/("num_attention_heads": )2/\13/' 'h = 3 does not divide d_model = 16'
+wrong bert "s/(\"layer_norm_eps\": )$number/\\10/" 'layer_norm_eps is 0; a number above 0'
+wrong llama "s/(\"rope_theta\": )$number/\\1true/" 'rope_theta is true; a number above 0'
+wrong mistral 's/("head_dim": )6/\17/' 'd_k = 7 is odd'
+wrong bert 's/("hidden_size": 16)/\1, "hidden_size": 16/' 'a key occurs twice in an object'
+wrong bert 's/("hidden_size": 16),/\1/' "'}' expected"
+wrong bert '$s/$/ x/' 'something follows the value'
+model bert; add '"quantization_config": {"quant_method": "gptq"}'; refused 2 'quantization_config is there; quantised weights are not read'
+model bert; add '"no_such_key": 1'; refused 2 'no_such_key is not known of bert models'
+model bert; add '"position_embedding_type": "relative_key"'; refused 2 'position_embedding_type is "relative_key"'
+model bert; add '"pruned_heads": {"0": [1]}'; refused 2 'pruned_heads is not empty'
+model llama; add '"rope_parameters": {"rope_type": "default"}'; refused 2 'rope_scaling and rope_parameters say the same'
+model bert; echo '[]' >m/config.json; refused 2 'is no JSON object'
+model bert; : >m/config.json; refused 2 'the text ends before the value does'
+model bert; printf '{"a": 1\0}' >m/config.json; refused 2 "config.json: error: byte"
+model bert; printf '{"a":%0100000d}' 0 | tr 0 '[' >m/config.json; refused 2 'nested more than 64 deep'
+model bert; { printf '{"a":"'; head -c 1100000 /dev/zero | tr '\0' x; printf '"}'; } >m/config.json; refused 2 'longer than 1 MiB'
+
+model gpt2
+refused 2 '--seq-len 13 is more than the 12 positions that the model has learned' --seq-len 13
+refused 2 '--seq-len 6 is more than the 5 tokens of the cache' --seq-len 6 --cache-len 5
+refused 2 '--cache ring is for layers with a window, and this model has none' --cache ring
+refused 2 '--cache-len is for a cache' --cache none --cache-len 3
+refused 2 "--cache cannot be 'all'; write rows, ring, paged or none" --cache all
+refused 2 "--name 'for' is a keyword" --name for
+refused 2 "--name '../x' is no C identifier" --name ../x
+model bert
+refused 2 '--cache is for models that decode' --cache rows
+model vit
+refused 2 '--seq-len is not for images' --seq-len 5
+
+# ---- folders ----
+
+rm -rf m made
+refused 3 'm: error: cannot be read'
+: >m; refused 2 'is no folder'
+rm m; mkdir m; refused 2 'has no config.json'
+mkdir m/config.json; refused 2 'config.json: error: is no file on disk'
+model bert; rm m/config.json; mkfifo m/config.json; refused 2 'config.json: error: is no file on disk'
+model bert; rm m/model.safetensors; mkfifo m/model.safetensors; refused 3 'model.safetensors: error: is a device, a pipe'
+model bert; rm m/model.safetensors; refused 2 'has neither model.safetensors nor model.safetensors.index.json'
+: >m/model.gguf; refused 2 'model.gguf is a model of llama.cpp, which is not read: load it with'
+: >m/model.onnx; : >m/pytorch_model.bin; refused 2 'pytorch_model.bin is weights of PyTorch, which is not read: load the model'
+model bert; ln -sf model.safetensors m/model.safetensors; refused 3 'model.safetensors: error: cannot be read'
+ends 2 "$attngen" import; says 'import needs one folder of a model; see attngen help import'
+ends 2 "$attngen" import m m; says 'import needs one folder of a model'
+ends 2 "$attngen" import m --isa avx2; says "unknown option '--isa'"
+ends 0 "$attngen" help import; prints '--cache-len N'
+ends 0 "$attngen" import --help; prints 'usage: attngen import DIR'
+
+# ---- headers ----
+
+# header TEXT [BYTES]: a model.safetensors of this header and so many bytes of data
+header() {
+    local length=${#1}
+    { printf '%b' "$(printf '\\x%02x' $((length & 255)) $((length >> 8 & 255)) 0 0 0 0 0 0)"; printf %s "$1"
+      head -c "${2-0}" /dev/zero; } >m/model.safetensors
+}
+model bert
+header '{}'; refused 2 'no tensor "bert.embeddings.word_embeddings.weight"; is this a model of the family bert?'
+header '{"embeddings.word_embeddings.weight":{"dtype":"I32","shape":[19,16],"data_offsets":[0,1216]}}' 1216
+refused 2 'tensor "embeddings.word_embeddings.weight" is of I32; F32, F16 or BF16 is needed'
+header '{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}'; refused 2 'its shape overflows'
+header '{"a":{"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,0]}}'; refused 2 'the number is too large'
+header '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'; refused 2 'lie outside the 0 bytes of data'
+header '{"a":{"dtype":"F4","shape":[1],"data_offsets":[0,4]}}' 4; refused 2 'dtype "F4" is not supported'
+model bert; truncate -s 100 m/model.safetensors; refused 2 'not a safetensors file'
+model bert; truncate -s 5 m/model.safetensors; refused 2 'not a safetensors file'
+model bert; truncate -s -4 m/model.safetensors; refused 2 'lie outside'
+
+# more TENSOR: bert's file with a tensor of this name, as JSON writes it, behind the others
+more() {
+    local length old=$models/bert/model.safetensors text
+    length=$(od -An -N8 -tu8 "$old" | tr -d ' ')
+    text=$(tail -c +9 "$old" | head -c "$length" | sed 's/ *$//')
+    local data=$(($(stat -c %s "$old") - 8 - length))
+    header "${text%\}},\"$1\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[$data,$((data + 4))]}}" $((data + 4))
+}
+more x; refused 2 'tensor "x" [1] is not known of bert models; what it does would be left out'
+more 'a\"\n[head x]\nw = \"b'; refused 2 'tensor "a"\x0a[head x]\x0aw = "b" [1] is not known'
+more '\u0085\u202e'; refused 2 'tensor "\xc2\x85\xe2\x80\xae" [1] is not known'
+more encoder.layer.0.attention.self.query.lora_A; refused 2 'query.lora_A" [1] is not known'
+
+# ---- shards ----
+
+index=model.safetensors.index.json
+# wrong_index SED TEXT: llama with its index changed so
+wrong_index() {
+    model llama
+    sed -i -E "$1" m/$index
+    refused "${3-2}" "$2"
+}
+wrong_index 's/model-00001-of-00003/model-00009-of-00003/' 'model-00009-of-00003.safetensors: error: cannot be read' 3
+wrong_index 's/"model-00001-of-00003.safetensors"/"..\/m\/model-00001-of-00003.safetensors"/' "a shard's name is a file of this folder"
+wrong_index 's/"model-00001-of-00003.safetensors"/"\/etc\/passwd"/' "a shard's name is a file of this folder"
+wrong_index 's/"model-00001-of-00003.safetensors"/"a\\"b"/' "a shard's name is a file of this folder"
+wrong_index 's/"model.norm.weight"/"model.other.weight"/' 'tensor "model.norm.weight" is nowhere by the index'
+wrong_index 's/"model.norm.weight"/"lm_head.weight"/' 'tensor "lm_head.weight" occurs twice in weight_map'
+wrong_index 's/"weight_map": \{/"weight_map": {"more": "model-00001-of-00003.safetensors",/' 'tensor "more" is not in model-00001'
+wrong_index 's/"weight_map"/"weights"/' 'weight_map is missing'
+model llama; printf '{"metadata":%0100000d}' 0 | tr 0 '[' >m/$index; refused 2 'nested more than 64 deep'
+model llama; truncate -s 200 m/$index; refused 2 'index.json: error: byte'
+
+# ---- where it is written ----
+
+: >file
+ends 3 "$attngen" import "$models/bert" -o file; says 'file: error: cannot be made a folder'
+check "the file is left" test -f file
+mkdir target && ln -s target link
+check "a link to a folder" eval '"$attngen" import "$models/bert" -o link && diff -r bert target'
+mkdir -p full/bert.layers
+ends 3 "$attngen" import "$models/bert" -o full
+check "where one file cannot be written, none is" test "$(ls full)" = bert.layers
+if [ "$(id -u)" -ne 0 ]; then
+    mkdir shut && chmod a-w shut
+    ends 3 "$attngen" import "$models/bert" -o shut
+    check "nothing in it" test -z "$(ls shut)"
+fi
+for kib in 20000 30000; do # too little for Lua or for the texts, on some machines
+    (ulimit -v $kib; "$attngen" --version >/dev/null 2>&1) || continue
+    rm -rf nomem
+    (ulimit -v $kib; "$attngen" import "$models/llama" -o nomem >out 2>err)
+    status=$?
+    check "with $kib KiB: all or nothing" eval '{ [ $status -eq 0 ] && [ -e nomem/llama.layers ]; } ||
+        { [ $status -eq 3 ] && [ ! -e nomem ]; }'
+done
+tally

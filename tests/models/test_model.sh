@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# attngen model: the C of imported encoders gives what transformers answered (answers/, by make_answers.py), and keeps its
+# promises, under sanitizers. attngen model itself: what it refuses, and that it writes all or nothing.
+#
+#   tests/models/test_model.sh      ATTNGEN=build/attngen  CC=gcc  CLANG=clang
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
+log=$work/log
+
+models="bert bert_words bert_classes roberta roberta_classes distilbert"
+for name in $models; do
+    of=$work/$name
+    check "$name is imported" "$ATTNGEN" import "tests/models/imports/$name" -o "$of" --name "$name"
+    check "$name becomes C" "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa scalar --deps "$of/deps"
+    check "no line is long" narrow "$of/${name}_model.c" "$of/${name}_model.h"
+    flags=(-DNAME="$name" -DPREFIX="$(echo "$name" | tr a-z A-Z)" -DHEADER="\"${name}_model.h\"" -I"$of")
+    grep -q _TYPES "$of/${name}_model.h" && flags+=(-DTYPES)
+    grep -q pooled "$of/${name}_model.h" && flags+=(-DPOOLER)
+    for compiler in $compilers; do
+        # shellcheck disable=SC2086 # several flags
+        check "$compiler finds nothing in $name" "$compiler" $strict -O0 -c -o "$of/model.o" "$of/${name}_model.c"
+    done
+    compiler=${CC:-gcc}
+    check "$name is compiled" "$compiler" -std=c11 -O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
+        "${flags[@]}" -o "$of/program" tests/models/model_program.c "$of/${name}_model.c" "$of/${name}_layer.c" -lm
+    "$of/program" "tests/models/imports/$name/model.safetensors" "tests/models/answers/$name.f32" >"$of/said" 2>"$log"
+    result $? "$name"
+    while read -r verdict text; do
+        case $verdict in ok | not) check "$name: $text" test "$verdict" = ok ;; esac
+    done <"$of/said"
+done
+check "the rule names the specs" grep -q "bert_model.c.*bert_model.h: .*bert.layers .*bert_layer.layer" "$work/bert/deps"
+
+# the example, around another model of the same build
+checkpoint=$root/tests/models/imports/bert
+check "examples/minilm builds" make -s -C examples/minilm ATTNGEN="$ATTNGEN" OUT="$work/example" MODEL="$checkpoint" \
+    CFLAGS="-O0 -Wpedantic -Werror" all
+printf '2 3 4\n2 3 4\n5 6 7 8\n' | "$work/example/embed" "$checkpoint/model.safetensors" >"$work/said" 2>"$log"
+result $? "it embeds"
+check "a sentence is like itself" test "$(grep -c '^[01]: 3 tokens, cosine 1.0000' "$work/said")" -eq 2
+check "and less like another one" grep -q '^2: 4 tokens, cosine 0\.' "$work/said"
+"$work/example/embed" "$checkpoint/config.json" </dev/null >"$work/said" 2>&1
+check "no checkpoint is an error" grep -q 'no safetensors' "$work/said"
+
+# refused, by name, and nothing is written
+refuses() { # TEXT FILE: attngen model ends with 2, says so, and writes nothing
+    rm -rf "$work/none"
+    "$ATTNGEN" model "$2" -o "$work/none" >"$log" 2>&1
+    [ $? = 2 ] && grep -qF -- "$1" "$log" && [ ! -e "$work/none" ]
+}
+for name in gpt2 llama t5 vit whisper; do
+    "$ATTNGEN" import "tests/models/imports/$name" -o "$work/$name" --name "$name" >"$log" 2>&1
+    check "$name is refused" refuses "NAME_model.c is written for encoders of tokens" "$work/$name/$name.layers"
+done
+layers=$work/bert/bert.layers
+edit() { sed "$1" "$layers" >"$work/bert/edited.layers"; }
+edit 's/^format.*/format = 2/'
+check "another format is refused" refuses "is no NAME.layers of format 1" "$work/bert/edited.layers"
+edit '/layer 1\]/,$ s/^w_q.*//'
+check "a tensor that is missing is named" refuses "the layer has no tensor w_q" "$work/bert/edited.layers"
+edit 's/^w_k\(.*\) out_in/w_k\1 in_out/'
+check "another layout is named" refuses "w_k lies there as 'in_out'" "$work/bert/edited.layers"
+edit 's/^spec.*/spec = ..\/bert_layer.layer/'
+check "a spec of another folder is refused" refuses "the layer has no spec" "$work/bert/edited.layers"
+edit 's/^b_q  *= "bert\{0,1\}/&x/'
+check "names that differ between layers are fine where the number does" "$ATTNGEN" model "$layers" -o "$work/again"
+edit '0,/^w_q/ s/^w_q.*/w_q = "other" out_in/'
+check "names that differ in more are refused" refuses "in more than the layer's number" "$work/bert/edited.layers"
+edit 's/^vocab.*/vocab = 0/'
+check "a size of 0 is refused" refuses "vocab is missing or no size" "$work/bert/edited.layers"
+edit 's/^word\(.*\)"$/word\1/'
+check "a name without its end is refused" refuses "a name in quotes has no end" "$work/bert/edited.layers"
+edit 's/^word\(.*\)"$/word\1\\"/'
+check "so is a backslash in it" refuses "is not plain ASCII" "$work/bert/edited.layers"
+edit 's/^family.*/family = *\//'
+check "a family that could end a comment is refused" refuses "is no NAME.layers" "$work/bert/edited.layers"
+edit 's/^name.*/name = 1x/'
+check "a name that C does not have is refused" refuses "no name that is a C identifier" "$work/bert/edited.layers"
+head -c 200 /dev/urandom >"$work/bert/edited.layers"
+check "noise is refused" refuses "error:" "$work/bert/edited.layers"
+tally
