@@ -503,8 +503,8 @@ static bool choose_tensors(struct search *s)
         return false;
     }
     if (s->convention->stored != AS_SPEC && layer_has_block(layer)) {
-        diag_error(s->diag, s->place, "the names of %s are of attention alone, and the layer is a block around it; "
-                   "give its weights attngen's names: w_q, n1_g, w_1, …", s->convention->authors);
+        diag_error(s->diag, s->place, "the names of %s are of attention alone, and the layer is a block; give "
+                   "its weights attngen's names: w_q, n1_g, w_1, …", s->convention->authors);
         return false;
     }
     for (size_t i = 0; s->convention->stored != AS_SPEC && i < sizeof refused / sizeof *refused; i++) {
