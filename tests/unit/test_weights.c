@@ -487,7 +487,7 @@ static void test_block(void **state)
         {"l.w_2", NULL, "\"l.w_2\" is missing", 0}, {"l.b_1", NULL, "\"l.b_1\" is missing", 0},
         {NULL, "l.w_g", "\"l.w_g\" holds w_g, and the layer has none; the spec needs an ffn with a gate", 0},
         {NULL, "l.n1_b", "holds n1_b, and the layer has none; the spec needs a block with this norm", 0},
-        {"l.w_q", "l.q.weight", "the names of T5 are of attention alone, and the layer is a block around it", 0},
+        {"l.w_q", "l.q.weight", "the names of T5 are of attention alone, and the layer is a block", 0},
     };
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
