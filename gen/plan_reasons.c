@@ -441,8 +441,8 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
         const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights"
                          : i >= LAYOUT_RUNS ? " runs" : "";
         char name[80], place[40] = "";
-        const bool again = i == LAYOUT_SOURCE && (strcmp(l->name, "x") == 0 || strcmp(l->name, "normed") == 0);
-        if (l->name == NULL || again)
+        const bool of_x = i == LAYOUT_SOURCE && l->name != NULL; /* of self-attention it is shown as what it is */
+        if (l->name == NULL || (of_x && (strcmp(l->name, "x") == 0 || strcmp(l->name, "normed") == 0)))
             continue;
         snprintf(name, sizeof name, "%.60s%s", l->name, kind);
         if (l->owner != OWNER_CALLER)
