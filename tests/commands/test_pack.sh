@@ -325,19 +325,19 @@ mkfifo pipe
 refused 3 "is a device, a pipe or a socket, not a file on disk; the path of a safetensors file is needed" "$spec" --isa scalar --weights "$work/pipe"
 
 # files of another kind: named for what they are
-other() { # NAME WHAT: as weights, as the input of a call, as a spec for both programs
-    local file=$work/$1 what=$2
+other() { # NAME WHAT [FIRST]: as weights, as the input of a call, as a spec for both programs, where FIRST comes first
+    local file=$work/$1 what=$2 first=${3-}
     refused 2 "$1: error: is $what; " "$spec" --isa scalar --weights "$file"
-    refused 2 "$1: error: is $what; a spec is text " "$file" --isa scalar --weights "$work/w.safetensors"
+    refused 2 "$1: error: is $what; ${first}a spec is text " "$file" --isa scalar --weights "$work/w.safetensors"
     ends 2 "$attnrun" run "$spec" --in "$file"
     check "run --in $1: $(cat err)" grep -qF "$1: error: is $what; " err
     ends 2 "$attngen" --explain "$file"
-    check "attngen $1: $(cat err)" grep -qF "$1: error: is $what; a spec is text " err
+    check "attngen $1: $(cat err)" grep -qF "$1: error: is $what; ${first}a spec is text " err
 }
 printf '{\n  "architectures": ["BertModel"],\n  "hidden_size": 384\n}\n' >config.json
 printf 'PK\3\4\0\0\10\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\30\0\22\0pytorch_model/data.pklFB' >pytorch_model.bin
 printf '\10\10\22\7pytorch\32\0052.1.0:\307\1' >model.onnx
-other config.json "a model's configuration (JSON)"
+other config.json "a model's configuration (JSON)" "attngen import DIR makes specs of its folder; "
 other pytorch_model.bin "a PyTorch checkpoint (a pickle, .bin or .pt)"
 other model.onnx "an ONNX model"
 "$recast" w.safetensors bad.safetensors F32 w_q=w_q
