@@ -76,6 +76,14 @@ static const char *skip_blanks(const char *at, const char *end)
     return at;
 }
 
+/* Where this byte is first; NULL: nowhere */
+static const char *find(const char *at, const char *end, char c)
+{
+    while (at < end && *at != c)
+        at++;
+    return at < end ? at : NULL;
+}
+
 static const char *cut_blanks(const char *begin, const char *end)
 {
     while (end > begin && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
@@ -104,7 +112,7 @@ static bool is_plain(const char *at, const char *end)
 /* A name in quotes is plain: attngen import writes no other. */
 static bool add_line(struct model *model, const char *at, const char *end, size_t number, struct diag *diag)
 {
-    const char *equals = memchr(at, '=', (size_t)(end - at));
+    const char *equals = find(at, end, '=');
     if (equals == NULL)
         return wrong(model, number, diag, "no '='; write key = value");
     struct line line = {.key = copy_of(at, (size_t)(cut_blanks(at, equals) - at)), .number = number};
@@ -112,7 +120,7 @@ static bool add_line(struct model *model, const char *at, const char *end, size_
     line.quoted = value < end && *value == '"';
     if (line.quoted) {
         value++;
-        behind = memchr(value, '"', (size_t)(end - value));
+        behind = find(value, end, '"');
         if (behind == NULL || !is_plain(value, behind)) {
             free(line.key);
             return wrong(model, number, diag, "a name in quotes has no end, or is not plain ASCII; write \"name\"");
@@ -120,12 +128,14 @@ static bool add_line(struct model *model, const char *at, const char *end, size_
         line.value = copy_of(value, (size_t)(behind - value));
         behind++;
     } else {
-        behind = memchr(value, '#', (size_t)(end - value));
+        behind = find(value, end, '#');
         end = cut_blanks(value, behind != NULL ? behind : end);
         behind = end;
         line.value = copy_of(value, (size_t)(end - value));
     }
     behind = skip_blanks(behind, end);
+    const char *comment = find(behind, end, '#');
+    end = comment != NULL ? comment : end;
     line.words = copy_of(behind, (size_t)(cut_blanks(behind, end) - behind));
     struct line *lines = realloc(model->lines, (model->line_count + 1) * sizeof *lines);
     if (lines != NULL) {
@@ -143,13 +153,13 @@ static bool read_lines(struct model *model, const char *bytes, size_t length, st
     if (!add_section(model, "", 0, 0, diag))
         return false;
     for (const char *next; bytes < end; bytes = next) {
-        const char *newline = memchr(bytes, '\n', (size_t)(end - bytes));
+        const char *newline = find(bytes, end, '\n');
         const char *last = cut_blanks(bytes, newline != NULL ? newline : end), *at = skip_blanks(bytes, last);
         next = newline != NULL ? newline + 1 : end;
         number++;
         if (at == last || *at == '#')
             continue;
-        if (memchr(at, '\0', (size_t)(last - at)) != NULL)
+        if (find(at, last, '\0') != NULL)
             return wrong(model, number, diag, "a byte of zero; NAME.layers is text");
         if (*at == '[' && last[-1] != ']')
             return wrong(model, number, diag, "a section's title has no ']'; write for example [encoder layer 0]");
@@ -227,6 +237,25 @@ static bool add_spec(struct model *model, struct section *section, struct diag *
     return true;
 }
 
+/* Sections that occur twice, or layers that are not counted from 0 on, would be left out. */
+static bool check_sections(const struct model *model, struct diag *diag)
+{
+    const size_t layers = layer_count(model);
+    size_t found = 0;
+    for (size_t i = 0; i < model->section_count; i++) {
+        const struct section *section = &model->sections[i];
+        if (section_of(model, section->title) != section)
+            return wrong(model, section->number, diag, "the section is there twice; write it once");
+        found += strncmp(section->title, "encoder layer ", strlen("encoder layer ")) == 0;
+    }
+    if (found != layers) {
+        diag_error(diag, model->path, "has %zu sections of layers, and [encoder layer %zu] is missing; number them from "
+                   "0 on", found, layers);
+        return false;
+    }
+    return true;
+}
+
 static bool is_kind(const struct model *model, struct diag *diag)
 {
     const char *format = value_of(model, "", "format"), *name = value_of(model, "", "name");
@@ -261,7 +290,7 @@ struct model *model_read(const char *path, struct diag *diag)
         diag_environment(diag, path, "cannot be read: %s; give the path of a NAME.layers", strerror(errno));
     else if (length > MAX_MODEL_BYTES)
         good = wrong(model, 1, diag, "longer than 16 MiB; no model has so many layers");
-    good = good && read_lines(model, bytes, length, diag) && is_kind(model, diag);
+    good = good && read_lines(model, bytes, length, diag) && is_kind(model, diag) && check_sections(model, diag);
     for (size_t layer = 0; good && layer < layer_count(model); layer++)
         good = add_spec(model, layer_section(model, layer), diag);
     free(bytes);
@@ -311,6 +340,55 @@ static int64_t number_of(const struct model *model, const char *title, const cha
     return text != NULL && number_whole(text, strlen(text), 1, INT32_MAX, &number) ? (int64_t)number : 0;
 }
 
+/* What is computed: word + position (+ type), then layer norm or nothing; tanh behind the pooler. No other is known. */
+static bool check_texts(const struct model *model, struct diag *diag)
+{
+    static const struct { const char *title, *key; bool table; } tensors[] = {
+        {"encoder embedding", "word", false}, {"encoder embedding", "position", true},
+        {"encoder embedding", "type", false},
+        {"encoder embedding", "norm_g", false}, {"encoder embedding", "norm_b", false},
+        {"head pooler", "w", false}, {"head pooler", "b", false}};
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        const struct line *line = line_of(model, section_of(model, tensors[i].title), tensors[i].key);
+        const char *words = strcmp(tensors[i].key, "w") == 0 ? "out_in" : "";
+        uint64_t from;
+        if (line == NULL)
+            continue;
+        if (!line->quoted || line->value[0] == '\0')
+            return wrong(model, line->number, diag, "no name of a tensor; write key = \"its name in the checkpoint\"");
+        if (tensors[i].table && strncmp(line->words, "from ", 5) == 0
+                ? !number_whole(line->words + 5, strlen(line->words + 5), 0, INT32_MAX, &from)
+                : strcmp(line->words, words) != 0)
+            return wrong(model, line->number, diag, "words behind the name that NAME_model.c does not know");
+    }
+    const struct section *embedding = section_of(model, "encoder embedding"), *pooler = section_of(model, "head pooler");
+    const bool norm = line_of(model, embedding, "norm") != NULL;
+    const char *eps = value_of(model, "encoder embedding", "norm_eps");
+    const char *activation = value_of(model, "head pooler", "activation");
+    double value = 0;
+    if ((line_of(model, embedding, "norm_g") != NULL) != norm || (line_of(model, embedding, "norm_b") != NULL) != norm ||
+        (norm && (eps == NULL || !number_real(eps, &value) || !(value > 0 && value < 1))))
+        return wrong(model, embedding->number, diag, "norm, norm_eps, norm_g and norm_b are there together, or none");
+    if (line_of(model, embedding, "scale") != NULL || section_of(model, "encoder norm") != NULL)
+        return wrong(model, embedding->number, diag, "scale and [encoder norm] are not what NAME_model.c computes");
+    if (line_of(model, embedding, "type") != NULL && number_of(model, "encoder input", "types") == 0)
+        return wrong(model, embedding->number, diag, "[encoder input] has no types, or no size, beside type");
+    if (pooler != NULL && (line_of(model, pooler, "w") == NULL || line_of(model, pooler, "b") == NULL ||
+                           activation == NULL || strcmp(activation, "tanh") != 0))
+        return wrong(model, pooler->number, diag, "the pooler is w, b and activation = tanh");
+    return true;
+}
+
+/* What a call must bring that NAME_model.c does not give */
+static bool is_plain_call(const struct layer *layer)
+{
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
+        if (layer_has_tensor(layer, tensor) && tensor != TENSOR_X && tensor != TENSOR_LENGTHS && tensor != TENSOR_Y &&
+            (!tensor_is_packed(layer_tensor_row(tensor)->kind) || layer_tensor_row(tensor)->kind == TENSOR_NAMED))
+            return false;
+    return layer->pad_skipped;
+}
+
 /* Every tensor that the layer packs has a line, and of another word than out_in and in_out nothing is known. */
 static bool check_layer(const struct model *model, const struct section *section, const struct layer *layer,
                         struct diag *diag)
@@ -355,6 +433,8 @@ bool model_check(const struct model *model, struct layer *const *layers, struct 
         diag_error(diag, model->path, "the embedding's norm is '%s'; NAME_model.c computes norm = layer there", norm);
         return false;
     }
+    if (!check_texts(model, diag))
+        return false;
     if (model->spec_count > 1) {
         diag_error(diag, model->path, "its layers have %zu specs; NAME_model.c is written for layers that are alike",
                    model->spec_count);
@@ -362,9 +442,10 @@ bool model_check(const struct model *model, struct layer *const *layers, struct 
     }
     for (size_t i = 0; i < model->spec_count; i++)
         if (layers[i]->d_model != d_model || layers[i]->seq_len < seq_len || !layers[i]->self ||
-            layer_has_cache(layers[i]) || !layer_has_block(layers[i]) || !layer_has_tensor(layers[i], TENSOR_LENGTHS)) {
-            diag_error(diag, model->specs[i], "is no block of self-attention with mask = padding, %lld wide, for %lld "
-                       "tokens without a cache, as %s needs", (long long)d_model, (long long)seq_len, model->path);
+            layer_has_cache(layers[i]) || !layer_has_block(layers[i]) || !layer_has_tensor(layers[i], TENSOR_LENGTHS) ||
+            !is_plain_call(layers[i])) {
+            diag_error(diag, model->specs[i], "is no block of self-attention with mask = padding and pad_rows = skipped, "
+                       "%lld wide, for %lld tokens, whose calls bring nothing else, as %s needs", (long long)d_model, (long long)seq_len, model->path);
             return false;
         }
     for (size_t layer = 0; layer < layer_count(model); layer++)

@@ -35,6 +35,8 @@ int main(int argc, char **argv)
                 break;
         const clock_t start = clock();
         error = minilm_model_run(&m, &(minilm_model_args){.ids = ids, .mean = mean, .batch = 1, .n = n}, arena);
+        if (error || n == 0)
+            continue;
         const double ms = 1e3 * (double)(clock() - start) / CLOCKS_PER_SEC;
         double dot = 0, squares = 0;
         for (size_t d = 0; d < D; d++)

@@ -68,7 +68,7 @@ int main(int argc, char **argv)
     unsigned char *file = aligned(file_bytes), *arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(3));
     void *work = malloc(CONSTANT(MODEL_WORK_BYTES));
     FUNCTION(_shard) shard = {bytes, size};
-    const int isas[2] = {SCALAR, SCALAR};
+    int isas[2] = {SCALAR, SCALAR};
     FUNCTION() model;
 
     int32_t ids[TOKENS], types[TOKENS], lengths[BATCH] = {9, 6};
@@ -86,9 +86,19 @@ int main(int argc, char **argv)
     static float pooled[BATCH * D];
     args.pooled = pooled;
 #endif
+    check("a file is packed for this machine", FUNCTION(_pack)(file, &shard, 1, NULL, 1, work) == 0);
+    check("and opens", FUNCTION(_open)(&model, file, CONSTANT(MODEL_BYTES)(1)) == 0);
+    const int best = isas[1] = (int)JOIN(NAME, _layer_isa)(model.layer[0]);
     check("a file is packed for two instruction sets", FUNCTION(_pack)(file, &shard, 1, isas, 2, work) == 0);
     check("its checksum is right", FUNCTION(_verify)(file, file_bytes) == 0);
     check("it opens", FUNCTION(_open)(&model, file, file_bytes) == 0);
+    check("by the best of its instruction sets", JOIN(NAME, _layer_isa)(model.layer[0]) == best);
+    args.parallel = backwards;
+    args.context = &isas;
+    args.hidden = (float *)(void *)((char *)hidden + 2);
+    check("hidden states beside their boundary are an error", FUNCTION(_run)(&model, &args, arena) == ERROR(ALIGNMENT));
+    args.parallel = NULL;
+    args.hidden = hidden;
     check("it runs", FUNCTION(_run)(&model, &args, arena) == 0);
     printf("    off by %.3g\n", (double)largest_difference(hidden, answers, TOKENS * D));
     check("hidden states are those of transformers", largest_difference(hidden, answers, TOKENS * D) < 2e-5f);

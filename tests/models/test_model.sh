@@ -13,7 +13,7 @@ models="bert bert_words bert_classes roberta roberta_classes distilbert"
 for name in $models; do
     of=$work/$name
     check "$name is imported" "$ATTNGEN" import "tests/models/imports/$name" -o "$of" --name "$name"
-    check "$name becomes C" "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa scalar --deps "$of/deps"
+    check "$name becomes C" "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa avx2 --deps "$of/deps"
     check "no line is long" narrow "$of/${name}_model.c" "$of/${name}_model.h"
     flags=(-DNAME="$name" -DPREFIX="$(echo "$name" | tr a-z A-Z)" -DHEADER="\"${name}_model.h\"" -I"$of")
     grep -q _TYPES "$of/${name}_model.h" && flags+=(-DTYPES)
@@ -64,8 +64,23 @@ edit 's/^w_k\(.*\) out_in/w_k\1 in_out/'
 check "another layout is named" refuses "w_k lies there as 'in_out'" "$work/bert/edited.layers"
 edit 's/^spec.*/spec = ..\/bert_layer.layer/'
 check "a spec of another folder is refused" refuses "the layer has no spec" "$work/bert/edited.layers"
-edit 's/^b_q  *= "bert\{0,1\}/&x/'
-check "names that differ between layers are fine where the number does" "$ATTNGEN" model "$layers" -o "$work/again"
+edit 's/^position.*/& # a comment/'
+check "a comment behind a name is one" "$ATTNGEN" model "$work/bert/edited.layers" -o "$work/again"
+check "and changes nothing" cmp "$work/again/bert_model.c" "$work/bert/bert_model.c"
+edit 's/^word.*/word = x"); y(/'
+check "a tensor's name without quotes is refused" refuses "no name of a tensor" "$work/bert/edited.layers"
+edit 's/layer 1\]/layer 2]/'
+check "a layer that is missing is named" refuses "[encoder layer 1] is missing" "$work/bert/edited.layers"
+edit 's/^activation.*/activation = relu/'
+check "another pooler is refused" refuses "the pooler is w, b and activation = tanh" "$work/bert/edited.layers"
+"$ATTNGEN" model "$layers" -o "$work/none" --set pad_rows=computed >"$log" 2>&1
+check "rows of padding that are computed are refused" grep -q 'pad_rows = skipped' "$log"
+"$ATTNGEN" model "$layers" -o "$work/none" --set name=bert_model >"$log" 2>&1
+check "a pair that has the model's names is refused" grep -q 'would share files or macros' "$log"
+check "and nothing is written" test ! -e "$work/none"
+"${CC:-gcc}" -std=c11 -O0 -DBERT_LAYER_PACK_ONLY -I"$work/bert" -shared -fPIC -Wl,-z,defs -o "$work/pack.so" \
+    "$work/bert/bert_model.c" "$work/bert/bert_layer.c" -lm >"$log" 2>&1
+result $? "packing alone links"
 edit '0,/^w_q/ s/^w_q.*/w_q = "other" out_in/'
 check "names that differ in more are refused" refuses "in more than the layer's number" "$work/bert/edited.layers"
 edit 's/^vocab.*/vocab = 0/'
