@@ -249,8 +249,8 @@ static bool check_sections(const struct model *model, struct diag *diag)
         found += strncmp(section->title, "encoder layer ", strlen("encoder layer ")) == 0;
     }
     if (found != layers) {
-        diag_error(diag, model->path, "has %zu sections of layers, and [encoder layer %zu] is missing; number them from "
-                   "0 on", found, layers);
+        diag_error(diag, model->path, "has %zu sections of layers, and [encoder layer %zu] is missing; number them "
+                   "from 0 on", found, layers);
         return false;
     }
     return true;
@@ -361,12 +361,14 @@ static bool check_texts(const struct model *model, struct diag *diag)
                 : strcmp(line->words, words) != 0)
             return wrong(model, line->number, diag, "words behind the name that NAME_model.c does not know");
     }
-    const struct section *embedding = section_of(model, "encoder embedding"), *pooler = section_of(model, "head pooler");
+    const struct section *embedding = section_of(model, "encoder embedding");
+    const struct section *pooler = section_of(model, "head pooler");
     const bool norm = line_of(model, embedding, "norm") != NULL;
     const char *eps = value_of(model, "encoder embedding", "norm_eps");
     const char *activation = value_of(model, "head pooler", "activation");
     double value = 0;
-    if ((line_of(model, embedding, "norm_g") != NULL) != norm || (line_of(model, embedding, "norm_b") != NULL) != norm ||
+    if ((line_of(model, embedding, "norm_g") != NULL) != norm ||
+        (line_of(model, embedding, "norm_b") != NULL) != norm ||
         (norm && (eps == NULL || !number_real(eps, &value) || !(value > 0 && value < 1))))
         return wrong(model, embedding->number, diag, "norm, norm_eps, norm_g and norm_b are there together, or none");
     if (line_of(model, embedding, "scale") != NULL || section_of(model, "encoder norm") != NULL)
@@ -444,8 +446,9 @@ bool model_check(const struct model *model, struct layer *const *layers, struct 
         if (layers[i]->d_model != d_model || layers[i]->seq_len < seq_len || !layers[i]->self ||
             layer_has_cache(layers[i]) || !layer_has_block(layers[i]) || !layer_has_tensor(layers[i], TENSOR_LENGTHS) ||
             !is_plain_call(layers[i])) {
-            diag_error(diag, model->specs[i], "is no block of self-attention with mask = padding and pad_rows = skipped, "
-                       "%lld wide, for %lld tokens, whose calls bring nothing else, as %s needs", (long long)d_model, (long long)seq_len, model->path);
+            diag_error(diag, model->specs[i], "is no block of self-attention with mask = padding and pad_rows = "
+                       "skipped, %lld wide, for %lld tokens, whose calls bring nothing else, as %s needs",
+                       (long long)d_model, (long long)seq_len, model->path);
             return false;
         }
     for (size_t layer = 0; layer < layer_count(model); layer++)
