@@ -28,7 +28,6 @@ struct line {
 struct section {
     char *title;
     size_t number, first, count; /* of its line; its lines among all */
-    size_t spec; /* of a layer: which of the model's */
 };
 
 struct model {
@@ -36,7 +35,7 @@ struct model {
     struct line *lines;
     size_t line_count;
     struct section *sections;
-    size_t section_count;
+    size_t section_count, layer_count;
     char **specs;
     size_t spec_count;
 };
@@ -97,7 +96,7 @@ static bool add_section(struct model *model, const char *title, size_t length, s
     if (sections == NULL)
         return no_memory(model, diag);
     model->sections = sections;
-    sections[model->section_count] = (struct section){copy_of(title, length), number, model->line_count, 0, 0};
+    sections[model->section_count] = (struct section){copy_of(title, length), number, model->line_count, 0};
     return sections[model->section_count++].title != NULL || no_memory(model, diag);
 }
 
@@ -142,8 +141,13 @@ static bool add_line(struct model *model, const char *at, const char *end, size_
         model->lines = lines;
         lines[model->line_count++] = line;
         model->sections[model->section_count - 1].count++;
+    } else {
+        free(line.key);
+        free(line.value);
+        free(line.words);
+        return no_memory(model, diag);
     }
-    return (lines != NULL && line.key != NULL && line.value != NULL && line.words != NULL) || no_memory(model, diag);
+    return (line.key != NULL && line.value != NULL && line.words != NULL) || no_memory(model, diag);
 }
 
 static bool read_lines(struct model *model, const char *bytes, size_t length, struct diag *diag)
@@ -204,15 +208,15 @@ static size_t layer_count(const struct model *model)
     return count;
 }
 
-static struct section *layer_section(const struct model *model, size_t layer)
+static const struct section *layer_section(const struct model *model, size_t layer)
 {
     char title[40];
     snprintf(title, sizeof title, "encoder layer %zu", layer);
-    return (struct section *)section_of(model, title);
+    return section_of(model, title);
 }
 
 /* The spec's path, beside NAME.layers, among those that are known. */
-static bool add_spec(struct model *model, struct section *section, struct diag *diag)
+static bool add_spec(struct model *model, const struct section *section, struct diag *diag)
 {
     const struct line *line = line_of(model, section, "spec");
     char *path = NULL;
@@ -222,8 +226,8 @@ static bool add_spec(struct model *model, struct section *section, struct diag *
     const int folder = slash != NULL ? (int)(slash - model->path) + 1 : 0;
     if (asprintf(&path, "%.*s%s", folder, model->path, line->value) < 0)
         return no_memory(model, diag);
-    for (section->spec = 0; section->spec < model->spec_count; section->spec++)
-        if (strcmp(model->specs[section->spec], path) == 0) {
+    for (size_t i = 0; i < model->spec_count; i++)
+        if (strcmp(model->specs[i], path) == 0) {
             free(path);
             return true;
         }
@@ -237,13 +241,18 @@ static bool add_spec(struct model *model, struct section *section, struct diag *
     return true;
 }
 
-/* Sections that occur twice, or layers that are not counted from 0 on, would be left out. */
+/* Sections and keys that occur twice, or layers that are not counted from 0 on, would be left out. */
 static bool check_sections(const struct model *model, struct diag *diag)
 {
-    const size_t layers = layer_count(model);
+    const size_t layers = model->layer_count;
     size_t found = 0;
     for (size_t i = 0; i < model->section_count; i++) {
         const struct section *section = &model->sections[i];
+        for (size_t k = 0; k < section->count && strcmp(section->title, "weights") != 0; k++) {
+            const struct line *line = &model->lines[section->first + k];
+            if (line_of(model, section, line->key) != line)
+                return wrong(model, line->number, diag, "the key is in this section twice; write it once");
+        }
         if (section_of(model, section->title) != section)
             return wrong(model, section->number, diag, "the section is there twice; write it once");
         found += strncmp(section->title, "encoder layer ", strlen("encoder layer ")) == 0;
@@ -268,7 +277,7 @@ static bool is_kind(const struct model *model, struct diag *diag)
         diag_error(diag, model->path, "is a %.40s model; NAME_model.c is written for encoders of tokens (bert, "
                    "roberta, distilbert). Give attngen the specs beside it, and call the layers in the order of this "
                    "file", family);
-    else if (layer_count(model) == 0)
+    else if (model->layer_count == 0)
         diag_error(diag, model->path, "has no [encoder layer 0]; attngen import writes one for each layer");
     else
         return true;
@@ -290,8 +299,10 @@ struct model *model_read(const char *path, struct diag *diag)
         diag_environment(diag, path, "cannot be read: %s; give the path of a NAME.layers", strerror(errno));
     else if (length > MAX_MODEL_BYTES)
         good = wrong(model, 1, diag, "longer than 16 MiB; no model has so many layers");
-    good = good && read_lines(model, bytes, length, diag) && is_kind(model, diag) && check_sections(model, diag);
-    for (size_t layer = 0; good && layer < layer_count(model); layer++)
+    good = good && read_lines(model, bytes, length, diag);
+    model->layer_count = good ? layer_count(model) : 0;
+    good = good && is_kind(model, diag) && check_sections(model, diag);
+    for (size_t layer = 0; good && layer < model->layer_count; layer++)
         good = add_spec(model, layer_section(model, layer), diag);
     free(bytes);
     if (good)
@@ -442,17 +453,16 @@ bool model_check(const struct model *model, struct layer *const *layers, struct 
                    model->spec_count);
         return false;
     }
-    for (size_t i = 0; i < model->spec_count; i++)
-        if (layers[i]->d_model != d_model || layers[i]->seq_len < seq_len || !layers[i]->self ||
-            layer_has_cache(layers[i]) || !layer_has_block(layers[i]) || !layer_has_tensor(layers[i], TENSOR_LENGTHS) ||
-            !is_plain_call(layers[i])) {
-            diag_error(diag, model->specs[i], "is no block of self-attention with mask = padding and pad_rows = "
-                       "skipped, %lld wide, for %lld tokens, whose calls bring nothing else, as %s needs",
-                       (long long)d_model, (long long)seq_len, model->path);
-            return false;
-        }
-    for (size_t layer = 0; layer < layer_count(model); layer++)
-        if (!check_layer(model, layer_section(model, layer), layers[layer_section(model, layer)->spec], diag))
+    const struct layer *of = layers[0];
+    if (of->d_model != d_model || of->seq_len < seq_len || !of->self || layer_has_cache(of) || !layer_has_block(of) ||
+        !layer_has_tensor(of, TENSOR_LENGTHS) || !is_plain_call(of)) {
+        diag_error(diag, model->specs[0], "is no block of self-attention with mask = padding and pad_rows = skipped, "
+                   "%lld wide, for %lld tokens, whose calls bring nothing else, as %s needs", (long long)d_model,
+                   (long long)seq_len, model->path);
+        return false;
+    }
+    for (size_t layer = 0; layer < model->layer_count; layer++)
+        if (!check_layer(model, layer_section(model, layer), of, diag))
             return false;
     return true;
 }
@@ -465,10 +475,9 @@ static void push_text(const struct model *model, struct emit *emit, const char *
     emit_set_string(emit, as, text != NULL ? text : "");
 }
 
-/* Tensors of a spec's layers: the field and how many numbers it has; all of them together. */
-static int64_t push_tensors(const struct layer *layer, struct emit *emit)
+/* Tensors of a layer: the field and how many numbers it has. */
+static void push_tensors(const struct layer *layer, struct emit *emit)
 {
-    int64_t all = 0;
     emit_begin_table(emit, "tensors");
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
         int64_t shape[4], size = 1;
@@ -480,17 +489,14 @@ static int64_t push_tensors(const struct layer *layer, struct emit *emit)
         emit_set_string(emit, "field", layer_tensor_called(layer, tensor));
         emit_set_integer(emit, "size", size);
         emit_end(emit);
-        all += size;
     }
     emit_end(emit);
-    return all;
 }
 
-/* Returns how many weights a layer has. */
-static int64_t push_layers(const struct model *model, struct layer *const *layers, struct emit *emit)
+static void push_layers(const struct model *model, const struct layer *layer, struct emit *emit)
 {
     emit_begin_table(emit, "layers");
-    for (size_t at = 0; at < layer_count(model); at++) {
+    for (size_t at = 0; at < model->layer_count; at++) {
         const struct section *section = layer_section(model, at);
         emit_begin_item(emit);
         emit_begin_table(emit, "names");
@@ -502,10 +508,9 @@ static int64_t push_layers(const struct model *model, struct layer *const *layer
     }
     emit_end(emit);
     emit_begin_table(emit, "spec");
-    emit_set_string(emit, "name", layers[0]->name);
-    const int64_t numbers = push_tensors(layers[0], emit);
+    emit_set_string(emit, "name", layer->name);
+    push_tensors(layer, emit);
     emit_end(emit);
-    return numbers;
 }
 
 /* "from 2": the row of the first token's position */
@@ -553,7 +558,8 @@ void model_context(const struct model *model, struct layer *const *layers, struc
     push_text(model, emit, "head pooler", "w", "POOLER_W");
     push_text(model, emit, "head pooler", "b", "POOLER_B");
     push_rows(model, emit);
-    const int64_t most = push_layers(model, layers, emit), square = number_of(model, "", "d_model");
+    push_layers(model, layers[0], emit);
+    const int64_t most = layer_parameters(layers[0]).total, square = number_of(model, "", "d_model");
     const bool pooler = line_of(model, section_of(model, "head pooler"), "w") != NULL;
     emit_set_integer(emit, "WORK", pooler && square * square > most ? square * square : most);
 }

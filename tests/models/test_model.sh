@@ -71,6 +71,8 @@ edit 's/^word.*/word = x"); y(/'
 check "a tensor's name without quotes is refused" refuses "no name of a tensor" "$work/bert/edited.layers"
 edit 's/layer 1\]/layer 2]/'
 check "a layer that is missing is named" refuses "[encoder layer 1] is missing" "$work/bert/edited.layers"
+edit 's/^w_q.*/&\n&/'
+check "a key that is there twice is refused" refuses "the key is in this section twice" "$work/bert/edited.layers"
 edit 's/^activation.*/activation = relu/'
 check "another pooler is refused" refuses "the pooler is w, b and activation = tanh" "$work/bert/edited.layers"
 "$ATTNGEN" model "$layers" -o "$work/none" --set pad_rows=computed >"$work/said" 2>&1
