@@ -359,6 +359,9 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
     if (l->lse)
         line(out, "lse = true: max + log(sum) is written out, %s a sequence",
              in_bytes((double)l->h * (double)l->seq_len * FLOAT_BYTES).text);
+    if (l->train)
+        line(out, "train = true: z and what weights are made of again are kept for backward, %s a sequence",
+             in_bytes((double)layer_kept(l) * (double)l->seq_len * FLOAT_BYTES).text);
     if (l->scores == SCORES_WEIGHTS)
         line(out, "scores = true: A is written out, %s a sequence", in_bytes(f[STEP_SOFTMAX].result_bytes).text);
 

@@ -96,6 +96,7 @@ struct layer {
     bool pad_skipped;   /* pad_rows = skipped */
     bool bias;
     bool sink, lse;
+    bool train; /* the pair has a backward pass too */
     enum layer_scores scores; /* what `attn` holds */
     enum layer_norm qk_norm;
     double norm_eps; /* of qk_norm and of the block's norms */
@@ -214,6 +215,13 @@ static inline bool tensor_is_packed(enum tensor_kind kind)
     return kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED || kind == TENSOR_NAMED;
 }
 enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL };
+
+/* train: the gradient of this tensor, of its shape and called "d" and its name, is what backward computes. That of y,
+ * `dy`, is what it is given. */
+bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor);
+/* Floats of a token that forward keeps for backward: z of each head, the score that its weights are relative to, and 1
+ * over their sum. 0: not `train`. */
+int64_t layer_kept(const struct layer *layer);
 
 /* What is alike for all layers. The table is tensor.c's, with shapes and when a layer has the tensor. */
 struct layer_tensor_row {

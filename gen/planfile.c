@@ -61,6 +61,7 @@ static void spec_text_of_kinds(const struct layer *l, char *text, size_t size)
         {"rel_width", l->relative != RELATIVE_NONE ? width : NULL},
         {"sink", l->sink ? "true" : NULL},
         {"lse", l->lse ? "true" : NULL},
+        {"train", l->train ? "true" : NULL},
         {"score", l->score != NULL ? score : NULL},
         {"visible", l->visible != NULL ? visible : NULL},
     };

@@ -110,6 +110,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_SINK] = {"sink", KIND_WORD, words_switch},
     [KEY_SCORES] = {"scores", KIND_WORD, words_scores},
     [KEY_LSE] = {"lse", KIND_WORD, words_switch},
+    [KEY_TRAIN] = {"train", KIND_WORD, words_switch},
     [KEY_BLOCK] = {"block", KIND_WORD, words_block},
     [KEY_NORM] = {"norm", KIND_WORD, words_norm},
     [KEY_NORM_SHARED] = {"norm_shared", KIND_WORD, words_switch},

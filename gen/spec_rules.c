@@ -499,6 +499,55 @@ static void rule_block(struct spec *spec)
                    "w_o = dense, or leave out block");
 }
 
+/* ---- gradients ------------------------------------------------------------------------------------------- */
+
+static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
+static bool trains_skipped(const struct spec *spec) { return spec->value[KEY_PAD_ROWS] != 0; }
+static bool trains_offset(const struct spec *spec) { return spec->value[KEY_OFFSET] != OFFSET_NONE; }
+static bool trains_qk_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
+static bool trains_relative(const struct spec *spec) { return spec->value[KEY_RELATIVE] != RELATIVE_NONE; }
+static bool trains_alibi(const struct spec *spec) { return spec->value[KEY_ALIBI] == 1; }
+static bool trains_sink(const struct spec *spec) { return spec->value[KEY_SINK] == 1; }
+static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERMS + SCORE_SOFTCAP] > 0; }
+static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
+static bool trains_visible(const struct spec *spec) { return is_given(spec, KEY_VISIBLE); }
+static bool trains_masks(const struct spec *spec)
+{
+    return has_mask(spec, MASK_PREFIX) || has_mask(spec, MASK_SEGMENTS);
+}
+
+/* What backward does not know yet. */
+static const struct {
+    enum key key;
+    bool (*has)(const struct spec *spec);
+    const char *instead;
+} untrained[] = {
+    {KEY_INPUT, is_projected, "input = shared or split"},
+    {KEY_CACHE, trains_cached, "cache = none"},
+    {KEY_OFFSET, trains_offset, "offset = none"},
+    {KEY_MASK, trains_masks, "a mask without prefix and segments"},
+    {KEY_PAD_ROWS, trains_skipped, "pad_rows = computed"},
+    {KEY_QK_NORM, trains_qk_norm, "qk_norm = none"},
+    {KEY_ROPE, has_rope, "rope = none"},
+    {KEY_TERMS + SCORE_SOFTCAP, trains_softcap, "softcap = none"},
+    {KEY_ALIBI, trains_alibi, "alibi = false"},
+    {KEY_RELATIVE, trains_relative, "relative = none"},
+    {KEY_SCORE, trains_score, "no score"},
+    {KEY_VISIBLE, trains_visible, "no visible"},
+    {KEY_SINK, trains_sink, "sink = false"},
+    {KEY_BLOCK, is_block, "block = none"},
+};
+
+static void rule_train(struct spec *spec)
+{
+    for (size_t i = 0; spec->value[KEY_TRAIN] == 1 && i < COUNT_OF(untrained); i++)
+        if (!spec->bad[untrained[i].key] && untrained[i].has(spec))
+            diag_error(spec->diag, place_of(spec, untrained[i].key),
+                       "%s = %s has no gradient yet, and train = true needs that of every key; write %s, or leave out "
+                       "train", spec_key_name(untrained[i].key), spec->given[untrained[i].key].value,
+                       untrained[i].instead);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------- */
 
 struct rule {
@@ -535,6 +584,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS), rule_buckets},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},
+    {NEEDS(KEY_TRAIN), rule_train},
 };
 
 /* Each rule runs only if the keys that it needs are good, so that one mistake is reported once and independent mistakes

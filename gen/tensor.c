@@ -241,6 +241,18 @@ bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
     return has;
 }
 
+bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor)
+{
+    const enum tensor_kind kind = rows[tensor].shown.kind;
+    const bool differs = kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || tensor == TENSOR_X || tensor == TENSOR_SOURCE;
+    return layer->train && differs && layer_has_tensor(layer, tensor);
+}
+
+int64_t layer_kept(const struct layer *layer)
+{
+    return layer->train ? layer->h * (layer->d_v + 2) : 0;
+}
+
 /* ---- letters --------------------------------------------------------------------------------------------- */
 
 /* One axis of a shape: the text between two brackets, without a "|1". */

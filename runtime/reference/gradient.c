@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: MIT */
+/* Gradients of L = sum dy y, one sequence and head at a time. With A and Z as in reference.c:
+ *
+ *   dZ = dy W_O^T (conv: dZ[u] = sum_r dy[u - r + pad] W_O[r]^T)        dW_O = Z^T dy    db_O = sum_t dy
+ *   dP = dZ V^T    D[t] = sum_c dZ[t][c] Z[t][c]    dS = A (dP - D)       over the keys that are seen, else 0
+ *   dQ = scale dS K    dK = scale dS^T Q    dV = A^T dZ
+ *   dx = dQ W_Q^T (self: + dK W_K^T + dV W_V^T)    dW_Q = x^T dQ    db_Q = sum_t dQ    likewise K and V
+ *
+ * What is hidden is not multiplied: 0 times NaN counts as 0 wherever a factor is exactly 0, as it is for rows and keys
+ * that see and are seen by nothing.
+ *
+ * Errors of a kernel in f32 that rounds to nearest, names as in bound.c. Every quantity has a value v, an error e for
+ * any data, and the variance q of the error of drawn data. A product of K steps, in any order, with or without FMA:
+ *
+ *   e = (1 + gamma_K) (|a| + e_a)(|b| + e_b) - |a||b|
+ *   q = a^2 q_b + q_a b^2 + (u (sum |a||b| + sqrt(K) |sum a b|))^2
+ *
+ * Weights come back as A' = 2^(T - M) / l, T a score, M and l what forward kept of the row. T has the bits that it had
+ * there, so that A' lies in [0, 1] but for roundings. Relative to A it is off by e^d - 1 at most,
+ *
+ *   d = e_t + e_l + EXP + 4 u    e_l = max over the row of (e_t + EXP + 2 u) + gamma_{m+8}
+ *
+ * Errors of different elements count as independent, with two exceptions that all keys of a row share: that of D, which
+ * reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. The second gate is LAMBDA times
+ * the root of q; over random layers the largest error is below half of it. It is a gate for drawn data, no bound.
+ */
+#include "gradient.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bound.h"
+#include "product.h"
+
+#define U BOUND_U
+#define TINY 0x1p-100
+#define LAMBDA (2 * BOUND_LAMBDA) /* sums of sums: twice what one product has */
+
+/* A matrix with its errors. `size` is the sum of |a||b| that its rounding is reckoned from. */
+struct quantity {
+    size_t rows, columns;
+    double *v, *e, *q, *size; /* the last three NULL: no bounds are asked for */
+};
+
+/* What the observer of a head works on. */
+struct walk {
+    const struct layer *layer;
+    const struct inputs *in;
+    struct gradients *gradients;
+    const float *dy;
+    bool bounded, good;
+    struct quantity out[TENSOR_COUNT]; /* [elements][1], in the contract's order of heads: see scatter() */
+};
+
+static double gamma_of(size_t k)
+{
+    const double ku = (double)k * U;
+    return ku < 1 ? ku / (1 - ku) : INFINITY;
+}
+
+/* ---- quantities ------------------------------------------------------------------------------------------------ */
+
+static double *zeros(size_t count, bool *good)
+{
+    double *p = calloc(count > 0 ? count : 1, sizeof *p);
+    *good = *good && p != NULL;
+    return p;
+}
+
+static struct quantity make(struct walk *w, size_t rows, size_t columns)
+{
+    struct quantity m = {.rows = rows, .columns = columns};
+    m.v = zeros(rows * columns, &w->good);
+    if (w->bounded) {
+        m.e = zeros(rows * columns, &w->good);
+        m.q = zeros(rows * columns, &w->good);
+        m.size = zeros(rows * columns, &w->good);
+    }
+    return m;
+}
+
+static void drop(struct quantity *m)
+{
+    free(m->v);
+    free(m->e);
+    free(m->q);
+    free(m->size);
+    *m = (struct quantity){0};
+}
+
+static struct quantity exact(struct walk *w, const double *from, size_t rows, size_t columns)
+{
+    struct quantity m = make(w, rows, columns);
+    if (w->good)
+        memcpy(m.v, from, rows * columns * sizeof *from);
+    return m;
+}
+
+static double *turned(const double *from, size_t rows, size_t columns, bool *good)
+{
+    double *to = from != NULL ? zeros(rows * columns, good) : NULL;
+    for (size_t r = 0; to != NULL && r < rows; r++)
+        for (size_t c = 0; c < columns; c++)
+            to[c * rows + r] = from[r * columns + c];
+    return to;
+}
+
+static struct quantity transposed(struct walk *w, const struct quantity *m)
+{
+    struct quantity t = {.rows = m->columns, .columns = m->rows};
+    t.v = turned(m->v, m->rows, m->columns, &w->good);
+    t.e = turned(m->e, m->rows, m->columns, &w->good);
+    t.q = turned(m->q, m->rows, m->columns, &w->good);
+    t.size = turned(m->size, m->rows, m->columns, &w->good);
+    return t;
+}
+
+/* Rows of a matrix, which it shares. */
+static struct quantity part_of(const struct quantity *m, size_t row, size_t rows)
+{
+    const size_t at = row * m->columns;
+    struct quantity part = {.rows = rows, .columns = m->columns, .v = m->v + at};
+    if (m->e != NULL) {
+        part.e = m->e + at;
+        part.q = m->q + at;
+        part.size = m->size + at;
+    }
+    return part;
+}
+
+static bool all_finite(const double *v, size_t count)
+{
+    bool finite = true;
+    for (size_t i = 0; i < count; i++)
+        finite = finite && isfinite(v[i]);
+    return finite;
+}
+
+/* out += a b, where a factor that is 0 makes its product 0 */
+static void add_product(double *out, const double *a, const double *b, size_t rows, size_t inner, size_t columns)
+{
+    if (all_finite(a, rows * inner) && all_finite(b, inner * columns)) {
+        product_add(out, columns, a, inner, b, columns, rows, inner, columns);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t k = 0; k < inner; k++)
+            for (size_t c = 0; c < columns && a[r * inner + k] != 0; c++)
+                if (b[k * columns + c] != 0)
+                    out[r * columns + c] += a[r * inner + k] * b[k * columns + c];
+}
+
+enum { SIZE, SPREAD, SQUARE, VARIANCE, FORMS };
+
+/* |x|, |x| + e, x^2, q */
+static double *form_of(const struct quantity *m, int form, bool *good)
+{
+    const size_t count = m->rows * m->columns;
+    double *to = zeros(count, good);
+    for (size_t i = 0; to != NULL && i < count; i++)
+        to[i] = form == SIZE ? fabs(m->v[i]) : form == SPREAD ? fabs(m->v[i]) + m->e[i]
+              : form == SQUARE ? m->v[i] * m->v[i] : m->q[i];
+    return to;
+}
+
+/* out += a b; `steps`: of the whole reduction that this is a part of */
+static void multiply(struct walk *w, struct quantity *out, const struct quantity *a, const struct quantity *b,
+                     size_t steps)
+{
+    const size_t rows = a->rows, inner = a->columns, columns = b->columns, count = rows * columns;
+    add_product(out->v, a->v, b->v, rows, inner, columns);
+    if (!w->bounded)
+        return;
+    static const int pairs[][2] = {{SIZE, SIZE}, {SPREAD, SPREAD}, {SQUARE, VARIANCE}, {VARIANCE, SQUARE}};
+    double *sum[4];
+    for (int i = 0; i < 4; i++) {
+        double *f = form_of(a, pairs[i][0], &w->good), *g = form_of(b, pairs[i][1], &w->good);
+        sum[i] = zeros(count, &w->good);
+        if (w->good)
+            add_product(sum[i], f, g, rows, inner, columns);
+        free(f);
+        free(g);
+    }
+    for (size_t i = 0; w->good && i < count; i++) {
+        out->size[i] += sum[0][i];
+        out->e[i] += (1 + gamma_of(steps)) * sum[1][i] - sum[0][i] + TINY;
+        out->q[i] += sum[2][i] + sum[3][i];
+    }
+    for (int i = 0; i < 4; i++)
+        free(sum[i]);
+}
+
+/* The roundings of a sum of so many steps, once it is whole */
+static void round_sum(struct quantity *m, size_t steps)
+{
+    for (size_t i = 0; m->q != NULL && i < m->rows * m->columns; i++) {
+        const double drawn = U * (m->size[i] + sqrt((double)steps) * fabs(m->v[i]));
+        m->q[i] += drawn * drawn + TINY * TINY;
+    }
+}
+
+static void multiply_all(struct walk *w, struct quantity *out, const struct quantity *a, const struct quantity *b,
+                         size_t more)
+{
+    multiply(w, out, a, b, a->columns + more);
+    round_sum(out, a->columns + more);
+}
+
+/* += a number of every row */
+static void add_row(struct quantity *m, const double *row)
+{
+    for (size_t i = 0; i < m->rows * m->columns; i++) {
+        const double of = row[i % m->columns];
+        m->v[i] += of;
+        if (m->e != NULL) {
+            m->e[i] += 4 * U * fabs(of);
+            m->q[i] += 4 * U * U * of * of;
+        }
+    }
+}
+
+static void scale_by(struct quantity *m, double factor)
+{
+    for (size_t i = 0; i < m->rows * m->columns; i++) {
+        m->v[i] *= factor;
+        if (m->e != NULL) {
+            m->e[i] = fabs(factor) * m->e[i] + 4 * U * fabs(m->v[i]);
+            m->q[i] = factor * factor * m->q[i] + 4 * U * U * m->v[i] * m->v[i];
+            m->size[i] *= fabs(factor);
+        }
+    }
+}
+
+/* ---- where a head's share of a gradient belongs ------------------------------------------------------------------ */
+
+/* A matrix of a tensor: rows from `at` on, `row` apart, columns `column` apart. */
+struct place {
+    size_t at, row, column;
+};
+
+static void scatter(struct walk *w, enum layer_tensor tensor, struct place place, const struct quantity *m)
+{
+    struct quantity *out = &w->out[tensor];
+    for (size_t r = 0; w->good && out->v != NULL && r < m->rows; r++)
+        for (size_t c = 0; c < m->columns; c++) {
+            const size_t to = place.at + r * place.row + c * place.column, i = r * m->columns + c;
+            out->v[to] += m->v[i];
+            if (w->bounded) {
+                out->e[to] += m->e[i];
+                out->q[to] += m->q[i];
+                out->size[to] += m->size[i];
+            }
+        }
+}
+
+/* A matrix [rows][columns] of `count` elements before it, of which this head has columns from `first` on, or, where it
+ * has rows of its own, rows from `row` on. */
+static struct place matrix_place(const struct layer *layer, size_t before, size_t rows, size_t columns, size_t row,
+                                 size_t first)
+{
+    if (layer->out_in)
+        return (struct place){before + first * rows + row, 1, rows};
+    return (struct place){before + row * columns + first, columns, 1};
+}
+
+/* Head i's of W_Q, W_K, W_V, [in][heads d] or [heads][in][d]. */
+static struct place projection_place(const struct layer *layer, size_t in, size_t d, size_t heads, size_t i)
+{
+    return layer->split ? matrix_place(layer, i * in * d, in, d, 0, 0)
+                        : matrix_place(layer, 0, in, heads * d, 0, i * d);
+}
+
+/* sum of rows */
+static void add_columns(struct walk *w, enum layer_tensor tensor, size_t first, const struct quantity *m, size_t steps)
+{
+    if (w->out[tensor].v == NULL)
+        return;
+    struct quantity ones = make(w, 1, m->rows), sum = make(w, 1, m->columns);
+    for (size_t r = 0; w->good && r < m->rows; r++)
+        ones.v[r] = 1;
+    if (w->good)
+        multiply(w, &sum, &ones, m, steps);
+    scatter(w, tensor, (struct place){first, 0, 1}, &sum);
+    drop(&ones);
+    drop(&sum);
+}
+
+/* ---- one head ---------------------------------------------------------------------------------------------------- */
+
+/* What is known of a head before its gradients. */
+struct known {
+    struct quantity x, s, w_q, w_k, w_v; /* exact; no w_v under identity */
+    struct quantity q, k, v, a, z, dz;
+    double *shared; /* [rows]: the variance of what all weights of a row are off by */
+};
+
+static void project(struct walk *w, struct quantity *to, const struct quantity *from, const struct quantity *weights,
+                    const double *bias)
+{
+    multiply_all(w, to, from, weights, 5);
+    add_row(to, bias);
+}
+
+static void weigh(struct walk *w, struct known *g, const struct reference_head *head)
+{
+    const size_t n = g->a.rows, m = g->a.columns;
+    const double scale = w->layer->scale;
+    memcpy(g->a.v, head->weights, n * m * sizeof *g->a.v);
+    if (!w->bounded)
+        return;
+    struct quantity kt = transposed(w, &g->k), s = make(w, n, m);
+    if (w->good)
+        multiply_all(w, &s, &g->q, &kt, 4);
+    for (size_t t = 0; w->good && t < n; t++) {
+        const size_t row = t * m;
+        double largest = 0, spread = 0;
+        for (size_t j = 0; j < m; j++) {
+            const double added = fabs(head->scores[row + j] - head->raw[row + j]);
+            const double sizes = 4 * added + 2 * fabs(head->scores[row + j]);
+            s.e[row + j] = fabs(scale) * s.e[row + j] + U * sizes;
+            s.q[row + j] = scale * scale * s.q[row + j] + U * U * sizes * sizes;
+            if (head->visible[row + j]) {
+                largest = fmax(largest, s.e[row + j]);
+                spread += g->a.v[row + j] * g->a.v[row + j] * s.q[row + j];
+            }
+        }
+        const double of_sum = largest + BOUND_EXP2 + 2 * U + gamma_of(m + 8);
+        g->shared[t] = fmin(spread + BOUND_EXP2 * BOUND_EXP2 + U * U * (1 + sqrt((double)m)), 1);
+        for (size_t j = 0; j < m; j++) {
+            const double a = g->a.v[row + j], own = BOUND_EXP2 + 4 * U;
+            if (!head->visible[row + j])
+                continue;
+            const double most = fmax(a, 1 - a) + 8 * U; /* A' lies in [0, 1] but for its roundings */
+            g->a.e[row + j] = fmin(a * expm1(s.e[row + j] + of_sum + own), most) + TINY;
+            g->a.q[row + j] = fmin(a * a * (s.q[row + j] + g->shared[t] + own * own), most * most) + TINY * TINY;
+        }
+    }
+    drop(&kt);
+    drop(&s);
+}
+
+static struct known know(struct walk *w, const struct reference_head *head)
+{
+    const struct layer *layer = w->layer;
+    const size_t n = w->in->n, m = head->keys, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
+    const size_t in_q = (size_t)layer->d_in_q, in_kv = (size_t)layer->d_in_kv;
+    struct known g = {.q = make(w, n, d_k), .k = make(w, m, d_k), .v = make(w, m, d_v), .a = make(w, n, m),
+                      .z = make(w, n, d_v), .dz = make(w, n, d_v), .shared = zeros(n, &w->good)};
+    g.x = exact(w, head->x, n, in_q);
+    g.s = exact(w, head->s, m, in_kv);
+    g.w_q = exact(w, head->w_q, in_q, d_k);
+    g.w_k = exact(w, head->w_k, in_kv, d_k);
+    if (!w->good)
+        return g;
+    project(w, &g.q, &g.x, &g.w_q, head->b_q);
+    project(w, &g.k, &g.s, &g.w_k, head->b_k);
+    if (layer->identity) {
+        memcpy(g.v.v, head->v, m * d_v * sizeof *g.v.v);
+    } else {
+        g.w_v = exact(w, head->w_v, in_kv, d_v);
+        if (w->good)
+            project(w, &g.v, &g.s, &g.w_v, head->b_v);
+    }
+    weigh(w, &g, head);
+    if (w->good)
+        multiply_all(w, &g.z, &g.a, &g.v, 8);
+    return g;
+}
+
+static void forget(struct known *g)
+{
+    struct quantity *all[] = {&g->x, &g->s, &g->w_q, &g->w_k, &g->w_v, &g->q, &g->k, &g->v, &g->a, &g->z, &g->dz};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        drop(all[i]);
+    free(g->shared);
+}
+
+/* Columns of this sequence's dy that the head's z has a share in. */
+static struct quantity given(struct walk *w, size_t b, size_t first, size_t columns)
+{
+    const size_t n = w->in->n, width = (size_t)w->layer->d_out;
+    struct quantity dy = make(w, n, columns);
+    for (size_t r = 0; w->good && r < n; r++)
+        for (size_t c = 0; c < columns; c++)
+            dy.v[r * columns + c] = w->dy[(b * n + r) * width + first + c];
+    return dy;
+}
+
+/* dZ and dW_O of rows t of y and u of z, t ... and u ... one after the other */
+static void merge_rows(struct walk *w, struct known *g, const struct quantity *dy, const struct quantity *w_o,
+                       size_t t, size_t u, size_t rows, size_t depth, struct place place)
+{
+    struct quantity of_y = part_of(dy, t, rows), z = part_of(&g->z, u, rows), dz = part_of(&g->dz, u, rows);
+    struct quantity back = transposed(w, w_o), z_t = transposed(w, &z), dw = make(w, w_o->rows, w_o->columns);
+    if (w->good) {
+        multiply(w, &dz, &of_y, &back, depth);
+        multiply(w, &dw, &z_t, &of_y, w->in->batch * w->in->n + 2);
+        scatter(w, TENSOR_W_O, place, &dw);
+    }
+    drop(&back);
+    drop(&z_t);
+    drop(&dw);
+}
+
+static void merge(struct walk *w, struct known *g, const struct reference_head *head)
+{
+    const struct layer *layer = w->layer;
+    const size_t n = w->in->n, b = head->b, i = head->i, h = (size_t)layer->h, d_v = (size_t)layer->d_v;
+    const size_t d_model = (size_t)layer->d_model, all = w->in->batch * n;
+    if (layer->w_o == W_O_NONE) {
+        struct quantity dy = given(w, b, i * d_v, d_v);
+        if (w->good)
+            memcpy(g->dz.v, dy.v, n * d_v * sizeof *dy.v);
+        drop(&dy);
+        return;
+    }
+    if (layer->w_o == W_O_DENSE) {
+        struct quantity dy = given(w, b, 0, d_model), w_o = exact(w, head->w_o, d_v, d_model);
+        if (w->good)
+            merge_rows(w, g, &dy, &w_o, 0, 0, n, d_model, matrix_place(layer, 0, h * d_v, d_model, i * d_v, 0));
+        if (w->good && i == 0)
+            add_columns(w, TENSOR_B_O, 0, &dy, all);
+        round_sum(&g->dz, d_model);
+        drop(&dy);
+        drop(&w_o);
+        return;
+    }
+    const size_t width = d_model / h, taps = (size_t)layer->conv_width, pad = (size_t)layer_conv_pad(layer);
+    const bool pads = (layer->mask & MASK_PADDING) != 0;
+    const size_t limit = pads && head->keys < n ? head->keys : n; /* rows of z that are not zero by definition */
+    struct quantity dy = given(w, b, i * width, width);
+    for (size_t tap = 0; w->good && tap < taps; tap++) {
+        struct quantity w_o = exact(w, head->w_o + tap * d_v * width, d_v, width);
+        /* u = t + tap - pad */
+        const size_t u = tap > pad ? tap - pad : 0, t = pad > tap ? pad - tap : 0;
+        const size_t left = u < limit ? limit - u : 0, rows = t < n ? (left < n - t ? left : n - t) : 0;
+        const struct place place = matrix_place(layer, (i * taps + tap) * d_v * width, d_v, width, 0, 0);
+        if (w->good && rows > 0)
+            merge_rows(w, g, &dy, &w_o, t, u, rows, taps * width, place);
+        drop(&w_o);
+    }
+    if (w->good)
+        add_columns(w, TENSOR_B_O, i * width, &dy, all);
+    round_sum(&g->dz, taps * width);
+    drop(&dy);
+}
+
+/* dS, and the variance of D */
+static void differentiate(struct walk *w, const struct known *g, const struct reference_head *head,
+                          struct quantity *ds, double *of_d)
+{
+    const size_t n = g->a.rows, m = g->a.columns, d_v = g->z.columns;
+    struct quantity vt = transposed(w, &g->v), dp = make(w, n, m);
+    if (w->good)
+        multiply_all(w, &dp, &g->dz, &vt, 0);
+    for (size_t t = 0; w->good && t < n; t++) {
+        double d = 0, e = 0, size = 0, q = 0;
+        for (size_t c = 0; c < d_v; c++) {
+            const size_t at = t * d_v + c;
+            d += g->dz.v[at] * g->z.v[at];
+            if (w->bounded) {
+                size += fabs(g->dz.v[at] * g->z.v[at]);
+                e += (fabs(g->dz.v[at]) + g->dz.e[at]) * (fabs(g->z.v[at]) + g->z.e[at]);
+                q += g->dz.q[at] * g->z.v[at] * g->z.v[at] + g->dz.v[at] * g->dz.v[at] * g->z.q[at];
+            }
+        }
+        const double drawn = U * (size + sqrt((double)d_v) * fabs(d));
+        e = (1 + gamma_of(d_v)) * e - size;
+        of_d[t] = q + drawn * drawn;
+        for (size_t j = 0; j < m; j++) {
+            const size_t at = t * m + j;
+            const double a = g->a.v[at], rest = dp.v[at] - d;
+            if (!head->visible[at])
+                continue;
+            ds->v[at] = a * rest;
+            if (w->bounded) {
+                ds->e[at] = (1 + 4 * U) * (a + g->a.e[at]) * (fabs(rest) + dp.e[at] + e) - a * fabs(rest) + TINY;
+                ds->q[at] = rest * rest * g->a.q[at] + a * a * (dp.q[at] + of_d[t]) +
+                            4 * U * U * a * a * (rest * rest + d * d) + TINY * TINY;
+            }
+        }
+    }
+    drop(&vt);
+    drop(&dp);
+}
+
+/* What all weights of a row are off by together, as dQ sees it: pk = A K. */
+static void add_shared(const struct known *g, const double *of_d, const double *pk, double scale, struct quantity *dq)
+{
+    for (size_t i = 0; dq->q != NULL && i < dq->rows * dq->columns; i++) {
+        const size_t t = i / dq->columns;
+        dq->q[i] += of_d[t] * scale * scale * pk[i] * pk[i] + g->shared[t] * dq->v[i] * dq->v[i];
+    }
+}
+
+/* A gradient of rows on their way through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. */
+static void through(struct walk *w, const struct quantity *input, const struct quantity *weights,
+                    const struct quantity *dp, enum layer_tensor of_input, struct place place, size_t depth,
+                    enum layer_tensor of_weights, struct place of_matrix, enum layer_tensor of_bias, size_t first)
+{
+    const size_t all = w->in->batch * (w->in->n + w->in->m) + 2;
+    struct quantity back = transposed(w, weights), input_t = transposed(w, input);
+    struct quantity di = make(w, input->rows, input->columns), dw = make(w, weights->rows, weights->columns);
+    if (w->good) {
+        multiply(w, &di, dp, &back, depth);
+        multiply(w, &dw, &input_t, dp, all);
+        scatter(w, of_input, place, &di);
+        scatter(w, of_weights, of_matrix, &dw);
+        add_columns(w, of_bias, first, dp, all);
+    }
+    drop(&back);
+    drop(&input_t);
+    drop(&di);
+    drop(&dw);
+}
+
+static bool observe(void *context, const struct reference *reference, const struct reference_head *head)
+{
+    struct walk *w = context;
+    const struct layer *layer = w->layer;
+    const size_t n = w->in->n, m = head->keys, b = head->b, i = head->i;
+    const size_t h = (size_t)layer->h, h_kv = (size_t)layer->h_kv, group = i * h_kv / h;
+    const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
+    const size_t in_q = (size_t)layer->d_in_q, in_kv = (size_t)layer->d_in_kv;
+    const size_t d_model = (size_t)layer->d_model, d_source = (size_t)layer->d_source;
+    (void)reference;
+    struct known g = know(w, head);
+    struct quantity ds = make(w, n, m), dq = make(w, n, d_k), dk = make(w, m, d_k), dv = make(w, m, d_v);
+    double *of_d = zeros(n, &w->good), *pk = zeros(n * d_k, &w->good);
+    if (w->good)
+        merge(w, &g, head);
+    if (w->good)
+        differentiate(w, &g, head, &ds, of_d);
+    struct quantity ds_t = transposed(w, &ds), a_t = transposed(w, &g.a);
+    if (w->good) {
+        multiply_all(w, &dq, &ds, &g.k, 2);
+        multiply(w, &dk, &ds_t, &g.q, n * h / h_kv + 2);
+        round_sum(&dk, n * h / h_kv);
+        multiply(w, &dv, &a_t, &g.dz, n * h / h_kv);
+        round_sum(&dv, n * h / h_kv);
+        scale_by(&dq, layer->scale);
+        scale_by(&dk, layer->scale);
+        add_product(pk, g.a.v, g.k.v, n, m, d_k);
+        add_shared(&g, of_d, pk, layer->scale, &dq);
+    }
+    if (w->good) {
+        const enum layer_tensor source = inputs_source(layer);
+        const struct place of_x = {b * n * d_model + (layer->split ? i * in_q : 0), d_model, 1};
+        const struct place of_s = {b * w->in->m * d_source + (layer->split ? i * in_kv : 0), d_source, 1};
+        const size_t depth = h * (2 * d_k + d_v) + 4;
+        const struct place of_q = projection_place(layer, in_q, d_k, h, i);
+        through(w, &g.x, &g.w_q, &dq, TENSOR_X, of_x, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k);
+        if (layer->tied)
+            through(w, &g.s, &g.w_k, &dk, source, of_s, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k);
+        else
+            through(w, &g.s, &g.w_k, &dk, source, of_s, depth, TENSOR_W_K,
+                    projection_place(layer, in_kv, d_k, h_kv, group), TENSOR_B_K, group * d_k);
+        if (layer->identity)
+            scatter(w, source, of_s, &dv);
+        else
+            through(w, &g.s, &g.w_v, &dv, source, of_s, depth, TENSOR_W_V,
+                    projection_place(layer, in_kv, d_v, h_kv, group), TENSOR_B_V, group * d_v);
+    }
+    struct quantity *all[] = {&ds, &dq, &dk, &dv, &ds_t, &a_t};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        drop(all[k]);
+    free(of_d);
+    free(pk);
+    forget(&g);
+    return w->good;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+static void make_outputs(struct walk *w)
+{
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(w->layer, t))
+            w->out[t] = make(w, inputs_count(w->layer, w->in, t), 1);
+}
+
+/* Sums over tokens, and over heads, are whole now. */
+static void hand_over(struct walk *w)
+{
+    const size_t tokens = w->in->batch * (w->in->n + w->in->m);
+    const size_t features = (size_t)(w->layer->h * (2 * w->layer->d_k + w->layer->d_v));
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        struct quantity *out = &w->out[t];
+        round_sum(out, t == TENSOR_X || t == TENSOR_SOURCE ? features : tokens);
+        for (size_t i = 0; out->q != NULL && i < out->rows; i++)
+            out->q[i] = LAMBDA * sqrt(out->q[i]);
+        w->gradients->of[t] = out->v;
+        w->gradients->worst[t] = out->e;
+        w->gradients->drawn[t] = out->q;
+        free(out->size);
+    }
+}
+
+bool gradients_compute(struct gradients *gradients, const struct layer *layer, const struct inputs *inputs,
+                       const float *dy, bool bounded, struct diag *diag)
+{
+    struct walk w = {.layer = layer, .in = inputs, .gradients = gradients, .dy = dy, .bounded = bounded, .good = true};
+    struct reference reference = {0};
+    *gradients = (struct gradients){0};
+    make_outputs(&w);
+    const bool good = w.good && reference_compute(&reference, layer, inputs, false, observe, &w, diag);
+    if (!w.good)
+        diag_environment(diag, NULL, "out of memory");
+    reference_free(&reference);
+    hand_over(&w);
+    if (!good)
+        gradients_free(gradients);
+    return good;
+}
+
+void gradients_free(struct gradients *gradients)
+{
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        free(gradients->of[t]);
+        free(gradients->worst[t]);
+        free(gradients->drawn[t]);
+    }
+    *gradients = (struct gradients){0};
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* The reference's gradients against central differences of the layer in quadruple precision.
+ *
+ * The layer is written down once more, element by element, as docs/spec.md has it: nothing is shared with the reference
+ * but the tensors. With a step of 2^-40 the difference is off by about 2^-80 of the third derivative, and by 2^-73 of
+ * the loss for rounding: far below what doubles show.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/reference/gradient.h"
+#include "layer_of.h"
+
+#ifdef __SIZEOF_FLOAT128__
+__extension__ typedef __float128 quad;
+#define STEP ((quad)0x1p-40)
+#define NEAR 1e-12
+#else
+typedef long double quad; /* quadruple on most machines that have no other; where it is not, half as many digits */
+#define STEP ((quad)0x1p-20)
+#define NEAR 1e-9
+#endif
+
+/* e^x: halved until it is small, its series, squared as often */
+static quad exponential(quad x)
+{
+    int halvings = 0;
+    for (; x > 0.0625 || x < -0.0625; halvings++)
+        x *= (quad)0.5;
+    quad term = 1, sum = 1;
+    for (int k = 1; k < 30; k++) {
+        term *= x / k;
+        sum += term;
+    }
+    while (halvings-- > 0)
+        sum *= sum;
+    return sum;
+}
+
+/* A call whose numbers are quad. */
+struct call {
+    const struct layer *layer;
+    const struct inputs *in;
+    quad *tensor[TENSOR_COUNT]; /* those that have gradients, and mask_add */
+    const float *dy;
+};
+
+/* Row r, column c of a head's matrix of `rows` rows: of [in][heads d], or under split [heads][in][d]. */
+static quad weight(const struct call *call, enum layer_tensor tensor, size_t rows, size_t d, size_t heads, size_t i,
+                   size_t r, size_t c)
+{
+    const bool split = call->layer->split, swapped = call->layer->out_in;
+    const quad *w = call->tensor[tensor] + (split ? i * rows * d : 0);
+    const size_t columns = split ? d : heads * d, column = split ? c : i * d + c;
+    return swapped ? w[column * rows + r] : w[r * columns + column];
+}
+
+static quad bias(const struct call *call, enum layer_tensor tensor, size_t at)
+{
+    return call->tensor[tensor] != NULL ? call->tensor[tensor][at] : 0;
+}
+
+/* One number of a query, key or value. */
+static quad projected(const struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
+                      size_t heads, size_t d, size_t token, size_t i, size_t c)
+{
+    const struct layer *l = call->layer;
+    const bool x = from == TENSOR_X;
+    const size_t width = (size_t)(x ? l->d_model : l->d_source), in = width / (l->split ? (size_t)l->h : 1);
+    const quad *row = call->tensor[from] + token * width + (l->split ? i * in : 0);
+    quad sum = bias(call, b, i * d + c);
+    for (size_t k = 0; k < in; k++)
+        sum += row[k] * weight(call, w, in, d, heads, i, k, c);
+    return sum;
+}
+
+static bool sees(const struct call *call, size_t b, size_t i, size_t t, size_t j)
+{
+    const struct layer *l = call->layer;
+    const unsigned mask = l->mask;
+    const unsigned char *flags = call->in->tensor[TENSOR_MASK_BOOL];
+    const int32_t *lengths = call->in->tensor[TENSOR_LENGTHS];
+    const int64_t away = (int64_t)j - (int64_t)t;
+    bool seen = !((mask & MASK_CAUSAL) && away > 0) && !((mask & MASK_NO_SELF) && away == 0);
+    if (mask & MASK_PADDING)
+        seen = seen && (int32_t)j < lengths[b];
+    if ((mask & MASK_WINDOW) && l->window_left != LAYER_UNBOUNDED)
+        seen = seen && away >= -l->window_left;
+    if ((mask & MASK_WINDOW) && l->window_right != LAYER_UNBOUNDED)
+        seen = seen && away <= l->window_right;
+    const enum layer_tensor pairs[] = {TENSOR_MASK_BOOL, TENSOR_MASK_ADD};
+    for (int k = 0; k < 2; k++) {
+        const size_t of_batch = call->in->mask_batch[pairs[k]] > 1 ? b : 0, of_h = call->in->mask_h[pairs[k]] > 1 ? i : 0;
+        const size_t at = ((of_batch * call->in->mask_h[pairs[k]] + of_h) * call->in->n + t) * call->in->m + j;
+        if (k == 0 && flags != NULL)
+            seen = seen && flags[at] != 0;
+        if (k == 1 && call->in->tensor[TENSOR_MASK_ADD] != NULL)
+            seen = seen && inputs_floats(call->in, TENSOR_MASK_ADD)[at] > -INFINITY;
+    }
+    return seen;
+}
+
+static quad added(const struct call *call, size_t b, size_t i, size_t t, size_t j)
+{
+    const size_t h = call->in->mask_h[TENSOR_MASK_ADD];
+    const size_t at = (((call->in->mask_batch[TENSOR_MASK_ADD] > 1 ? b : 0) * h + (h > 1 ? i : 0)) * call->in->n + t) *
+                      call->in->m + j;
+    return call->in->tensor[TENSOR_MASK_ADD] != NULL ? (quad)inputs_floats(call->in, TENSOR_MASK_ADD)[at] : 0;
+}
+
+/* z [n][d_v] of head i */
+static void attend(const struct call *call, size_t b, size_t i, quad *z)
+{
+    const struct layer *l = call->layer;
+    const size_t n = call->in->n, m = call->in->m, d_k = (size_t)l->d_k, d_v = (size_t)l->d_v;
+    const size_t h = (size_t)l->h, h_kv = (size_t)l->h_kv, g = i * h_kv / h;
+    const enum layer_tensor source = l->cross ? TENSOR_SOURCE : TENSOR_X;
+    quad *k = calloc(m * d_k + 1, sizeof *k), *v = calloc(m * d_v + 1, sizeof *v), *a = calloc(m + 1, sizeof *a);
+    for (size_t j = 0; j < m; j++) {
+        for (size_t c = 0; c < d_k; c++)
+            k[j * d_k + c] = projected(call, source, l->tied ? TENSOR_W_Q : TENSOR_W_K, l->tied ? TENSOR_B_Q : TENSOR_B_K,
+                                       h_kv, d_k, b * m + j, g, c);
+        for (size_t c = 0; c < d_v; c++)
+            v[j * d_v + c] = l->identity
+                ? call->tensor[source][(b * m + j) * (size_t)l->d_source + (l->split ? i * d_v : 0) + c]
+                : projected(call, source, TENSOR_W_V, TENSOR_B_V, h_kv, d_v, b * m + j, g, c);
+    }
+    for (size_t t = 0; t < n; t++) {
+        quad q[64], sum = 0, most = 0;
+        assert_true(d_k <= 64);
+        for (size_t c = 0; c < d_k; c++)
+            q[c] = projected(call, TENSOR_X, TENSOR_W_Q, TENSOR_B_Q, h, d_k, b * n + t, i, c);
+        bool any = false;
+        for (size_t j = 0; j < m; j++) {
+            quad score = 0;
+            for (size_t c = 0; c < d_k; c++)
+                score += q[c] * k[j * d_k + c];
+            a[j] = score * (quad)l->scale + added(call, b, i, t, j);
+            if (sees(call, b, i, t, j) && (!any || a[j] > most))
+                most = a[j];
+            any = any || sees(call, b, i, t, j);
+        }
+        for (size_t j = 0; j < m; j++) {
+            a[j] = sees(call, b, i, t, j) ? exponential(a[j] - most) : 0;
+            sum += a[j];
+        }
+        for (size_t c = 0; c < d_v; c++) {
+            z[t * d_v + c] = 0;
+            for (size_t j = 0; any && j < m; j++)
+                z[t * d_v + c] += a[j] / sum * v[j * d_v + c];
+        }
+    }
+    free(k);
+    free(v);
+    free(a);
+}
+
+/* What column `column` of y[t] gets of head i. */
+static quad merged(const struct call *call, size_t b, size_t i, size_t t, size_t column, const quad *z)
+{
+    const struct layer *l = call->layer;
+    const size_t d_v = (size_t)l->d_v, d_model = (size_t)l->d_model, h = (size_t)l->h, rows = h * d_v;
+    quad sum = 0;
+    if (l->w_o == W_O_NONE)
+        return column / d_v == i ? z[t * d_v + column % d_v] : 0;
+    const quad *w = call->tensor[TENSOR_W_O];
+    for (size_t c = 0; l->w_o == W_O_DENSE && c < d_v; c++) {
+        const size_t r = i * d_v + c;
+        sum += z[t * d_v + c] * (l->out_in ? w[column * rows + r] : w[r * d_model + column]);
+    }
+    const size_t width = d_model / h, taps = (size_t)l->conv_width, own = column % width;
+    if (l->w_o == W_O_DENSE || column / width != i)
+        return sum;
+    const int64_t pad = (l->mask & MASK_CAUSAL) ? (int64_t)taps - 1 : ((int64_t)taps - 1) / 2;
+    const int32_t *lengths = call->in->tensor[TENSOR_LENGTHS];
+    for (size_t r = 0; r < taps; r++) {
+        const int64_t u = (int64_t)t + (int64_t)r - pad;
+        if (u < 0 || u >= (int64_t)call->in->n || ((l->mask & MASK_PADDING) && u >= lengths[b]))
+            continue;
+        for (size_t c = 0; c < d_v; c++) {
+            const quad *tap = w + (i * taps + r) * d_v * width;
+            sum += z[(size_t)u * d_v + c] * (l->out_in ? tap[own * d_v + c] : tap[c * width + own]);
+        }
+    }
+    return sum;
+}
+
+static quad loss(const struct call *call)
+{
+    const struct layer *l = call->layer;
+    const size_t n = call->in->n, d_out = (size_t)l->d_out;
+    quad sum = 0, *z = calloc(n * (size_t)l->d_v + 1, sizeof *z);
+    for (size_t b = 0; b < call->in->batch; b++)
+        for (size_t i = 0; i < (size_t)l->h; i++) {
+            attend(call, b, i, z);
+            for (size_t t = 0; t < n; t++)
+                for (size_t c = 0; c < d_out; c++) {
+                    const quad y = merged(call, b, i, t, c, z) + (i == 0 ? bias(call, TENSOR_B_O, c) : 0);
+                    sum += y * (quad)call->dy[(b * n + t) * d_out + c];
+                }
+        }
+    free(z);
+    return sum;
+}
+
+/* Every number of every tensor. */
+static void compare(const char *spec, size_t batch, size_t n, size_t m)
+{
+    struct layer *layer = layer_of(spec);
+    struct diag diag = {0};
+    struct inputs in;
+    const struct inputs_draw draw = {.seed = 7, .batch = batch, .n = n, .m = m};
+    struct gradients gradients;
+    assert_true(inputs_draw(&in, layer, &draw, &diag));
+    const size_t count = batch * n * (size_t)layer->d_out;
+    float *dy = malloc(count * sizeof *dy + 1);
+    struct random random = {42};
+    for (size_t i = 0; i < count; i++)
+        dy[i] = (float)random_normal(&random);
+    float *added_to = in.tensor[TENSOR_MASK_ADD]; /* -1e9 and a score have no difference in doubles */
+    for (size_t i = 0; added_to != NULL && i < inputs_count(layer, &in, TENSOR_MASK_ADD); i++)
+        if (added_to[i] > -INFINITY && added_to[i] < -8)
+            added_to[i] = -8;
+    struct call call = {.layer = layer, .in = &in, .dy = dy};
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const size_t numbers = layer_has_gradient(layer, t) ? inputs_count(layer, &in, t) : 0;
+        call.tensor[t] = layer_has_gradient(layer, t) ? calloc(numbers + 1, sizeof(quad)) : NULL;
+        for (size_t i = 0; i < numbers; i++)
+            call.tensor[t][i] = (quad)inputs_floats(&in, t)[i];
+    }
+    assert_true(gradients_compute(&gradients, layer, &in, dy, true, &diag));
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        assert_int_equal(gradients.of[t] != NULL, layer_has_gradient(layer, t));
+        for (size_t i = 0; call.tensor[t] != NULL && i < inputs_count(layer, &in, t); i++) {
+            const quad was = call.tensor[t][i];
+            call.tensor[t][i] = was + STEP;
+            const quad above = loss(&call);
+            call.tensor[t][i] = was - STEP;
+            const double expected = (double)((above - loss(&call)) / (2 * STEP)), actual = gradients.of[t][i];
+            call.tensor[t][i] = was;
+            if (!(fabs(actual - expected) <= NEAR * (1 + fabs(expected))))
+                fail_msg("d%s[%zu] is %.17g; central differences have %.17g\n%s", layer_tensor_name(t), i, actual,
+                         expected, spec);
+            if (!(gradients.worst[t][i] >= 0 && gradients.drawn[t][i] >= 0 && gradients.worst[t][i] < 1))
+                fail_msg("d%s[%zu] has the bounds %g and %g\n%s", layer_tensor_name(t), i, gradients.worst[t][i],
+                         gradients.drawn[t][i], spec);
+        }
+    }
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        free(call.tensor[t]);
+    gradients_free(&gradients);
+    inputs_free(&in);
+    layer_free(layer);
+    free(dy);
+}
+
+static void test_self(void **state)
+{
+    (void)state;
+    compare("train = true\nd_model = 6\nh = 2\nseq_len = 5\n", 2, 5, 5);
+    compare("train = true\nd_model = 6\nh = 2\nseq_len = 4\nbias = true\nweight_layout = out_in\n", 2, 4, 4);
+    compare("train = true\nd_model = 4\nh = 2\nwidth = wide\nseq_len = 4\nbias = true\nscale = 0.3\n", 1, 4, 4);
+    compare("train = true\nd_model = 6\nh = 3\ninput = split\nseq_len = 4\nbias = true\n", 1, 4, 4);
+    compare("train = true\nd_model = 6\nh = 3\ninput = split\nseq_len = 4\nweight_layout = out_in\n", 1, 4, 4);
+    compare("train = true\nd_model = 6\nh = 2\nd_k = 3\nd_v = 2\nseq_len = 4\nscale = 0\n", 1, 4, 4);
+    compare("train = true\nd_model = 8\nh = 4\nh_kv = 2\nseq_len = 4\nbias = true\n", 1, 4, 4);
+}
+
+static void test_kinds(void **state)
+{
+    (void)state;
+    compare("train = true\nd_model = 4\nh = 2\nw_k = tied\nseq_len = 4\nbias = true\n", 2, 4, 4);
+    compare("train = true\nd_model = 4\nh = 2\nw_k = tied\ninput = split\nseq_len = 4\n", 1, 4, 4);
+    compare("train = true\nd_model = 4\nh = 2\nw_v = identity\nseq_len = 4\nbias = true\n", 1, 4, 4);
+    compare("train = true\nd_model = 4\nh = 2\nw_v = identity\ninput = split\nseq_len = 4\n", 1, 4, 4);
+    compare("train = true\nd_model = 4\nh = 2\nw_k = tied\nw_v = identity\nw_o = none\nmask = no_self\nseq_len = 4\n",
+            1, 4, 4);
+    compare("train = true\nd_model = 4\nh = 2\nw_o = none\nseq_len = 4\nbias = true\n", 1, 4, 4);
+}
+
+static void test_cross(void **state)
+{
+    (void)state;
+    compare("train = true\nd_model = 4\nh = 2\nattention = cross\nd_source = 3\nseq_len = 4\nsource_len = 5\n"
+            "bias = true\n", 2, 3, 5);
+    compare("train = true\nd_model = 4\nh = 2\nattention = cross\nw_k = tied\nseq_len = 4\nmask = causal+padding\n",
+            2, 4, 3);
+    compare("train = true\nd_model = 4\nh = 2\nattention = cross\nh_kv = 1\nd_source = 6\nseq_len = 4\n"
+            "mask = bool+additive\nweight_layout = out_in\n", 2, 4, 4);
+    compare("train = true\nd_model = 4\nh = 2\nattention = cross\ninput = split\nd_source = 6\nseq_len = 4\n", 1, 2, 3);
+}
+
+static void test_masks(void **state)
+{
+    (void)state;
+    static const char *const masks[] = {"causal", "padding", "no_self", "causal+no_self", "bool", "additive",
+                                        "window\nwindow_left = 1", "causal+window\nwindow_left = 2\nwindow_right = 0",
+                                        "causal+padding+no_self+bool+additive"};
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        char spec[200];
+        snprintf(spec, sizeof spec, "train = true\nd_model = 4\nh = 2\nseq_len = 6\nbias = true\nmask = %s\n", masks[i]);
+        compare(spec, 2, 5, 5);
+    }
+}
+
+static void test_convolution(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"", "bias = true\n", "mask = causal\nconv_width = 2\n", "conv_width = 4\n",
+                                        "mask = padding\nbias = true\n", "weight_layout = out_in\nmask = padding+causal\n",
+                                        "conv_width = 9\n", "attention = cross\nmask = padding\n"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char spec[200];
+        snprintf(spec, sizeof spec, "train = true\nd_model = 4\nh = 2\nw_o = conv\nseq_len = 5\n%s", kinds[i]);
+        compare(spec, 2, 5, 5);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
+                                       cmocka_unit_test(test_cross), cmocka_unit_test(test_masks),
+                                       cmocka_unit_test(test_convolution)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
