@@ -80,6 +80,14 @@ static const struct field isa_fields[] = {
     {"early_floats", offsetof(struct plan_isa, cached.early_floats)},
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
     {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
+    {"back_rows", offsetof(struct plan_isa, back.rows)}, {"back_vecs", offsetof(struct plan_isa, back.vecs)},
+    {"back_width", offsetof(struct plan_isa, back.width)}, {"back_unroll", offsetof(struct plan_isa, back.unroll)},
+    {"back_k_row", offsetof(struct plan_isa, back.k_row)}, {"back_v_row", offsetof(struct plan_isa, back.v_row)},
+    {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},
+    {"back_part_rows", offsetof(struct plan_isa, back.part_rows)},
+    {"back_tokens", offsetof(struct plan_isa, back.tokens)},
+    {"chunk_rows", offsetof(struct plan_isa, back.chunk_rows)},
+    {"chunk_columns", offsetof(struct plan_isa, back.chunk_columns)},
     {"relative_row", offsetof(struct plan_isa, relative.row)},
     {"relative_zero", offsetof(struct plan_isa, relative.zero)},
     {"relative_low", offsetof(struct plan_isa, relative.low)},
@@ -112,6 +120,13 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
     {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K},
     {"turns", LAYOUT_TURNS}, {"hidden", LAYOUT_HIDDEN}, {"gates", LAYOUT_GATES},
+    {"back_w_q", LAYOUT_BACK_W_Q}, {"back_w_k", LAYOUT_BACK_W_K}, {"back_w_v", LAYOUT_BACK_W_V},
+    {"back_w_o", LAYOUT_BACK_W_O}, {"d_queries", LAYOUT_D_QUERIES}, {"d_keys", LAYOUT_D_KEYS},
+    {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"k_panels", LAYOUT_K_PANELS}, {"v_panels", LAYOUT_V_PANELS},
+    {"k_blocks", LAYOUT_K_BLOCKS}, {"q_strips", LAYOUT_Q_STRIPS}, {"dz_strips", LAYOUT_DZ_STRIPS},
+    {"q_panels", LAYOUT_Q_PANELS}, {"dz_panels", LAYOUT_DZ_PANELS}, {"back_p", LAYOUT_BACK_P},
+    {"back_ds", LAYOUT_BACK_DS}, {"back_strips", LAYOUT_BACK_STRIPS}, {"strips", LAYOUT_STRIPS},
+    {"panels_of", LAYOUT_PANELS},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
@@ -531,6 +546,7 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "field", text_or_empty(row->field));
         emit_set_string(emit, "note", text_or_empty(row->note));
         emit_set_boolean(emit, "has", layer_has_tensor(layer, t));
+        emit_set_boolean(emit, "has_gradient", layer_has_gradient(layer, t));
         emit_set_boolean(emit, "of_queries", layer_tensor_has_axis(layer, t, "n"));
         emit_set_boolean(emit, "of_keys", layer_tensor_has_axis(layer, t, "m"));
         emit_end(emit);
@@ -592,7 +608,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"HEADS_FIRST", layer->heads_first},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
-        {"SINK", layer->sink}, {"LSE", layer->lse},
+        {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
@@ -647,6 +663,9 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_integer(emit, "PACKED_BYTES", plan->packed_bytes);
     emit_set_integer(emit, "SHARED_BYTES", plan->shared_bytes);
     emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);
+    emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
+    emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);
+    emit_set_integer(emit, "KEPT", layer_kept(layer));
     push_known(emit);
     emit_begin_table(emit, "plans");
     for (int64_t i = 0; i < plan->count; i++)

@@ -39,6 +39,10 @@
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
+#define BACK_QUERIES 48           /* tokens in a block of backward, up to whole tiles: its operands stay in L1 and L2 */
+#define BACK_KEYS 128
+#define BACK_TOKENS 256           /* steps of a sum over tokens at once: two operands of so many fit L2 */
+#define BACK_UNROLL 4
 #define WEIGHT_READ 20           /* multiply-adds while a weight comes from beyond L2: measured, Zen 5 with AVX-512 */
 #define KEPT_WEIGHTS (512 * 1024) /* bytes: the smallest L2 that has AVX2 */
 #define SHORTEST_CALL 16         /* of the limits, calls are as short as a 16th, unless plan.typical_n, typical_m say */
@@ -124,7 +128,7 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     if (l->projected) /* no weights before the scores, and none before the values */
         return f;
     f.q_is_k = l->tied && !l->cross && !layer_has_tensor(l, TENSOR_G_Q);
-    if (layer_has_cache(l)) /* which holds keys and values, not inputs */
+    if (layer_has_cache(l) || l->train) /* which holds keys and values, not inputs; gradients are those of the weights */
         return f;
     for (int64_t part = 1; part <= SHORTEST_CALL; part *= 4) {
         const int64_t n = request_within(request, PLAN_TYPICAL_N, l->seq_len);
@@ -382,7 +386,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) ||
+    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
@@ -937,6 +941,24 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
                        min(p->cached.few_rows, tile_rows(p->isa, 4)), 2);
 }
 
+/* Two vectors are enough for a tile's sums to hide their latency, and leave little of a narrow head idle. */
+static void plan_back(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t widest = max(layer->d_model, max(layer->d_k, layer->d_v));
+    p->back.vecs = widest > p->lanes ? 2 : 1;
+    p->back.width = p->back.vecs * p->lanes;
+    p->back.rows = tile_rows(p->isa, p->back.vecs);
+    p->back.unroll = BACK_UNROLL;
+    p->back.k_row = round_up(layer->d_k, p->lanes);
+    p->back.v_row = round_up(layer->d_v, p->lanes);
+    p->back.queries = min(round_up(BACK_QUERIES, p->back.rows), round_up(layer->seq_len, p->back.rows));
+    p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
+    p->back.part_rows = round_up(BACK_QUERIES, p->back.rows);
+    p->back.tokens = BACK_TOKENS;
+    p->back.chunk_rows = round_up(BACK_QUERIES, p->back.rows);
+    p->back.chunk_columns = round_up(BACK_KEYS, p->back.width);
+}
+
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
                      const struct plan_request *request)
 {
@@ -944,7 +966,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->lanes = isa->lanes;
     if (layer->projected)
         plan_given(p, layer, false);
-    p->value_blocks = !layer->projected && !layer_has_cache(layer) &&
+    p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
@@ -997,6 +1019,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_output(p, layer, request);
     plan_behind_attention(p, layer, request);
     plan_relative(p, layer);
+    if (layer->train)
+        plan_back(p, layer);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     schedule(p, layer);
@@ -1045,7 +1069,8 @@ static double size_bound(const struct layer *l)
     int64_t left = 0, right = 0;
     if (score_has(l, SCORE_RELATIVE))
         relative_reach(l, &left, &right);
-    return scratch + packed + turns + block + (double)l->h * ((double)left + (double)right + 4096);
+    const double back = l->train ? packed + 2 * (q + s) * (e_k + e_v + d + 1024) : 0;
+    return scratch + packed + turns + block + back + (double)l->h * ((double)left + (double)right + 4096);
 }
 
 void plan_free(struct plan *plan)
@@ -1117,6 +1142,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
         plan->shared_bytes = max(plan->shared_bytes, p->bytes[OWNER_SCRATCH]);
         plan->worker_bytes = max(plan->worker_bytes, p->bytes[OWNER_WORKER]);
+        plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
+        plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }
     if (!complete(plan)) {
         diag_environment(diag, NULL, "out of memory");

@@ -36,7 +36,11 @@ enum product_name {
     PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y /* of a block */
 };
 
-enum layout_owner { OWNER_CALLER, OWNER_PACKED, OWNER_SCRATCH, OWNER_WORKER, OWNERS };
+enum layout_owner {
+    OWNER_CALLER, OWNER_PACKED, OWNER_SCRATCH, OWNER_WORKER,
+    OWNER_BACK, OWNER_BACK_WORKER, /* of backward: behind forward's scratch, and a worker's own part of that */
+    OWNERS
+};
 
 /* All that lies somewhere: tensors of a call as far as products read or write them, then what is the kernel's own. */
 enum layout_name {
@@ -54,6 +58,11 @@ enum layout_name {
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
     LAYOUT_RELATIVE, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
     LAYOUT_NORMS, LAYOUT_NORMS_LAST = LAYOUT_NORMS + TENSOR_N4_B - TENSOR_N1_G, /* n1_g, n1_b, ... n4_b */
+    /* of backward: weights the other way round; gradients by heads; operands of tiles, of attention and else */
+    LAYOUT_BACK_W_Q, LAYOUT_BACK_W_K, LAYOUT_BACK_W_V, LAYOUT_BACK_W_O,
+    LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z,
+    LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
+    LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
@@ -253,6 +262,17 @@ struct plan_isa {
         struct tile_heights tiles, dot_tiles;
         struct tile_heights panels, low_panels; /* whole vectors of a value, as widths */
     } cached;
+    /* Of backward. All its products run in one tile: its rows are a strip of the first operand, [step][row], its vectors
+     * a panel of the second, [step][lane]. */
+    struct {
+        int64_t rows, vecs, width; /* of the tile; width: lanes of its vectors */
+        int64_t unroll;
+        int64_t k_row, v_row;      /* numbers of a head's query and value, padded to whole vectors */
+        int64_t queries, keys;     /* of a block of scores, both whole tiles */
+        int64_t part_rows;         /* tokens of a part of dZ, and of dx */
+        int64_t tokens;            /* that a sum over tokens takes at once */
+        int64_t chunk_rows, chunk_columns; /* of a weight's gradient that are a part */
+    } back;
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 
     char *reasons[PLAN_REASONS];
@@ -264,6 +284,7 @@ struct plan {
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
+    int64_t back_bytes, back_worker_bytes; /* what backward has beside those shared_bytes; 0: there is none */
 };
 
 static inline const struct product *plan_product(const struct plan_isa *p, enum product_name id)

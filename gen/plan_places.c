@@ -105,6 +105,27 @@ static void place_weights(struct plan_isa *p, const struct product *g)
         place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
 }
 
+/* Panels of a matrix from outputs to inputs, for backward: [group][panel][output][lane] */
+static void place_back_weights(struct plan_isa *p, enum layout_name id, const char *name, int64_t groups,
+                               int64_t outputs, int64_t inputs)
+{
+    place_new(p, id, name, OWNER_PACKED, groups * outputs, round_up(inputs, p->lanes));
+}
+
+static void place_back_packed(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t groups = layer->split ? layer->h : 1, heads = layer->split ? 1 : layer->h;
+    const int64_t kv = layer->split ? 1 : layer->h_kv, taps = layer->w_o == W_O_CONV ? layer->conv_width : 1;
+    const int64_t width = layer->w_o == W_O_CONV ? layer->d_model / layer->h : layer->d_model;
+    place_back_weights(p, LAYOUT_BACK_W_Q, "w_q back", groups, heads * layer->d_k, layer->d_in_q);
+    if (layer_has_tensor(layer, TENSOR_W_K))
+        place_back_weights(p, LAYOUT_BACK_W_K, "w_k back", groups, kv * layer->d_k, layer->d_in_kv);
+    if (layer_has_tensor(layer, TENSOR_W_V))
+        place_back_weights(p, LAYOUT_BACK_W_V, "w_v back", groups, kv * layer->d_v, layer->d_in_kv);
+    if (layer_has_tensor(layer, TENSOR_W_O))
+        place_back_weights(p, LAYOUT_BACK_W_O, "w_o back", layer->h * taps, width, layer->d_v);
+}
+
 void place_packed(struct plan_isa *p, const struct layer *layer)
 {
     p->bytes[OWNER_PACKED] = HEADER_BYTES;
@@ -129,6 +150,8 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         if (table_has_runs(layer->score, (int)i, lanes) || table_has_runs(layer->visible, (int)i, lanes))
             place_new(p, LAYOUT_RUNS + i, table->name, OWNER_PACKED, 2 * rows, row + 2 * p->lanes);
     }
+    if (layer->train)
+        place_back_packed(p, layer);
 }
 
 /* The transposed source is dead once everything is projected, unless it is the values: z takes its place, or that of
@@ -237,11 +260,44 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_Q_T, "q_t", OWNER_WORKER, p->fold->d_score, p->block);
 }
 
+/* Gradients of what forward has in its scratch, by heads; a worker's operands, first those of attention, then, in the
+ * same place, those of products with tokens. */
+static void place_back(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t queries = max(layer->seq_len, p->batch_rows), keys = max(layer->source_len, p->batch_sources);
+    const int64_t rows = p->back.rows, k_row = p->back.k_row, v_row = p->back.v_row;
+    const int64_t columns = round_up(layer->source_len, p->lanes), strips = round_up(p->back.keys, rows);
+    place_new(p, LAYOUT_D_QUERIES, "d queries", OWNER_BACK, layer->h * queries, k_row);
+    place_new(p, LAYOUT_D_KEYS, "d keys", OWNER_BACK, layer->h_kv * keys, k_row);
+    place_new(p, LAYOUT_D_VALUES, "d values", OWNER_BACK, layer->h_kv * keys, v_row);
+    place_new(p, LAYOUT_D_Z, "d z", OWNER_BACK, layer->h * queries, v_row);
+
+    place_new(p, LAYOUT_K_PANELS, "k panels", OWNER_BACK_WORKER, layer->d_k, columns);
+    place_new(p, LAYOUT_V_PANELS, "v panels", OWNER_BACK_WORKER, layer->d_v, columns);
+    place_new(p, LAYOUT_K_BLOCKS, "k blocks", OWNER_BACK_WORKER, layer->source_len, k_row);
+    place_new(p, LAYOUT_Q_STRIPS, "q strips", OWNER_BACK_WORKER, p->back.queries, layer->d_k);
+    place_new(p, LAYOUT_DZ_STRIPS, "dz strips", OWNER_BACK_WORKER, p->back.queries, layer->d_v);
+    place_new(p, LAYOUT_Q_PANELS, "q panels", OWNER_BACK_WORKER, p->back.queries, k_row);
+    place_new(p, LAYOUT_DZ_PANELS, "dz panels", OWNER_BACK_WORKER, p->back.queries, v_row);
+    place_new(p, LAYOUT_BACK_P, "weights", OWNER_BACK_WORKER, p->back.queries, p->back.keys);
+    place_new(p, LAYOUT_BACK_DS, "d scores", OWNER_BACK_WORKER, p->back.queries, p->back.keys);
+    place_new(p, LAYOUT_BACK_STRIPS, "their strips", OWNER_BACK_WORKER, p->back.queries, strips);
+    const int64_t attend = p->bytes[OWNER_BACK_WORKER];
+    const int64_t depth = max(layer->d_out, max(layer->h * layer->d_k, layer->h_kv * max(layer->d_k, layer->d_v)));
+    p->bytes[OWNER_BACK_WORKER] = 0;
+    place_new(p, LAYOUT_STRIPS, "strips", OWNER_BACK_WORKER,
+              max(p->back.part_rows * depth, p->back.tokens * p->back.chunk_rows), 1);
+    place_new(p, LAYOUT_PANELS, "panels", OWNER_BACK_WORKER, p->back.tokens, p->back.chunk_columns);
+    p->bytes[OWNER_BACK_WORKER] = max(p->bytes[OWNER_BACK_WORKER], attend);
+}
+
 void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t end = place_block(p);
     place_attention(p, layer);
     place_inputs(p, layer);
+    if (layer->train)
+        place_back(p, layer);
     p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], end);
 }
 
@@ -299,6 +355,7 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
         p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
         return;
     }
-    p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish, 64);
+    const int64_t back = p->back.rows * p->back.width * f; /* a tile at the edge of a gradient */
+    p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

@@ -286,10 +286,14 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (p->z_rows && layer->w_o == W_O_DENSE)
         reason(p, "Z lies [token][head][feature]: %s",
                request_asks(&p->request, PLAN_Z_LAYOUT) ? "as requested"
+               : layer->train ? "as it is kept for backward"
                : p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
                : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
                                                : "a query block of it, over which each panel passes, exceeds half "
                                                  "of L1");
+    if (layer->train)
+        reason(p, "backward: tiles of " D64 " x " D64 ", blocks of " D64 " queries x " D64 " keys; weights are not folded, "
+               "values and Z lie token by token", p->back.rows, p->back.width, p->back.queries, p->back.keys);
     if (p->prefetch_keys > 0)
         reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys,
                plural(p->prefetch_keys), p->value_blocks ? "" : " and values");
@@ -434,7 +438,7 @@ static void print_shape(FILE *out, const struct layout *l)
 
 static void print_layouts(FILE *out, const struct plan_isa *p)
 {
-    static const char *const owners[OWNERS] = {"caller", "packed", "scratch", "worker"};
+    static const char *const owners[OWNERS] = {"caller", "packed", "scratch", "worker", "backward", "its worker"};
     fputs("    layouts: owner, place and bytes there; type, shape, strides in elements, but for axes of one:\n", out);
     for (int i = 0; i < LAYOUTS; i++) {
         const struct layout *l = &p->layouts[i];
