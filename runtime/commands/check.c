@@ -72,6 +72,9 @@ static void print_line(const char *verdict, const struct check *c, const char *i
                f->attn.worst_ratio);
     if (c->layer->lse)
         printf("  lse: error %.2g, %.2g, %.2g", compare_shown_error(&f->lse), f->lse.drawn_ratio, f->lse.worst_ratio);
+    if (c->layer->train)
+        printf("  gradients: error %.2g, %.2g, %.2g", f->gradients.error, f->gradients.drawn_ratio,
+               f->gradients.worst_ratio);
     printf("\n");
 }
 

@@ -57,6 +57,29 @@ static const char shim_text[] =
     "#define shim_reset_of 0\n"
     "#define shim_move_of 0\n"
     "#endif\n"
+    "#if defined @N_SAVED_FLOATS && !defined @N_PACK_ONLY\n"
+    "#define SHIM_SAVED @N_SAVED_FLOATS\n"
+    "#define SHIM_GRADS sizeof(@n_grads)\n"
+    "static size_t shim_backward_scratch_of(size_t w) { return @N_BACKWARD_SCRATCH_BYTES_FOR(w); }\n"
+    "static int shim_backward_of(const void *p, const void *a, const void *g, void *s)\n"
+    "{ return (int)@n_backward(p, a, g, s); }\n"
+    "static size_t shim_backward_phases_of(const void *p, const void *a) { return @n_backward_phases(p, a); }\n"
+    "static size_t shim_backward_parts_of(const void *p, const void *a, size_t f)\n"
+    "{ return @n_backward_parts(p, a, f); }\n"
+    "static int shim_backward_run_of(const void *p, const void *a, const void *g, void *s, size_t f, size_t q,\n"
+    "                                size_t w)\n"
+    "{ return (int)@n_backward_run(p, a, g, s, f, q, w); }\n"
+    "static const char *shim_backward_phase_of(size_t f) { return @n_backward_phase_name(f); }\n"
+    "#else\n"
+    "#define SHIM_SAVED 0\n"
+    "#define SHIM_GRADS 0\n"
+    "#define shim_backward_scratch_of 0\n"
+    "#define shim_backward_of 0\n"
+    "#define shim_backward_phases_of 0\n"
+    "#define shim_backward_parts_of 0\n"
+    "#define shim_backward_run_of 0\n"
+    "#define shim_backward_phase_of 0\n"
+    "#endif\n"
     "static int shim_isa_of(const void *p) { return (int)@n_isa(p); }\n"
     "static int shim_open_of(const void *b, size_t s, const void **p) { return @n_open(b, s, p); }\n"
     "static const char *shim_name_of(int i) { return @n_isa_name((@n_isa_id)i); }\n"
@@ -80,13 +103,22 @@ static const char shim_text[] =
     "    size_t few;\n"
     "    int (*reset)(const void *);\n"
     "    int (*move)(void *, int32_t *);\n"
+    "    size_t saved, grads;\n"
+    "    size_t (*backward_scratch)(size_t);\n"
+    "    int (*backward)(const void *, const void *, const void *, void *);\n"
+    "    size_t (*backward_phases)(const void *, const void *);\n"
+    "    size_t (*backward_parts)(const void *, const void *, size_t);\n"
+    "    int (*backward_run)(const void *, const void *, const void *, void *, size_t, size_t, size_t);\n"
+    "    const char *(*backward_phase)(size_t);\n"
     "};\n"
     "extern const struct shim_table attnrun_shim_table;\n"
     "const struct shim_table attnrun_shim_table = {\n"
     "    @N_INTERFACE_VERSION, @N_PACKED_BYTES, @N_SCRATCH_BYTES, sizeof(@n_weights), sizeof(@n_args),\n"
     "    shim_scratch_of, shim_pack_of, shim_forward_of, shim_phases_of, shim_parts_of, shim_run_of, shim_phase_of,\n"
     "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES,\n"
-    "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of\n"
+    "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of,\n"
+    "    SHIM_SAVED, SHIM_GRADS, shim_backward_scratch_of, shim_backward_of, shim_backward_phases_of,\n"
+    "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of\n"
     "};\n";
 
 char *kernel_shim(const char *name)
@@ -138,6 +170,15 @@ static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
     return good;
 }
 
+/* The structs of a layer that trains end with one field more, or are there at all. */
+static bool structs_match(const struct kernel_table *call)
+{
+    const size_t args = call->saved_floats > 0 ? sizeof(struct kernel_args) : offsetof(struct kernel_args, saved);
+    const size_t grads = call->saved_floats > 0 ? sizeof(struct kernel_grads) : 0;
+    return call->weights_size == sizeof(struct kernel_weights) && call->grads_size == grads &&
+           (call->args_size == args || call->args_size == sizeof(struct kernel_args)); /* packing alone has no backward */
+}
+
 bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
 {
     *kernel = (struct kernel){0};
@@ -151,8 +192,7 @@ bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
     kernel->file = open(path, O_RDONLY | O_CLOEXEC);
     kernel->call = dlsym(kernel->library, "attnrun_shim_table");
     if (kernel->call == NULL || kernel->call->version != KERNEL_INTERFACE_VERSION ||
-        kernel->call->weights_size != sizeof(struct kernel_weights) ||
-        kernel->call->args_size != sizeof(struct kernel_args)) {
+        !structs_match(kernel->call)) {
         diag_environment(diag, path, "is not a kernel with interface version %d", KERNEL_INTERFACE_VERSION);
         kernel_unload(kernel);
         return false;
@@ -236,6 +276,17 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
     args.attn = layer->scores ? outputs.attn : NULL;
     args.lse = layer->lse ? outputs.lse : NULL;
     return args;
+}
+
+float **kernel_gradient(struct kernel_grads *grads, enum layer_tensor tensor)
+{
+    static const size_t places[TENSOR_COUNT] = {
+        [TENSOR_X] = offsetof(struct kernel_grads, dx), [TENSOR_SOURCE] = offsetof(struct kernel_grads, dsource),
+        [TENSOR_W_Q] = offsetof(struct kernel_grads, dw_q), [TENSOR_B_Q] = offsetof(struct kernel_grads, db_q),
+        [TENSOR_W_K] = offsetof(struct kernel_grads, dw_k), [TENSOR_B_K] = offsetof(struct kernel_grads, db_k),
+        [TENSOR_W_V] = offsetof(struct kernel_grads, dw_v), [TENSOR_B_V] = offsetof(struct kernel_grads, db_v),
+        [TENSOR_W_O] = offsetof(struct kernel_grads, dw_o), [TENSOR_B_O] = offsetof(struct kernel_grads, db_o)};
+    return places[tensor] > 0 ? (float **)((char *)grads + places[tensor]) : NULL;
 }
 
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *in, struct kernel_args args,

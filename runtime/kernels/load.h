@@ -47,6 +47,15 @@ struct kernel_args {
     float *lse;
     float *k_cache, *v_cache, *k_pages, *v_pages;
     size_t batch, n, m, pages;
+    float *saved; /* of a layer that trains alone */
+};
+
+/* NAME_grads of the emitted header. */
+struct kernel_grads {
+    const float *dy;
+    float *dx, *dsource;
+    float *dw_q, *db_q, *dw_k, *db_k, *dw_v, *db_v, *dw_o, *db_o;
+    float *dw_1, *db_1, *dw_g, *db_g, *dw_2, *db_2;
 };
 
 /* NAME_cache of the emitted header. */
@@ -91,6 +100,15 @@ struct kernel_table {
     /* of a layer with a cache, on a struct kernel_cache; else NULL */
     int (*cache_reset)(const void *cache);
     int (*cache_move)(void *cache, int32_t *from);
+    /* of a layer that trains; else 0 and NULL */
+    size_t saved_floats, grads_size; /* of a token; of the pair's struct */
+    size_t (*back_scratch_bytes_for)(size_t workers);
+    int (*backward)(const void *packed, const void *args, const void *grads, void *scratch);
+    size_t (*back_phases)(const void *packed, const void *args);
+    size_t (*back_parts)(const void *packed, const void *args, size_t phase);
+    int (*back_run)(const void *packed, const void *args, const void *grads, void *scratch, size_t phase, size_t part,
+                    size_t worker);
+    const char *(*back_phase_name)(size_t phase);
 };
 
 struct kernel {
@@ -120,6 +138,8 @@ struct kernel_outputs {
 };
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
                                   struct kernel_outputs outputs);
+/* Where the gradient of a tensor stands; NULL: it has none in that struct. */
+float **kernel_gradient(struct kernel_grads *grads, enum layer_tensor tensor);
 /* Those of sequence b alone. */
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
                                            struct kernel_args args, size_t b);

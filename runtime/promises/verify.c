@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../../gen/arith.h"
+#include "backward.h"
 #include "chunks.h"
 #include "guarded.h"
 #include "promises.h"
@@ -259,6 +260,18 @@ static int float_mode(void)
     return 4 * fegetround() + 2 * flushed + ignored;
 }
 
+/* Of a layer that trains: its promises are checked with the call that those of forward are checked with. */
+static bool compare_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
+{
+    struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed,
+                          .drawn = true};
+    bool good = !s->layer->train || backward_holds(&of, &s->small, true, f->why, diag);
+    f->gradients = of.figures;
+    for (size_t i = 0; good && s->layer->train && i < s->series.sized; i++)
+        good = backward_holds(&of, &s->series.call[i].inputs, i < s->series.batches, f->why, diag);
+    return good;
+}
+
 /* Accuracy, then promises. */
 static bool verify_packed(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
@@ -266,6 +279,7 @@ static bool verify_packed(const struct subject *s, struct blocks *b, int isa, st
            chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, false, f->why, diag) &&
            chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, false, f->why, diag) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
+           compare_gradients(s, b, f, diag) &&
            compare_extremes(s, b, isa, f, diag);
 }
 

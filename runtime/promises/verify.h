@@ -9,6 +9,7 @@
 
 #include "reference/compare.h"
 #include "kernels/load.h"
+#include "backward.h"
 #include "series.h"
 
 /* What one layer is compared with: good for every instruction set of its kernel. */
@@ -33,6 +34,7 @@ struct findings {
     enum verdict verdict;
     bool ran; /* y, attn and lse were computed and compared */
     struct comparison y, attn, lse, cache[2]; /* of the main call */
+    struct backward_figures gradients; /* of a layer that trains */
     char why[300]; /* what else went wrong; "": nothing */
 };
 

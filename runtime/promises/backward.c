@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: MIT */
+/* See backward.h. */
+#include "backward.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guarded.h"
+#include "promises.h"
+#include "reference/gradient.h"
+
+#define WORKERS 3
+
+/* A call, what it needs and what it made. */
+struct pass {
+    struct backward *of;
+    const struct inputs *in;
+    const struct layer *layer;
+    const struct kernel_table *call;
+    struct guarded y, attn, lse, saved, scratch, back, gradient[TENSOR_COUNT], base[TENSOR_COUNT];
+    float *dy;
+    struct gradients reference;
+    char *why;
+    struct diag *diag;
+};
+
+static size_t count_of(const struct pass *p, enum layer_tensor tensor)
+{
+    return inputs_count(p->layer, p->in, tensor);
+}
+
+static bool is_weight(enum layer_tensor tensor)
+{
+    return tensor_is_packed(layer_tensor_row(tensor)->kind);
+}
+
+static size_t d_out(const struct pass *p)
+{
+    return (size_t)p->layer->d_out;
+}
+
+static bool allocate(struct pass *p)
+{
+    const size_t dy = p->in->batch * p->in->n * d_out(p);
+    bool good = guarded_make(&p->y, count_of(p, TENSOR_Y) * 4, 4) &&
+                guarded_make(&p->attn, count_of(p, TENSOR_ATTN) * 4, 4) &&
+                guarded_make(&p->lse, count_of(p, TENSOR_LSE) * 4, 4) &&
+                guarded_make(&p->saved, p->in->batch * p->in->n * p->call->saved_floats * 4, 4) &&
+                guarded_make(&p->scratch, p->call->scratch_bytes, 0) &&
+                guarded_make(&p->back, p->call->back_scratch_bytes_for(WORKERS), 0);
+    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(p->layer, t))
+            good = guarded_make(&p->gradient[t], count_of(p, t) * 4, 4) &&
+                   guarded_make(&p->base[t], count_of(p, t) * 4, 4);
+    p->dy = malloc(dy * sizeof *p->dy + 1);
+    struct random random = {p->of->seed ^ 0x6472647964726479u};
+    for (size_t i = 0; p->dy != NULL && i < dy; i++)
+        p->dy[i] = (float)random_normal(&random);
+    if (!good || p->dy == NULL)
+        diag_environment(p->diag, NULL, "out of memory");
+    return good && p->dy != NULL;
+}
+
+static void release(struct pass *p)
+{
+    struct guarded *all[] = {&p->y, &p->attn, &p->lse, &p->saved, &p->scratch, &p->back};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        guarded_free(all[i]);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        guarded_free(&p->gradient[t]);
+        guarded_free(&p->base[t]);
+    }
+    free(p->dy);
+    gradients_free(&p->reference);
+}
+
+static struct kernel_args args_of(const struct pass *p, const struct inputs *in)
+{
+    struct kernel_args args = kernel_args_of(
+        p->layer, in, (struct kernel_outputs){.y = p->y.data, .attn = p->attn.data, .lse = p->lse.data});
+    args.saved = p->saved.data;
+    return args;
+}
+
+static struct kernel_grads grads_of(const struct pass *p, struct guarded *to)
+{
+    struct kernel_grads grads = {.dy = p->dy};
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(p->layer, t))
+            *kernel_gradient(&grads, t) = to[t].data;
+    return grads;
+}
+
+/* Zeros where gradients are added, a pattern where they are written. */
+static void prepare(struct pass *p, struct guarded *to)
+{
+    guarded_fill(&p->back);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(p->layer, t)) {
+            guarded_fill(&to[t]);
+            if (is_weight(t))
+                memset(to[t].data, 0, to[t].bytes);
+        }
+}
+
+static bool refused(const struct pass *p, const char *what, int error)
+{
+    return error == KERNEL_OK || promise_violated(p->why, "%s returns \"%s\"", what, p->call->strerror(error));
+}
+
+static bool run_forward(struct pass *p, const struct inputs *in)
+{
+    const struct kernel_args args = args_of(p, in);
+    guarded_fill(&p->scratch);
+    guarded_fill(&p->saved);
+    return refused(p, "forward, with saved,", p->call->forward(p->of->packed, &args, p->scratch.data));
+}
+
+static bool zones_intact(const struct pass *p, const struct guarded *to)
+{
+    bool intact = guarded_zones_intact(&p->back) && guarded_zones_intact(&p->saved);
+    for (enum layer_tensor t = 0; intact && t < TENSOR_COUNT; t++)
+        intact = !layer_has_gradient(p->layer, t) || guarded_zones_intact(&to[t]);
+    return intact || promise_violated(p->why, "backward wrote outside its gradients and its scratch");
+}
+
+static bool run_backward(struct pass *p, const struct inputs *in, struct guarded *to)
+{
+    const struct kernel_args args = args_of(p, in);
+    const struct kernel_grads grads = grads_of(p, to);
+    return refused(p, "backward", p->call->backward(p->of->packed, &args, &grads, p->back.data)) &&
+           zones_intact(p, to);
+}
+
+/* ---- accuracy ---- */
+
+/* `times` as much as the reference, within so many times the bound. */
+static bool compare(struct pass *p, const struct guarded *from, double times, double slack, bool drawn)
+{
+    struct backward_figures *f = &p->of->figures;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const float *actual = from[t].data;
+        for (size_t i = 0; p->reference.of[t] != NULL && i < count_of(p, t); i++) {
+            const double expected = times * p->reference.of[t][i], error = fabs((double)actual[i] - expected);
+            const double worst = slack * p->reference.worst[t][i], gate = slack * p->reference.drawn[t][i];
+            if (isnan(worst) && !isfinite(expected))
+                continue; /* nothing is promised */
+            if (!(error <= worst) || (drawn && !(error <= gate)))
+                return promise_violated(p->why, "d%s: element %zu is %.9g%s; the reference has %.9g, the bound is %.3g, "
+                                        "the gate %.3g; batch = %zu, n = %zu, m = %zu", layer_tensor_name(t), i,
+                                        (double)actual[i], times > 1 ? ", once more added" : "", expected, worst, gate,
+                                        p->in->batch, p->in->n, p->in->m);
+            if (times > 1)
+                continue;
+            f->error = fmax(f->error, error);
+            f->worst_ratio = fmax(f->worst_ratio, worst > 0 ? error / worst : 0);
+            f->drawn_ratio = fmax(f->drawn_ratio, gate > 0 ? error / gate : 0);
+        }
+    }
+    return true;
+}
+
+/* Gradients, then weights' gradients added to those. */
+static bool is_accurate(struct pass *p)
+{
+    prepare(p, p->base);
+    if (!run_forward(p, p->in) || !run_backward(p, p->in, p->base) || !compare(p, p->base, 1, 1, p->of->drawn))
+        return false;
+    prepare(p, p->gradient);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(p->layer, t) && is_weight(t))
+            memcpy(p->gradient[t].data, p->base[t].data, p->base[t].bytes);
+    if (!run_backward(p, p->in, p->gradient))
+        return false;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const float *once = p->base[t].data, *twice = p->gradient[t].data;
+        for (size_t i = 0; p->reference.of[t] != NULL && i < count_of(p, t); i++) {
+            const double times = is_weight(t) ? 2 : 1, error = fabs((double)twice[i] - times * (double)once[i]);
+            if (!(error <= (is_weight(t) ? 4 * p->reference.worst[t][i] : 0)))
+                return promise_violated(p->why, "d%s: element %zu is %.9g, then %.9g where that stood before: %s",
+                                        layer_tensor_name(t), i, (double)once[i], (double)twice[i],
+                                        is_weight(t) ? "gradients of weights are added" : "others are written");
+        }
+    }
+    return true;
+}
+
+/* ---- the same bits ---- */
+
+static bool same(struct pass *p, const struct guarded *to, enum layer_tensor t, const char *what)
+{
+    if (memcmp(to[t].data, p->base[t].data, p->base[t].bytes) == 0)
+        return true;
+    return promise_violated(p->why, "d%s has other bits %s; batch = %zu, n = %zu, m = %zu", layer_tensor_name(t), what,
+                            p->in->batch, p->in->n, p->in->m);
+}
+
+static bool all_same(struct pass *p, const char *what)
+{
+    bool good = true;
+    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++)
+        good = !layer_has_gradient(p->layer, t) || same(p, p->gradient, t, what);
+    return good;
+}
+
+/* Parts last to first, by workers in turn. */
+static bool check_parts(struct pass *p)
+{
+    const struct kernel_args args = args_of(p, p->in);
+    const struct kernel_grads grads = grads_of(p, p->gradient);
+    const size_t phases = p->call->back_phases(p->of->packed, &args);
+    prepare(p, p->gradient);
+    for (size_t phase = 0; phase < phases; phase++)
+        for (size_t part = p->call->back_parts(p->of->packed, &args, phase); part-- > 0;) {
+            const int error = p->call->back_run(p->of->packed, &args, &grads, p->back.data, phase, part, part % WORKERS);
+            if (error != KERNEL_OK)
+                return refused(p, "backward_run", error);
+        }
+    if (p->in->n == 0)
+        return true;
+    return zones_intact(p, p->gradient) && all_same(p, "when parts run last to first, by several workers");
+}
+
+/* dx and dsource of each sequence alone. */
+static bool check_batch(struct pass *p)
+{
+    const struct kernel_args args = args_of(p, p->in);
+    const size_t rows = p->in->n * d_out(p);
+    for (size_t b = 0; p->in->n > 0 && b < p->in->batch; b++) {
+        struct kernel_args own = kernel_args_of_sequence(p->layer, p->in, args, b);
+        struct kernel_grads grads = {.dy = p->dy + b * rows};
+        own.saved = args.saved + b * p->in->n * p->call->saved_floats;
+        prepare(p, p->gradient);
+        const size_t of_x = count_of(p, TENSOR_X) / p->in->batch;
+        grads.dx = (float *)p->gradient[TENSOR_X].data + b * of_x;
+        if (!refused(p, "backward", p->call->backward(p->of->packed, &own, &grads, p->back.data)))
+            return false;
+        if (memcmp(grads.dx, (float *)p->base[TENSOR_X].data + b * of_x, of_x * sizeof(float)) != 0)
+            return promise_violated(p->why, "dx of sequence %zu has other bits when it is computed alone", b);
+    }
+    return true;
+}
+
+/* One gradient at a time: the others are left out, and it stays what it is. */
+static bool check_choice(struct pass *p)
+{
+    const struct kernel_args args = args_of(p, p->in);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        if (!layer_has_gradient(p->layer, t))
+            continue;
+        struct kernel_grads grads = {.dy = p->dy};
+        *kernel_gradient(&grads, t) = p->gradient[t].data;
+        prepare(p, p->gradient);
+        if (!refused(p, "backward", p->call->backward(p->of->packed, &args, &grads, p->back.data)) ||
+            !same(p, p->gradient, t, "when it is the only gradient asked for"))
+            return false;
+    }
+    return true;
+}
+
+/* ---- what is hidden ---- */
+
+/* NaN in row `row` of x or source, or of dy: which rows of dx and dsource may depend on it, and which must. */
+struct poison {
+    struct pass *pass;
+    enum layer_tensor tensor; /* TENSOR_Y: dy */
+    size_t b, row;
+};
+
+static bool sees(const struct pass *p, size_t b, size_t t, size_t j)
+{
+    bool any = false;
+    for (size_t i = 0; !any && i < (size_t)p->layer->h; i++)
+        any = j < inputs_keys(p->in, b) && reference_visible(p->layer, p->in, b, i, t, j);
+    return any;
+}
+
+/* Whether the row of query t becomes NaN by it. */
+static bool reaches_query(const struct poison *poison, size_t t)
+{
+    const struct pass *p = poison->pass;
+    if (poison->tensor == TENSOR_Y || (p->layer->self && t == poison->row && poison->tensor == TENSOR_X)) {
+        bool any = false; /* a query that sees no key has no gradient */
+        for (size_t j = 0; !any && j < p->in->m; j++)
+            any = sees(p, poison->b, t, j);
+        if (poison->tensor == TENSOR_Y && p->layer->w_o == W_O_CONV)
+            return any; /* of neighbours */
+        return any && t == poison->row;
+    }
+    if (poison->tensor == TENSOR_X && !p->layer->self)
+        return t == poison->row && sees(p, poison->b, t, 0);
+    return sees(p, poison->b, t, poison->row);
+}
+
+static bool touches(const struct poison *poison, size_t t)
+{
+    const struct pass *p = poison->pass;
+    const bool own = p->layer->self && poison->tensor == TENSOR_X && sees(p, poison->b, t, poison->row);
+    return own || reaches_query(poison, t);
+}
+
+/* Whether row k, as a key, is seen by a query that it reaches. */
+static bool touches_key(const struct poison *poison, size_t k)
+{
+    bool any = false;
+    for (size_t t = 0; !any && t < poison->pass->in->n; t++)
+        any = touches(poison, t) && sees(poison->pass, poison->b, t, k);
+    return any;
+}
+
+static bool check_rows(const struct poison *poison, enum layer_tensor of, size_t rows, size_t width, bool as_queries,
+                       bool as_keys)
+{
+    struct pass *p = poison->pass;
+    const float *was = p->base[of].data, *is = p->gradient[of].data;
+    for (size_t b = 0; b < p->in->batch; b++)
+        for (size_t r = 0; r < rows; r++) {
+            const size_t at = (b * rows + r) * width;
+            const bool query = b == poison->b && as_queries && touches(poison, r);
+            const bool reached = query || (b == poison->b && as_keys && touches_key(poison, r));
+            bool finite = true;
+            for (size_t c = 0; c < width; c++)
+                finite = finite && isfinite(is[at + c]);
+            if (!reached && memcmp(was + at, is + at, width * sizeof(float)) != 0)
+                return promise_violated(p->why, "NaN in row %zu of %s of sequence %zu changes d%s of row %zu of sequence "
+                                        "%zu, from which it is hidden; n = %zu, m = %zu", poison->row,
+                                        poison->tensor == TENSOR_Y ? "dy" : layer_tensor_name(poison->tensor), poison->b,
+                                        layer_tensor_name(of), r, b, p->in->n, p->in->m);
+            if (query && finite)
+                return promise_violated(p->why, "NaN in row %zu of %s of sequence %zu leaves d%s of row %zu finite, though "
+                                        "that query depends on it; n = %zu, m = %zu", poison->row,
+                                        poison->tensor == TENSOR_Y ? "dy" : layer_tensor_name(poison->tensor), poison->b,
+                                        layer_tensor_name(of), r, p->in->n, p->in->m);
+        }
+    return true;
+}
+
+static bool check_poison(struct poison *poison, const struct inputs *in)
+{
+    struct pass *p = poison->pass;
+    const struct layer *layer = p->layer;
+    bool nothing = true;
+    prepare(p, p->gradient);
+    if (!run_forward(p, in) || !run_backward(p, in, p->gradient))
+        return false;
+    for (size_t t = 0; t < p->in->n; t++)
+        nothing = nothing && !touches(poison, t);
+    for (enum layer_tensor t = TENSOR_W_Q; nothing && poison->tensor != TENSOR_Y && t <= TENSOR_B_O; t++)
+        if (layer_has_gradient(layer, t) && !same(p, p->gradient, t, "where nothing sees a row that is NaN"))
+            return false;
+    return check_rows(poison, TENSOR_X, p->in->n, (size_t)layer->d_model, true, layer->self) &&
+           (!layer->cross || check_rows(poison, TENSOR_SOURCE, p->in->m, (size_t)layer->d_source, false, true));
+}
+
+/* Rows of one tensor, one after the other. */
+static bool check_poisons(struct pass *p, struct inputs *in, enum layer_tensor tensor, float *rows, size_t count,
+                          size_t width, struct random *random)
+{
+    bool good = true;
+    float *kept = malloc(width * sizeof *kept + 1);
+    if (kept == NULL) {
+        diag_environment(p->diag, NULL, "out of memory");
+        return false;
+    }
+    for (size_t trial = 0; good && count > 0 && trial < 4; trial++) {
+        struct poison poison = {p, tensor, random_bits(random) % p->in->batch, 0};
+        poison.row = trial == 0 ? count - 1 : random_bits(random) % count;
+        float *row = rows + (poison.b * count + poison.row) * width;
+        memcpy(kept, row, width * sizeof *row);
+        for (size_t c = 0; c < width; c++)
+            row[c] = NAN;
+        good = check_poison(&poison, in);
+        memcpy(row, kept, width * sizeof *row);
+    }
+    free(kept);
+    return good;
+}
+
+static bool check_hidden(struct pass *p)
+{
+    struct inputs in;
+    struct random random = {p->of->seed + 77};
+    if (p->in->batch == 0 || p->in->n == 0)
+        return true;
+    if (!inputs_copy(&in, p->layer, p->in, p->diag))
+        return false;
+    const bool conv = p->layer->w_o == W_O_CONV; /* its taps spread dy */
+    bool good = check_poisons(p, &in, TENSOR_X, in.tensor[TENSOR_X], in.n, (size_t)p->layer->d_model, &random) &&
+                (!p->layer->cross || check_poisons(p, &in, TENSOR_SOURCE, in.tensor[TENSOR_SOURCE], in.m,
+                                                   (size_t)p->layer->d_source, &random)) &&
+                (conv || check_poisons(p, &in, TENSOR_Y, p->dy, in.n, d_out(p), &random));
+    inputs_free(&in);
+    return good;
+}
+
+/* ---- wrong calls ---- */
+
+static bool expect(struct pass *p, const char *what, int error, int expected)
+{
+    return error == expected || promise_violated(p->why, "backward with %s returns \"%s\", not \"%s\"", what,
+                                                 p->call->strerror(error), p->call->strerror(expected));
+}
+
+static bool check_refusals(struct pass *p)
+{
+    struct kernel_args args = args_of(p, p->in);
+    const struct kernel_grads grads = grads_of(p, p->gradient);
+    struct kernel_grads wrong = grads;
+    float *scratch = p->back.data;
+    const void *packed = p->of->packed;
+    if (p->in->batch == 0 || p->in->n == 0)
+        return true;
+    if (!expect(p, "grads = NULL", p->call->backward(packed, &args, NULL, scratch), KERNEL_NULL) ||
+        !expect(p, "scratch = NULL", p->call->backward(packed, &args, &grads, NULL), KERNEL_NULL))
+        return false;
+    wrong.dy = NULL;
+    if (!expect(p, "dy = NULL", p->call->backward(packed, &args, &wrong, scratch), KERNEL_NULL))
+        return false;
+    wrong = grads;
+    wrong.dx = (float *)((char *)wrong.dx + 1);
+    if (!expect(p, "dx off its boundary", p->call->backward(packed, &args, &wrong, scratch), KERNEL_ALIGN))
+        return false;
+    wrong = grads;
+    wrong.dw_1 = wrong.dx;
+    if (!expect(p, "dw_1, which no layer has", p->call->backward(packed, &args, &wrong, scratch), KERNEL_UNUSED))
+        return false;
+    wrong = grads;
+    wrong.dsource = wrong.dx;
+    if (!p->layer->cross &&
+        !expect(p, "dsource without source", p->call->backward(packed, &args, &wrong, scratch), KERNEL_UNUSED))
+        return false;
+    const size_t phases = p->call->back_phases(packed, &args);
+    if (!expect(p, "a phase too many", p->call->back_run(packed, &args, &grads, scratch, phases, 0, 0), KERNEL_PART))
+        return false;
+    args.saved = NULL;
+    return expect(p, "saved = NULL", p->call->backward(packed, &args, &grads, scratch), KERNEL_NULL);
+}
+
+/* Without `saved` forward keeps nothing and computes the same. */
+static bool check_inference(struct pass *p)
+{
+    struct kernel_args args = args_of(p, p->in);
+    const size_t bytes = count_of(p, TENSOR_Y) * sizeof(float);
+    if (p->in->batch == 0 || p->in->n == 0)
+        return true;
+    if (!run_forward(p, p->in))
+        return false;
+    float *y = malloc(bytes);
+    if (y == NULL) {
+        diag_environment(p->diag, NULL, "out of memory");
+        return false;
+    }
+    memcpy(y, p->y.data, bytes);
+    args.saved = NULL;
+    bool good = refused(p, "forward", p->call->forward(p->of->packed, &args, p->scratch.data));
+    if (good && memcmp(y, p->y.data, bytes) != 0)
+        good = promise_violated(p->why, "y has other bits where saved is NULL");
+    free(y);
+    return good;
+}
+
+bool backward_holds(struct backward *backward, const struct inputs *inputs, bool all, char why[300],
+                    struct diag *diag)
+{
+    struct pass p = {.of = backward, .in = inputs, .layer = backward->layer, .call = backward->kernel->call,
+                     .why = why, .diag = diag};
+    bool good = allocate(&p) && gradients_compute(&p.reference, p.layer, inputs, p.dy, true, diag) && is_accurate(&p);
+    good = good && (!all || (check_parts(&p) && check_batch(&p) && check_choice(&p) && check_refusals(&p) &&
+                             check_hidden(&p) && check_inference(&p)));
+    release(&p);
+    return good;
+}
