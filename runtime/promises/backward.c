@@ -276,28 +276,16 @@ static bool sees(const struct pass *p, size_t b, size_t t, size_t j)
     return any;
 }
 
-/* Whether the row of query t becomes NaN by it. */
-static bool reaches_query(const struct poison *poison, size_t t)
-{
-    const struct pass *p = poison->pass;
-    if (poison->tensor == TENSOR_Y || (p->layer->self && t == poison->row && poison->tensor == TENSOR_X)) {
-        bool any = false; /* a query that sees no key has no gradient */
-        for (size_t j = 0; !any && j < p->in->m; j++)
-            any = sees(p, poison->b, t, j);
-        if (poison->tensor == TENSOR_Y && p->layer->w_o == W_O_CONV)
-            return any; /* of neighbours */
-        return any && t == poison->row;
-    }
-    if (poison->tensor == TENSOR_X && !p->layer->self)
-        return t == poison->row && sees(p, poison->b, t, 0);
-    return sees(p, poison->b, t, poison->row);
-}
-
+/* Whether the gradient of query t becomes NaN by it: as its own row, if it sees any key, or as a key that it sees. */
 static bool touches(const struct poison *poison, size_t t)
 {
     const struct pass *p = poison->pass;
-    const bool own = p->layer->self && poison->tensor == TENSOR_X && sees(p, poison->b, t, poison->row);
-    return own || reaches_query(poison, t);
+    const bool as_key = poison->tensor == TENSOR_SOURCE || (poison->tensor == TENSOR_X && p->layer->self);
+    const bool own = poison->tensor != TENSOR_SOURCE && t == poison->row;
+    bool any = as_key && sees(p, poison->b, t, poison->row);
+    for (size_t j = 0; own && !any && j < p->in->m; j++)
+        any = sees(p, poison->b, t, j);
+    return any;
 }
 
 /* Whether row k, as a key, is seen by a query that it reaches. */
