@@ -8,6 +8,7 @@
 #include "../../gen/isa.h"
 #include "commands.h"
 #include "reference/compare.h"
+#include "reference/gradient.h"
 
 struct job {
     const struct options *options;
@@ -16,6 +17,7 @@ struct job {
     const struct tensor *cache_given[2]; /* expect.k_cache and so on */
     struct reference reference;
     struct bounds bounds;
+    struct gradients gradients;
     struct diag diag;
     bool missed; /* an output differs from the file's, or could not be compared with it */
     bool violated;
@@ -25,6 +27,68 @@ static bool any_given(const struct job *job)
 {
     return job->y_given != NULL || job->attn_given != NULL || job->lse_given != NULL || job->cache_given[0] != NULL ||
            job->cache_given[1] != NULL;
+}
+
+/* What the file says of the gradient of a tensor; NULL: nothing. */
+static const float *gradient_given(const struct job *job, enum layer_tensor tensor)
+{
+    char name[40];
+    snprintf(name, sizeof name, "d%s", layer_tensor_name(tensor));
+    const struct tensor *found = job->call.gradient[tensor] != NULL ? tensors_find(&job->call.file, name) : NULL;
+    return found != NULL ? found->data : NULL;
+}
+
+static bool any_gradient_given(const struct job *job)
+{
+    bool any = false;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        any = any || gradient_given(job, t) != NULL;
+    return any;
+}
+
+/* Gradients of the reference, which are those of a kernel where that is what was asked for. */
+static bool compute_gradients(struct job *job)
+{
+    const struct options *o = job->options;
+    if (job->call.dy == NULL || !(o->reference || any_gradient_given(job)))
+        return true;
+    if (!gradients_compute(&job->gradients, job->call.layer, &job->call.inputs, job->call.dy, true, &job->diag))
+        return false;
+    for (enum layer_tensor t = 0; o->reference && t < TENSOR_COUNT; t++)
+        for (size_t i = 0; i < job->call.gradient_bytes[t] / sizeof(float); i++)
+            job->call.gradient[t][i] = (float)job->gradients.of[t][i];
+    return true;
+}
+
+/* Those that the file has; what is not finite there must not be here either. */
+static void compare_gradients(struct job *job, const char *who)
+{
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const float *given = gradient_given(job, t), *actual = job->call.gradient[t];
+        double error = 0, ratio = 0, largest = 0;
+        size_t misses = 0, first = 0;
+        if (given == NULL)
+            continue;
+        for (size_t i = 0; i < job->call.gradient_bytes[t] / sizeof(float); i++) {
+            const double expected = given[i], off = fabs((double)actual[i] - expected);
+            const double bound = job->gradients.worst[t][i] + 0x1p-24 * fabs(expected) + 0x1p-149;
+            const bool good = isfinite(expected) ? off <= bound : !isfinite(actual[i]);
+            first = good || misses > 0 ? first : i;
+            misses += !good;
+            if (isfinite(expected)) {
+                error = fmax(error, off);
+                largest = fmax(largest, fabs(expected));
+                ratio = fmax(ratio, off / bound);
+            }
+        }
+        printf("%s: d%s differs by at most %.3g (%.3g of the largest |d%s|), %.3g of the worst-case bound%s\n", who,
+               layer_tensor_name(t), error, largest > 0 ? error / largest : 0, layer_tensor_name(t), ratio,
+               misses > 0 ? ": MISSED" : "");
+        if (misses > 0)
+            printf("  d%s: element %zu is %.9g; the file has %.9g; %zu elements miss\n", layer_tensor_name(t), first,
+                   (double)actual[first], (double)given[first], misses);
+        job->missed = job->missed || misses > 0;
+    }
 }
 
 /* What the file says a call leaves in a cache. */
@@ -176,7 +240,8 @@ static void compare_outputs(struct job *job, const char *who)
     }
     job->missed = job->missed || y.misses + attn.misses + lse.misses > 0 ||
                   y.unbounded + attn.unbounded + lse.unbounded > 0;
-    if (!any_given(job))
+    compare_gradients(job, who);
+    if (!any_given(job) && !any_gradient_given(job))
         printf("%s: computed\n", who);
 }
 
@@ -242,7 +307,8 @@ static bool write_outputs(struct job *job)
                                        TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES};
     float *const *cache = job->call.cache;
     float *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1]};
-    struct tensor items[sizeof which / sizeof *which];
+    struct tensor items[sizeof which / sizeof *which + TENSOR_COUNT];
+    char names[TENSOR_COUNT][40];
     size_t count = 0;
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
         if (!layer_has_tensor(job->call.layer, which[i]))
@@ -251,6 +317,15 @@ static bool write_outputs(struct job *job)
         *item = (struct tensor){.name = (char *)(uintptr_t)layer_tensor_name(which[i]), .data = data[i]};
         item->rank = inputs_shape(job->call.layer, &job->call.inputs, which[i], item->shape);
         item->bytes = inputs_count(job->call.layer, &job->call.inputs, which[i]) * sizeof(float);
+    }
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        if (job->call.gradient[t] == NULL)
+            continue;
+        snprintf(names[t], sizeof names[t], "d%s", layer_tensor_name(t));
+        struct tensor *item = &items[count++];
+        *item = (struct tensor){.name = names[t], .data = job->call.gradient[t],
+                                .bytes = job->call.gradient_bytes[t]};
+        item->rank = inputs_shape(job->call.layer, &job->call.inputs, t, item->shape);
     }
     return tensors_write(job->options->out, items, count, &job->diag);
 }
@@ -269,6 +344,7 @@ int command_run(const struct options *options)
         good = compile_kernel(&job.call.kernel, spec, job.call.layer->name, &options->compile, &job.diag);
     if (good && (options->reference || any_given(&job)))
         good = compute_reference(&job);
+    good = good && compute_gradients(&job);
     if (good && options->reference)
         compare_outputs(&job, "reference");
     else if (good)
@@ -282,6 +358,7 @@ int command_run(const struct options *options)
     diag_free(&job.diag);
     reference_free(&job.reference);
     bounds_free(&job.bounds);
+    gradients_free(&job.gradients);
     call_free(&job.call);
     return code;
 }

@@ -673,13 +673,20 @@ static bool is_expected(const char *name)
     return strncmp(name, INPUTS_EXPECTED, strlen(INPUTS_EXPECTED)) == 0;
 }
 
+/* Of a layer that trains: "dy", and what a file says of gradients, "dx", "dw_q", … */
+static bool is_of_backward(const struct layer *layer, const char *name)
+{
+    const enum layer_tensor t = name[0] == 'd' ? tensor_of_name(layer, name + 1) : TENSOR_COUNT;
+    return t < TENSOR_COUNT && (layer_has_gradient(layer, t) || (layer->train && t == TENSOR_Y));
+}
+
 static bool names_are_known(const struct layer *layer, const struct tensors *tensors, const char *place,
                             struct diag *diag)
 {
     size_t errors = diag->errors;
     for (size_t i = 0; i < tensors->count; i++) {
         enum layer_tensor t = tensor_of_name(layer, tensors->items[i].name);
-        if (is_expected(tensors->items[i].name))
+        if (is_expected(tensors->items[i].name) || is_of_backward(layer, tensors->items[i].name))
             continue;
         if (t == TENSOR_COUNT)
             diag_error(diag, place, "unexpected tensor \"%s\"; no layer has one of this name", tensors->items[i].name);
@@ -839,10 +846,10 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
     bool good = true;
     for (size_t i = 0; i < tensors->count; i++) {
         const char *name = tensors->items[i].name;
-        const size_t from = is_expected(name) ? strlen(INPUTS_EXPECTED) : 0;
-        const enum layer_tensor t = tensor_of_name(layer, name + from);
+        const bool expected = is_expected(name), gradient = is_of_backward(layer, name);
+        const enum layer_tensor t = tensor_of_name(layer, name + (expected ? strlen(INPUTS_EXPECTED) : gradient));
         const bool cache = t < TENSOR_COUNT && kind_of(t) == TENSOR_CACHE && layer_has_tensor(layer, t);
-        if ((from == 0 || cache) && !check_shape(layer, in, t, &tensors->items[i], place, diag))
+        if ((!expected || cache) && !check_shape(layer, in, t, &tensors->items[i], place, diag))
             good = false;
     }
     for (int t = 0; good && t < TENSOR_COUNT; t++) {

@@ -44,6 +44,30 @@ static void unshare(float *memory, size_t bytes)
         munmap(memory, bytes + 1);
 }
 
+/* Room for gradients, where the file has a dy. */
+static bool make_gradients(struct call *call, const char *in, struct diag *diag)
+{
+    const size_t errors = diag->errors;
+    const struct tensor *dy = call->layer->train ? tensors_find(&call->file, "dy") : NULL;
+    call->dy = dy != NULL ? dy->data : NULL;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        char name[40];
+        if (!layer_has_gradient(call->layer, t))
+            continue;
+        snprintf(name, sizeof name, "d%s", layer_tensor_name(t));
+        if (tensors_find(&call->file, name) != NULL && dy == NULL)
+            diag_error(diag, in, "there is \"%s\", but no \"dy\" that it could be a gradient of; add that, or leave it out",
+                       name);
+        if (dy == NULL)
+            continue;
+        call->gradient_bytes[t] = inputs_count(call->layer, &call->inputs, t) * sizeof(float);
+        call->gradient[t] = shared(call->gradient_bytes[t]);
+        if (call->gradient[t] == NULL)
+            diag_environment(diag, NULL, "out of memory");
+    }
+    return diag->errors == errors;
+}
+
 bool call_read(struct call *call, const char *spec, const struct compile_options *compile, const char *in,
                const struct weights_choice *weights, struct diag *diag)
 {
@@ -68,7 +92,7 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
         call_reset_cache(call);
     if (!room)
         diag_environment(diag, NULL, "out of memory");
-    return room;
+    return room && make_gradients(call, in, diag);
 }
 
 void call_reset_cache(struct call *call)
@@ -92,6 +116,21 @@ static void refuse(struct errand *errand, bool environment, const char *what, co
     snprintf(errand->refusal, sizeof errand->refusal, "%s%s", what, why);
 }
 
+static int run_backward(const struct call *call, const void *packed, const struct kernel_args *args)
+{
+    struct kernel_grads grads = {.dy = call->dy};
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (call->gradient[t] != NULL) {
+            memset(call->gradient[t], 0, call->gradient_bytes[t]); /* to which it is added */
+            *kernel_gradient(&grads, t) = call->gradient[t];
+        }
+    const size_t bytes = call->kernel.call->back_scratch_bytes_for(1);
+    void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (bytes + KERNEL_ALIGNMENT) / 64 * 64);
+    const int error = scratch != NULL ? call->kernel.call->backward(packed, args, &grads, scratch) : KERNEL_NULL;
+    free(scratch);
+    return error;
+}
+
 static void pack_and_run(void *context, FILE *answer)
 {
     struct errand *errand = context;
@@ -99,12 +138,14 @@ static void pack_and_run(void *context, FILE *answer)
     const struct kernel_table *kernel = call->kernel.call;
     const struct kernel_weights weights = kernel_weights_of(&call->inputs);
     const struct kernel_outputs outputs = {call->y, call->attn, call->lse, {call->cache[0], call->cache[1]}};
-    const struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
+    struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
+    const size_t saved = call->dy != NULL ? call->inputs.batch * call->inputs.n * kernel->saved_floats : 0;
+    args.saved = call->dy != NULL ? malloc(saved * sizeof(float) + 1) : NULL;
     void *packed = aligned_alloc(KERNEL_ALIGNMENT, (kernel->packed_bytes + KERNEL_ALIGNMENT) / 64 * 64);
     void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (kernel->scratch_bytes + KERNEL_ALIGNMENT) / 64 * 64);
     int error = KERNEL_OK;
     process_limit(apart_limit(call->layer, &call->inputs, 1));
-    if (packed == NULL || scratch == NULL)
+    if (packed == NULL || scratch == NULL || (call->dy != NULL && args.saved == NULL))
         refuse(errand, true, "out of memory", "");
     else if ((error = kernel->pack(packed, &weights, errand->isa)) == KERNEL_ISA)
         errand->isa = CALL_LACKS;
@@ -112,6 +153,8 @@ static void pack_and_run(void *context, FILE *answer)
         refuse(errand, false, "the weights are refused: ", kernel->strerror(error));
     else if ((error = kernel->forward(packed, &args, scratch)) != KERNEL_OK)
         refuse(errand, false, "the call is refused: ", kernel->strerror(error));
+    else if (call->dy != NULL && (error = run_backward(call, packed, &args)) != KERNEL_OK)
+        refuse(errand, false, "backward is refused: ", kernel->strerror(error));
     else if (errand->isa == 0)
         errand->isa = kernel->isa(packed);
     fwrite(errand, sizeof *errand, 1, answer);
@@ -153,6 +196,8 @@ void call_free(struct call *call)
     unshare(call->y, call->y_bytes);
     unshare(call->attn, call->attn_bytes);
     unshare(call->lse, call->lse_bytes);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        unshare(call->gradient[t], call->gradient_bytes[t]);
     unshare(call->cache[0], call->cache_bytes[0]);
     unshare(call->cache[1], call->cache_bytes[1]);
     layer_free(call->layer);

@@ -17,6 +17,9 @@ struct call {
     float *y, *attn, *lse; /* what was computed; attn is empty without scores, lse without that */
     float *cache[2];       /* a cache's keys and values as the call leaves them; NULL without one */
     size_t y_bytes, attn_bytes, lse_bytes, cache_bytes[2];
+    const float *dy;       /* of the file; NULL: it has none, and there are no gradients */
+    float *gradient[TENSOR_COUNT];
+    size_t gradient_bytes[TENSOR_COUNT];
     struct kernel kernel; /* none until compile_kernel() */
     char why[80];         /* what became of a kernel that is CALL_BROKEN */
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs every vector of tests/vectors, of its kinds/ and blocks/, and the real layer of tests/data, through `attnrun run`: the reference; every
-# instruction set of this machine with $CC (default gcc); and on one of them, in turn, Z in rows by clang where there is
+# Runs every vector of tests/vectors, of its kinds/, blocks/ and gradients/, and the real layer of tests/data, through
+# `attnrun run`: the reference; every instruction set of this machine with $CC (default gcc); and on one of them, in turn, Z in rows by clang where there is
 # one, or weights folded whether it pays or not. A vector of each kind is compiled at -O2, the others at -O0, in a quarter
 # of the time; with "all" each has all three variants on every set, at -O2, -O1 and -O0. Left out on purpose: what a vector
 # is and how close an answer must come; make_vectors.py and attnrun say that.
@@ -53,7 +53,7 @@ plain() { job plain "$2" "$1" --isa "$all"; }
 rows() { job rows "$2" "$1" --isa "$3" --set plan.z_layout=rows; }
 folded() { job folded -O0 "$1" --isa "$2" --set plan.fold=on; }
 
-specs=(tests/vectors/*.layer tests/vectors/{kinds,blocks}/*.layer tests/data/*.layer)
+specs=(tests/vectors/*.layer tests/vectors/{kinds,blocks,gradients}/*.layer tests/data/*.layer)
 every=
 if [ "${1-}" = all ]; then
     every=yes
