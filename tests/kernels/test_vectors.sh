@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Runs every vector of tests/vectors, of its kinds/, blocks/ and gradients/, and the real layer of tests/data, through
-# `attnrun run`: the reference; every instruction set of this machine with $CC (default gcc); and on one of them, in turn, Z in rows by clang where there is
-# one, or weights folded whether it pays or not. A vector of each kind is compiled at -O2, the others at -O0, in a quarter
-# of the time; with "all" each has all three variants on every set, at -O2, -O1 and -O0. Left out on purpose: what a vector
-# is and how close an answer must come; make_vectors.py and attnrun say that.
+# `attnrun run`: the reference; every instruction set of this machine with $CC (default gcc); and on one of them, in
+# turn, Z in rows by clang where there is one, or weights folded whether it pays or not. A vector of each kind is compiled
+# at -O2, the others at -O0, in a quarter of the time; with "all" each has all three variants on every set, at -O2, -O1
+# and -O0. Left out on purpose: what a vector is and how close an answer must come; make_vectors.py and attnrun say that.
 #
 #   tests/kernels/test_vectors.sh [all|NAME…]      ATTNRUN=build/attnrun  CC=gcc  CLANG=clang (empty: no second)  JOBS=N
 #
@@ -47,6 +47,7 @@ IFS=, read -ra sets <<<"$isas"
 # masks of each kind, groups, split heads, convolutions, folds, large and infinite numbers, calls below the limits
 optimised=" additive_each bool_by_head conv_cross_padding every_mask grouped_cross later_scores_masked lengths_zero
     minilm_layer0 nonfinite_hidden_by_additive short_call_cross split_conv_cross_out_in tied_identity
+    mha_causal train_conv_padding train_grouped_causal train_tied_no_self
     wide_causal_padding window_both_no_self "
 
 plain() { job plain "$2" "$1" --isa "$all"; }
@@ -60,7 +61,7 @@ if [ "${1-}" = all ]; then
 elif [ $# -gt 0 ]; then
     every=yes specs=()
     for name in "$@"; do
-        specs+=("$(ls tests/{vectors,vectors/kinds,vectors/blocks,data}/"$name.layer" 2>/dev/null)")
+        specs+=("$(ls tests/{vectors,vectors/kinds,vectors/blocks,vectors/gradients,data}/"$name.layer" 2>/dev/null)")
         [ -n "${specs[-1]}" ] || { echo "$name: error: no vector of tests/vectors or tests/data" >&2; exit 2; }
     done
 fi

@@ -344,7 +344,8 @@ static void test_lists(void **state)
 {
     (void)state;
     static const char *const folders[] = {"examples/*.layer", "tests/vectors/*.layer", "tests/vectors/kinds/*.layer",
-                                          "tests/vectors/blocks/*.layer"};
+                                          "tests/vectors/blocks/*.layer",
+                                          "tests/vectors/gradients/*.layer"};
     for (size_t f = 0; f < sizeof folders / sizeof folders[0]; f++) {
         glob_t found;
         assert_int_equal(glob(folders[f], 0, NULL, &found), 0);

@@ -145,6 +145,7 @@ def layer(spec, t, lengths, mask_bool, mask_add):
 
 
 def drawn_layer(folder, name, batch, n, m=None, **keys):
+    name = "train_" + name
     rng = np.random.default_rng(sum(name.encode()))
     s = dict(h_kv=keys["h"], input="shared", w_k="dense", w_v="dense", w_o="dense", mask="none", bias=False,
              weight_layout="in_out", conv_width=3, d_source=keys["d_model"])
