@@ -32,23 +32,30 @@ static double hidden_work(struct layer_cost c) { return c.ffn - c.down; }
 static double down_work(struct layer_cost c) { return c.down; }
 static double layer_work(struct layer_cost c) { return c.total; }
 static double no_work(struct layer_cost c) { (void)c; return 0; }
+/* of backward: scores, which are made again, and two products of each product of forward */
+static double attend_back(struct layer_cost c) { return 3 * c.scores + 2 * c.values; }
+static double weights_back(struct layer_cost c) { return c.q + c.k + c.v + c.output; }
+static double layer_back(struct layer_cost c) { return attend_back(c) + 2 * weights_back(c); }
 
 static const struct {
     const char *name;
     double (*work)(struct layer_cost cost);
+    double (*back)(struct layer_cost cost);
 } steps[] = {
-    {"layer", layer_work}, /* the whole, first */
-    {"norm x", no_work},
-    {"transpose", no_work},
-    {"project", project_work},
-    {"append", no_work},
-    {"attend", attend_work},
-    {"join", no_work},
-    {"output", output_work},
-    {"norm", no_work},
-    {"hidden", hidden_work},
-    {"down", down_work},
-    {"norm y", no_work},
+    {"layer", layer_work, layer_back}, /* the whole, first */
+    {"norm x", no_work, no_work},
+    {"transpose", no_work, no_work},
+    {"project", project_work, no_work}, /* again, in backward: not counted */
+    {"append", no_work, no_work},
+    {"attend", attend_work, attend_back},
+    {"join", no_work, no_work},
+    {"output", output_work, output_work},
+    {"norm", no_work, no_work},
+    {"hidden", hidden_work, no_work},
+    {"down", down_work, no_work},
+    {"norm y", no_work, no_work},
+    {"input", no_work, project_work},
+    {"weights", no_work, weights_back},
 };
 
 #define STEPS (sizeof steps / sizeof *steps)
@@ -74,7 +81,8 @@ struct bench {
 
 static size_t step_of_phase(const struct bench *b, size_t phase)
 {
-    const char *name = b->timed.call->phase_name(phase);
+    const struct kernel_table *call = b->timed.call;
+    const char *name = (b->timed.backward ? call->back_phase_name : call->phase_name)(phase);
     for (size_t s = 1; s < STEPS; s++)
         if (name != NULL && strcmp(steps[s].name, name) == 0)
             return s;
@@ -85,15 +93,19 @@ static size_t step_of_phase(const struct bench *b, size_t phase)
 static void time_steps(struct bench *b, double us[STEPS])
 {
     const struct timed *t = &b->timed;
-    const size_t phases = t->call->phases(t->packed, &t->args);
+    const bool back = t->backward;
+    const size_t phases = (back ? t->call->back_phases : t->call->phases)(t->packed, &t->args);
     for (size_t s = 1; s < STEPS; s++)
         us[s] = 0;
     for (size_t r = 0; r < t->repeats; r++)
         for (size_t phase = 0; phase < phases; phase++) {
-            const size_t step = step_of_phase(b, phase), parts = t->call->parts(t->packed, &t->args, phase);
+            const size_t step = step_of_phase(b, phase);
+            const size_t parts = (back ? t->call->back_parts : t->call->parts)(t->packed, &t->args, phase);
             const double start = now_us();
-            for (size_t part = 0; part < parts; part++)
+            for (size_t part = 0; part < parts && !back; part++)
                 t->call->run(t->packed, &t->args, t->scratch, phase, part, 0);
+            for (size_t part = 0; part < parts && back; part++)
+                t->call->back_run(t->packed, &t->args, &t->grads, t->back, phase, part, 0);
             if (step < STEPS && parts > 0)
                 us[step] += (now_us() - start) / (double)t->repeats;
         }
@@ -265,7 +277,7 @@ static bool report(struct bench *b)
     bool good = true;
     for (size_t s = 0; s < STEPS; s++)
         if (s == 0 || b->us[s][0] > 0) /* steps that the kernel has */
-            good = report_step(b, s, steps[s].work(cost)) && good;
+            good = report_step(b, s, (b->timed.backward ? steps[s].back : steps[s].work)(cost)) && good;
     return good;
 }
 
@@ -305,7 +317,8 @@ static bool prepare(struct bench *b, const struct layer *layer, const struct ker
         .n = b->wanted.n, .past_given = layer_has_cache(layer), .past = b->wanted.past,
         .m = o->m != UNSET ? o->m : (size_t)layer->source_len};
     return timed_make(&b->timed, layer, call, &draw, diag) &&
-           (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag));
+           (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag)) &&
+           (!o->backward || timed_backward(&b->timed, diag));
 }
 
 /* The reference on the same inputs: one line, the fastest of three runs, or of one when that takes long. */
@@ -385,7 +398,7 @@ static int report_crash(const struct job *job, const char *why)
     compile_print_variables(stderr);
     fputs("attnrun bench ", stderr);
     compile_print_word(job->spec, stderr);
-    fprintf(stderr, " --isa %s --seed %llu", isa, (unsigned long long)o->seed);
+    fprintf(stderr, "%s --isa %s --seed %llu", o->backward ? " --backward" : "", isa, (unsigned long long)o->seed);
     if (o->batch != UNSET)
         fprintf(stderr, " --batch %zu", o->batch);
     if (o->queries != NULL || layer_has_cache(job->layer))
@@ -498,6 +511,8 @@ static int bench_spec(const struct options *options, const char *spec, bool *hea
     if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
         struct job job = {.options = options, .layer = layer, .call = kernel.call, .spec = spec, .headed = headed};
         struct bench_call calls[MAX_CALLS];
+        if (options->backward && !layer->train)
+            diag_error(&diag, spec, "--backward is for a layer with train = true; this one has no backward pass");
         if (options->pasts != NULL && !layer_has_cache(layer))
             diag_error(&diag, spec, "--past is for a layer with a cache; this one has none");
         const size_t count = diag.errors == 0 ? list_calls(options, layer, calls, MAX_CALLS) : 0;

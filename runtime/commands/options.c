@@ -105,6 +105,8 @@ static const struct option_row rows[] = {
      .help = "the file's weights of norms are 1 less than what is multiplied by, as Gemma stores them"},
     {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_RUN,
      .help = "compute by the double-precision reference instead of a kernel"},
+    {.name = "backward", .kind = OPTION_FLAG, .field = FIELD(backward), .commands = COMMAND_BENCH,
+     .help = "time the backward pass of layers with train = true"},
     {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_BENCH,
      .help = "time the double-precision reference too"},
     {.name = "vary", .argument = "KEY=VALUES", .kind = OPTION_PAIRS, .field = FIELD(vary),

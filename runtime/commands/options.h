@@ -28,7 +28,7 @@ struct options {
     const char *csv, *json_lines, *html, *shard;
     const char *format, *symbol;
     struct weights_choice weights;
-    bool quiet, json, reference, resume, help;
+    bool quiet, json, reference, backward, resume, help;
     bool each_isa; /* --isa was given: each of the list, not the best one */
 };
 

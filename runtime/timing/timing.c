@@ -90,6 +90,40 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     return true;
 }
 
+bool timed_backward(struct timed *timed, struct diag *diag)
+{
+    const struct layer *layer = timed->layer;
+    const struct inputs *in = &timed->inputs;
+    const size_t dy = inputs_count(layer, in, TENSOR_Y), saved = in->batch * in->n * timed->call->saved_floats;
+    struct random random = {1};
+    timed->dy = large_pages(dy * sizeof(float));
+    timed->args.saved = timed->saved = large_pages(saved * sizeof(float));
+    timed->back = large_pages(timed->call->back_scratch_bytes_for(1));
+    bool good = timed->dy != NULL && timed->saved != NULL && timed->back != NULL;
+    for (size_t i = 0; good && i < dy; i++)
+        timed->dy[i] = (float)random_normal(&random);
+    timed->grads.dy = timed->dy;
+    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
+        if (!layer_has_gradient(layer, t))
+            continue;
+        timed->gradient[t] = large_pages(inputs_count(layer, in, t) * sizeof(float));
+        *kernel_gradient(&timed->grads, t) = timed->gradient[t];
+        good = timed->gradient[t] != NULL;
+    }
+    timed->backward = good;
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    return good;
+}
+
+/* What is timed, once. */
+static int call_once(const struct timed *timed)
+{
+    if (timed->backward)
+        return timed->call->backward(timed->packed, &timed->args, &timed->grads, timed->back);
+    return timed->call->forward(timed->packed, &timed->args, timed->scratch);
+}
+
 bool timed_pack(struct timed *timed, int isa, struct diag *diag)
 {
     const struct kernel_weights weights = kernel_weights_of(&timed->inputs);
@@ -98,6 +132,8 @@ bool timed_pack(struct timed *timed, int isa, struct diag *diag)
         return false;
     if (error == KERNEL_OK)
         error = timed->call->forward(timed->packed, &timed->args, timed->scratch);
+    if (error == KERNEL_OK && timed->backward)
+        error = call_once(timed);
     if (error != KERNEL_OK) {
         diag_error(diag, timed->layer->name, "the kernel refuses: %s", timed->call->strerror(error));
         return false;
@@ -135,19 +171,19 @@ struct sample timed_sample(const struct timed *timed)
 {
     const struct stopwatch watch = stopwatch_start();
     for (size_t r = 0; r < timed->repeats; r++)
-        timed->call->forward(timed->packed, &timed->args, timed->scratch);
+        call_once(timed);
     return stopwatch_stop(&watch, timed->repeats);
 }
 
 struct sample timed_sample_warm(const struct timed *timed)
 {
-    timed->call->forward(timed->packed, &timed->args, timed->scratch);
+    call_once(timed);
     return timed_sample(timed);
 }
 
 struct sample timed_sample_with_peak(const struct timed *timed)
 {
-    timed->call->forward(timed->packed, &timed->args, timed->scratch);
+    call_once(timed);
     const double before = peak_measure(timed->isa);
     struct sample sample = timed_sample(timed);
     sample.peak = (before + peak_measure(timed->isa)) / 2;
@@ -178,6 +214,11 @@ void timed_free(struct timed *timed)
     free(timed->lse);
     free(timed->cache[0]);
     free(timed->cache[1]);
+    free(timed->dy);
+    free(timed->saved);
+    free(timed->back);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        free(timed->gradient[t]);
     *timed = (struct timed){0};
 }
 

@@ -33,6 +33,10 @@ struct timed {
     struct kernel_args args;
     void *packed, *scratch;
     float *y, *attn, *lse, *cache[2]; /* the last two NULL without a cache */
+    bool backward;   /* what is timed: backward, on what a call of forward has kept; else forward */
+    struct kernel_grads grads;
+    float *dy, *saved, *gradient[TENSOR_COUNT];
+    void *back; /* its scratch */
     const char *isa; /* the packed one's name */
     size_t repeats;  /* calls in one sample: a short layer is called several times */
 };
@@ -40,6 +44,8 @@ struct timed {
 /* Draws the inputs and makes room. False with the reason in `diag`; timed_free() in any case. */
 bool timed_make(struct timed *timed, const struct layer *layer, const struct kernel_table *call,
                 const struct inputs_draw *draw, struct diag *diag);
+/* From now on backward is timed, of a layer that trains. False with the reason in `diag`. */
+bool timed_backward(struct timed *timed, struct diag *diag);
 /* Packs for one instruction set and calls once. False when the machine lacks it, or with the reason in `diag`. */
 bool timed_pack(struct timed *timed, int isa, struct diag *diag);
 /* Bytes that calls of a layer with these inputs go over; plain weights are not among them. */
