@@ -99,7 +99,7 @@ struct draft {
     int64_t window_left, window_right; /* -1: not given */
     double scale;
     bool scale_given, bias, out_in;
-    bool projected, heads_first, pad_skipped, rope_given, alibi, sink, lse;
+    bool projected, heads_first, pad_skipped, rope_given, alibi, sink, lse, train;
     const char *scores, *offset, *qk_norm, *rope, *rope_scaling, *rope_truncate, *relative; /* NULL: not given */
     const char *cache, *exact_chunks;             /* likewise */
     const char *block, *norm, *ffn, *ffn_bias, *norm_shared; /* likewise */
@@ -429,11 +429,11 @@ static void draw_plan(struct dice *dice, struct draft *d)
         d->group_rows = near_edge(dice, 70);
 }
 
-static void draw_layer(struct dice *dice, struct draft *d, bool cached, bool in_block)
+static void draw_layer(struct dice *dice, struct draft *d, bool cached, bool in_block, bool train)
 {
     static const double scales[] = {0, 1, -0.5, 0.125, 0.3, 2.5, 1e-3, -3, 20};
     *d = (struct draft){0};
-    const bool more_kinds = chance(dice, 0.6) || cached, caches = chance(dice, 0.2) || cached;
+    const bool more_kinds = (chance(dice, 0.6) || cached) && !train, caches = chance(dice, 0.2) || cached;
     d->rel_left = d->rel_right = -1;
     draw_kind(dice, d);
     draw_widths(dice, d);
@@ -448,6 +448,8 @@ static void draw_layer(struct dice *dice, struct draft *d, bool cached, bool in_
     struct dice of_block = {mix(dice->state ^ 0x626C6F636B)}; /* its own: other layers are what they were without it */
     if (in_block || (chance(&of_block, 0.25) && more_kinds))
         draw_block(&of_block, d);
+    struct dice of_train = {mix(dice->state ^ 0x747261696E)}; /* likewise */
+    d->train = train || (chance(&of_train, 0.4) && !more_kinds && d->block == NULL);
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
@@ -534,6 +536,7 @@ static void add_more_kinds(struct text *text, const struct draft *d)
     add_number(text, "rel_right", d->rel_right, -1);
     add_given(text, "sink", d->sink ? "true" : NULL);
     add_given(text, "lse", d->lse ? "true" : NULL);
+    add_given(text, "train", d->train ? "true" : NULL);
     add_given(text, "score", d->score[0] != '\0' ? d->score : NULL);
     add_given(text, "visible", d->visible[0] != '\0' ? d->visible : NULL);
     if (reads(d, "tau["))
@@ -613,7 +616,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached, blocks;
+    bool print, cached, blocks, train;
 };
 
 /* How the drawn layer is called. */
@@ -695,7 +698,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         struct diag diag = {0};
         struct text text = {job->spec, 0, sizeof job->spec};
         char path[300];
-        draw_layer(&dice, &job->draft, sweep->options->cached, sweep->options->blocks);
+        draw_layer(&dice, &job->draft, sweep->options->cached, sweep->options->blocks, sweep->options->train);
         write_spec(&text, &dice, &job->draft);
         snprintf(path, sizeof path, "%s/layer_%zu.layer", job->folder, index);
         struct layer *layer = NULL;
@@ -944,6 +947,10 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("block, folded", d->block != NULL && is(d->fold, "on")) F("block, split", d->block != NULL && d->split) \
     F("block, rows skipped", d->block != NULL && d->pad_skipped) \
     F("block, identity", d->block != NULL && d->identity) F("block, tied", d->block != NULL && d->tied) \
+    F("train", d->train) F("train, cross", d->train && d->cross) F("train, conv", d->train && is(d->w_o, "conv")) \
+    F("train, split", d->train && d->split) F("train, tied", d->train && d->tied) \
+    F("train, identity", d->train && d->identity) F("train, h_kv", d->train && d->h_kv > 0) \
+    F("train, out_in", d->train && d->out_in) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
     F("visible, segments", d->visible[0] != '\0' && d->mask & MASK_SEGMENTS) F("table.NAME", reads(d, "tau[") || reads(d, "grid["))
 
 #define FEATURE_NAME(name, test) name,
@@ -992,7 +999,8 @@ static void summarise(struct sweep *sweep)
         print_series(&sweep->series[i]);
     printf("%zu layers, %zu kernels checked, %zu kernels skipped that this machine cannot run\n", layers,
            sweep->kernels, sweep->skipped);
-    if (layers >= EVERYTHING_FROM && missing > 0 && !sweep->options->cached && !sweep->options->blocks) {
+    if (layers >= EVERYTHING_FROM && missing > 0 && !sweep->options->cached && !sweep->options->blocks &&
+        !sweep->options->train) {
         printf("FAILED: %zu of the features above were never drawn\n", missing);
         sweep->failed++;
     }
@@ -1057,9 +1065,9 @@ static int run(const struct options *options)
 static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
-          "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--print]\n"
+          "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--train] [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
-          "--blocks all that can be stand in a block. The first compiler gets most of them.\n"
+          "--blocks all that can be stand in a block, with --train all have gradients. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -1080,7 +1088,8 @@ static bool parse(struct options *options, int argc, char **argv)
     static const struct option table[] = {{"seed", 1, NULL, 's'}, {"first", 1, NULL, 'f'}, {"count", 1, NULL, 'c'},
                                           {"jobs", 1, NULL, 'j'}, {"isa", 1, NULL, 'i'},   {"cc", 1, NULL, 'C'},
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
-                                          {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+                                          {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"train", 0, NULL, 't'},
+                                          {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
     for (int found; good && (found = getopt_long(argc, argv, "", table, NULL)) != -1;)
@@ -1100,6 +1109,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'p': options->print = true; break;
         case 'd': options->cached = true; break;
         case 'b': options->blocks = true; break;
+        case 't': options->train = true; break;
         default: good = false;
         }
     options->seed = seed;
