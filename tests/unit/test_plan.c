@@ -183,6 +183,13 @@ static bool is_normed(const struct plan_isa *p, int id)
            p->layouts[id].at == p->layouts[LAYOUT_NORMED].at;
 }
 
+/* A worker's operands of backward: those of attention, and those of products with tokens, are never there at once. */
+static bool in_turns(int a, int b)
+{
+    const int low = a < b ? a : b, high = a < b ? b : a;
+    return low >= LAYOUT_K_PANELS && low <= LAYOUT_BACK_STRIPS && (high == LAYOUT_STRIPS || high == LAYOUT_PANELS);
+}
+
 /* Each lies within what its owner has, and none where another one is that is still needed. */
 static void check_layouts(const struct plan_isa *p)
 {
@@ -201,11 +208,31 @@ static void check_layouts(const struct plan_isa *p)
         for (int j = 0; j < i; j++) {
             const bool in_place = (j == LAYOUT_QUERIES && i == LAYOUT_Z && p->z_in_q) ||
                                   (is_normed(p, i) && is_normed(p, j));
-            if (p->layouts[j].name != NULL && p->layouts[j].owner == a->owner && !in_place &&
+            if (p->layouts[j].name != NULL && p->layouts[j].owner == a->owner && !in_place && !in_turns(i, j) &&
                 meet(life_of(p, (enum layout_name)i), life_of(p, (enum layout_name)j)))
                 assert_false(meet(place, place_of(p, (enum layout_name)j)));
         }
     }
+}
+
+/* Blocks of backward are whole tiles, and its operands fit where they are laid out. */
+static void check_back(const struct layer *layer, const struct plan_isa *p)
+{
+    if (!layer->train) {
+        assert_true(p->bytes[OWNER_BACK] == 0 && p->bytes[OWNER_BACK_WORKER] == 0);
+        return;
+    }
+    check_tile(p, p->back.rows, p->back.vecs);
+    assert_int_equal(p->back.width, p->back.vecs * p->lanes);
+    assert_true(p->back.queries % p->back.rows == 0 && p->back.part_rows % p->back.rows == 0);
+    assert_true(p->back.keys % p->back.width == 0 && p->back.chunk_columns % p->back.width == 0);
+    assert_true(p->back.k_row % p->lanes == 0 && p->back.k_row >= layer->d_k);
+    assert_true(p->back.v_row % p->lanes == 0 && p->back.v_row >= layer->d_v);
+    const int64_t strips = layout_elements(&p->layouts[LAYOUT_STRIPS]);
+    assert_true(strips >= p->back.part_rows * layer->d_out && strips >= p->back.part_rows * layer->h * layer->d_k);
+    assert_true(strips >= p->back.part_rows * layer->h_kv * max(layer->d_k, layer->d_v));
+    assert_true(strips >= p->back.tokens * p->back.chunk_rows);
+    assert_true(!p->fold->scores && !p->fold->values && !p->value_blocks && p->z_rows);
 }
 
 /* Rows that are normed, step by step: what one reads was written before, or is the caller's. */
@@ -332,6 +359,7 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
             check_panels(p, O(p));
         check_products(p);
         check_layouts(p);
+        check_back(layer, p);
         check_places(layer, p);
         assert_true(p->reason_count >= 6);
         assert_true(p->bytes[OWNER_PACKED] <= plan->packed_bytes && p->bytes[OWNER_SCRATCH] <= plan->shared_bytes &&
