@@ -21,7 +21,9 @@
  *   d = e_t + e_l + EXP + 4 u    e_l = max over the row of (e_t + EXP + 2 u) + gamma_{m+8}
  *
  * Errors of different elements count as independent, with two exceptions that all keys of a row share: that of D, which
- * reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. The second gate is LAMBDA times
+ * reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. Where a score may be off by more
+ * than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by has one cause:
+ * it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). The second gate is LAMBDA times
  * the root of q; over random layers the largest error is below half of it. It is a gate for drawn data, no bound.
  */
 #include "gradient.h"
@@ -35,6 +37,7 @@
 
 #define U BOUND_U
 #define TINY 0x1p-100
+#define SATURATED 0.1
 #define LAMBDA (2 * BOUND_LAMBDA) /* sums of sums: twice what one product has */
 
 /* A matrix with its errors. `size` is the sum of |a||b| that its rounding is reckoned from. */
@@ -314,7 +317,7 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
         multiply_all(w, &s, &g->q, &kt, 4);
     for (size_t t = 0; w->good && t < n; t++) {
         const size_t row = t * m;
-        double largest = 0, spread = 0;
+        double largest = 0, spread = 0, together = 0;
         for (size_t j = 0; j < m; j++) {
             const double added = fabs(head->scores[row + j] - head->raw[row + j]);
             const double sizes = 4 * added + 2 * fabs(head->scores[row + j]);
@@ -322,6 +325,8 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
             s.q[row + j] = scale * scale * s.q[row + j] + U * U * sizes * sizes;
             if (head->visible[row + j]) {
                 largest = fmax(largest, s.e[row + j]);
+                if (!(s.q[row + j] <= SATURATED * SATURATED))
+                    together = (double)m * (double)(w->layer->d_k * w->layer->d_v);
                 spread += g->a.v[row + j] * g->a.v[row + j] * s.q[row + j];
             }
         }
@@ -333,7 +338,8 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
                 continue;
             const double most = fmax(a, 1 - a) + 8 * U; /* A' lies in [0, 1] but for its roundings */
             g->a.e[row + j] = fmin(a * expm1(s.e[row + j] + of_sum + own), most) + TINY;
-            g->a.q[row + j] = fmin(a * a * (s.q[row + j] + g->shared[t] + own * own), most * most) + TINY * TINY;
+            const double apart = a * a * (s.q[row + j] + g->shared[t] + own * own);
+            g->a.q[row + j] = (together > 0 ? together * most * most : apart) + TINY * TINY;
         }
     }
     drop(&kt);
