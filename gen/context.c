@@ -84,6 +84,7 @@ static const struct field isa_fields[] = {
     {"back_width", offsetof(struct plan_isa, back.width)}, {"back_unroll", offsetof(struct plan_isa, back.unroll)},
     {"back_k_row", offsetof(struct plan_isa, back.k_row)}, {"back_v_row", offsetof(struct plan_isa, back.v_row)},
     {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},
+    {"back_key_row", offsetof(struct plan_isa, back.key_row)},
     {"back_part_rows", offsetof(struct plan_isa, back.part_rows)},
     {"back_tokens", offsetof(struct plan_isa, back.tokens)},
     {"chunk_rows", offsetof(struct plan_isa, back.chunk_rows)},
@@ -126,7 +127,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"k_blocks", LAYOUT_K_BLOCKS}, {"q_strips", LAYOUT_Q_STRIPS}, {"dz_strips", LAYOUT_DZ_STRIPS},
     {"q_panels", LAYOUT_Q_PANELS}, {"dz_panels", LAYOUT_DZ_PANELS}, {"back_p", LAYOUT_BACK_P},
     {"back_ds", LAYOUT_BACK_DS}, {"back_strips", LAYOUT_BACK_STRIPS}, {"strips", LAYOUT_STRIPS},
-    {"panels_of", LAYOUT_PANELS},
+    {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},

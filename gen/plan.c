@@ -41,6 +41,8 @@
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define BACK_QUERIES 48           /* tokens in a block of backward, up to whole tiles: its operands stay in L1 and L2 */
 #define BACK_KEYS 128
+#define BACK_EVEN 64              /* what rows of a tile divide best: most widths, and their multiples */
+#define BACK_CHUNK 104            /* rows of a weight's gradient in a part */
 #define BACK_TOKENS 256           /* steps of a sum over tokens at once: two operands of so many fit L2 */
 #define BACK_UNROLL 4
 #define WEIGHT_READ 20           /* multiply-adds while a weight comes from beyond L2: measured, Zen 5 with AVX-512 */
@@ -947,15 +949,16 @@ static void plan_back(struct plan_isa *p, const struct layer *layer)
     const int64_t widest = max(layer->d_model, max(layer->d_k, layer->d_v));
     p->back.vecs = widest > p->lanes ? 2 : 1;
     p->back.width = p->back.vecs * p->lanes;
-    p->back.rows = tile_rows(p->isa, p->back.vecs);
+    p->back.rows = near_equal(BACK_EVEN, tile_rows(p->isa, p->back.vecs));
     p->back.unroll = BACK_UNROLL;
     p->back.k_row = round_up(layer->d_k, p->lanes);
     p->back.v_row = round_up(layer->d_v, p->lanes);
     p->back.queries = min(round_up(BACK_QUERIES, p->back.rows), round_up(layer->seq_len, p->back.rows));
     p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
+    p->back.key_row = p->back.keys + LINE_FLOATS; /* rows do not share sets of L1, and a last tile reads behind the keys */
     p->back.part_rows = round_up(BACK_QUERIES, p->back.rows);
     p->back.tokens = BACK_TOKENS;
-    p->back.chunk_rows = round_up(BACK_QUERIES, p->back.rows);
+    p->back.chunk_rows = round_up(BACK_CHUNK, p->back.rows);
     p->back.chunk_columns = round_up(BACK_KEYS, p->back.width);
 }
 

@@ -62,7 +62,7 @@ enum layout_name {
     LAYOUT_BACK_W_Q, LAYOUT_BACK_W_K, LAYOUT_BACK_W_V, LAYOUT_BACK_W_O,
     LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z,
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
-    LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
+    LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS, LAYOUT_SPARE,
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
@@ -269,6 +269,7 @@ struct plan_isa {
         int64_t unroll;
         int64_t k_row, v_row;      /* numbers of a head's query and value, padded to whole vectors */
         int64_t queries, keys;     /* of a block of scores, both whole tiles */
+        int64_t key_row;           /* from query to query in such a block */
         int64_t part_rows;         /* tokens of a part of dZ, and of dx */
         int64_t tokens;            /* that a sum over tokens takes at once */
         int64_t chunk_rows, chunk_columns; /* of a weight's gradient that are a part */

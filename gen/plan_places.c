@@ -117,11 +117,11 @@ static void place_back_packed(struct plan_isa *p, const struct layer *layer)
     const int64_t groups = layer->split ? layer->h : 1, heads = layer->split ? 1 : layer->h;
     const int64_t kv = layer->split ? 1 : layer->h_kv, taps = layer->w_o == W_O_CONV ? layer->conv_width : 1;
     const int64_t width = layer->w_o == W_O_CONV ? layer->d_model / layer->h : layer->d_model;
-    place_back_weights(p, LAYOUT_BACK_W_Q, "w_q back", groups, heads * layer->d_k, layer->d_in_q);
+    place_back_weights(p, LAYOUT_BACK_W_Q, "w_q back", groups, heads * p->back.k_row, layer->d_in_q);
     if (layer_has_tensor(layer, TENSOR_W_K))
-        place_back_weights(p, LAYOUT_BACK_W_K, "w_k back", groups, kv * layer->d_k, layer->d_in_kv);
+        place_back_weights(p, LAYOUT_BACK_W_K, "w_k back", groups, kv * p->back.k_row, layer->d_in_kv);
     if (layer_has_tensor(layer, TENSOR_W_V))
-        place_back_weights(p, LAYOUT_BACK_W_V, "w_v back", groups, kv * layer->d_v, layer->d_in_kv);
+        place_back_weights(p, LAYOUT_BACK_W_V, "w_v back", groups, kv * p->back.v_row, layer->d_in_kv);
     if (layer_has_tensor(layer, TENSOR_W_O))
         place_back_weights(p, LAYOUT_BACK_W_O, "w_o back", layer->h * taps, width, layer->d_v);
 }
@@ -260,18 +260,20 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_Q_T, "q_t", OWNER_WORKER, p->fold->d_score, p->block);
 }
 
-/* Gradients of what forward has in its scratch, by heads; a worker's operands, first those of attention, then, in the
- * same place, those of products with tokens. */
+/* Gradients of what forward has in its scratch, token by token; a worker's operands, first those of attention, then, in
+ * the same place, those of sums over tokens. */
 static void place_back(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t queries = max(layer->seq_len, p->batch_rows), keys = max(layer->source_len, p->batch_sources);
-    const int64_t rows = p->back.rows, k_row = p->back.k_row, v_row = p->back.v_row;
-    const int64_t columns = round_up(layer->source_len, p->lanes), strips = round_up(p->back.keys, rows);
-    place_new(p, LAYOUT_D_QUERIES, "d queries", OWNER_BACK, layer->h * queries, k_row);
-    place_new(p, LAYOUT_D_KEYS, "d keys", OWNER_BACK, layer->h_kv * keys, k_row);
-    place_new(p, LAYOUT_D_VALUES, "d values", OWNER_BACK, layer->h_kv * keys, v_row);
-    place_new(p, LAYOUT_D_Z, "d z", OWNER_BACK, layer->h * queries, v_row);
+    const int64_t k_row = p->back.k_row, v_row = p->back.v_row, columns = round_up(layer->source_len, p->lanes);
+    place_new(p, LAYOUT_D_QUERIES, "d queries", OWNER_BACK, queries, layer->h * k_row);
+    place_new(p, LAYOUT_D_KEYS, "d keys", OWNER_BACK, keys, layer->h_kv * k_row);
+    place_new(p, LAYOUT_D_VALUES, "d values", OWNER_BACK, keys, layer->h_kv * v_row);
+    place_new(p, LAYOUT_D_Z, "d z", OWNER_BACK, queries, layer->h * v_row);
 
+    const int64_t depth = max(max(layer->d_out, p->back.keys), max(layer->h * k_row, layer->h_kv * max(k_row, v_row)));
+    place_new(p, LAYOUT_SPARE, "spare strip", OWNER_BACK_WORKER, depth, p->back.rows);
+    const int64_t shared = p->bytes[OWNER_BACK_WORKER];
     place_new(p, LAYOUT_K_PANELS, "k panels", OWNER_BACK_WORKER, layer->d_k, columns);
     place_new(p, LAYOUT_V_PANELS, "v panels", OWNER_BACK_WORKER, layer->d_v, columns);
     place_new(p, LAYOUT_K_BLOCKS, "k blocks", OWNER_BACK_WORKER, layer->source_len, k_row);
@@ -279,14 +281,13 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_DZ_STRIPS, "dz strips", OWNER_BACK_WORKER, p->back.queries, layer->d_v);
     place_new(p, LAYOUT_Q_PANELS, "q panels", OWNER_BACK_WORKER, p->back.queries, k_row);
     place_new(p, LAYOUT_DZ_PANELS, "dz panels", OWNER_BACK_WORKER, p->back.queries, v_row);
-    place_new(p, LAYOUT_BACK_P, "weights", OWNER_BACK_WORKER, p->back.queries, p->back.keys);
-    place_new(p, LAYOUT_BACK_DS, "d scores", OWNER_BACK_WORKER, p->back.queries, p->back.keys);
-    place_new(p, LAYOUT_BACK_STRIPS, "their strips", OWNER_BACK_WORKER, p->back.queries, strips);
+    place_new(p, LAYOUT_BACK_P, "weights", OWNER_BACK_WORKER, p->back.queries, p->back.key_row);
+    place_new(p, LAYOUT_BACK_DS, "d scores", OWNER_BACK_WORKER, p->back.queries, p->back.key_row);
+    place_new(p, LAYOUT_BACK_STRIPS, "their strips", OWNER_BACK_WORKER, p->back.queries,
+              round_up(p->back.keys, p->back.rows));
     const int64_t attend = p->bytes[OWNER_BACK_WORKER];
-    const int64_t depth = max(layer->d_out, max(layer->h * layer->d_k, layer->h_kv * max(layer->d_k, layer->d_v)));
-    p->bytes[OWNER_BACK_WORKER] = 0;
-    place_new(p, LAYOUT_STRIPS, "strips", OWNER_BACK_WORKER,
-              max(p->back.part_rows * depth, p->back.tokens * p->back.chunk_rows), 1);
+    p->bytes[OWNER_BACK_WORKER] = shared;
+    place_new(p, LAYOUT_STRIPS, "strips", OWNER_BACK_WORKER, p->back.tokens, p->back.chunk_rows);
     place_new(p, LAYOUT_PANELS, "panels", OWNER_BACK_WORKER, p->back.tokens, p->back.chunk_columns);
     p->bytes[OWNER_BACK_WORKER] = max(p->bytes[OWNER_BACK_WORKER], attend);
 }
