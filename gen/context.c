@@ -301,6 +301,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
     emit_set_boolean(emit, "ends_iterations", p->isa->ends_iterations);
+    emit_set_boolean(emit, "prefetches", p->isa->prefetches);
     emit_set_boolean(emit, "z_rows", p->z_rows);
     emit_set_boolean(emit, "z_in_q", p->z_in_q);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
