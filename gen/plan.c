@@ -131,7 +131,7 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     if (l->projected) /* no weights before the scores, and none before the values */
         return f;
     f.q_is_k = l->tied && !l->cross && !layer_has_tensor(l, TENSOR_G_Q);
-    if (layer_has_cache(l) || l->train) /* which holds keys and values, not inputs; gradients are those of the weights */
+    if (layer_has_cache(l) || l->train) /* keys and values are cached; gradients are of the weights */
         return f;
     for (int64_t part = 1; part <= SHORTEST_CALL; part *= 4) {
         const int64_t n = request_within(request, PLAN_TYPICAL_N, l->seq_len);
@@ -956,7 +956,7 @@ static void plan_back(struct plan_isa *p, const struct layer *layer)
     p->back.v_row = round_up(layer->d_v, p->lanes);
     p->back.queries = min(round_up(BACK_QUERIES, p->back.rows), round_up(layer->seq_len, p->back.rows));
     p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
-    p->back.key_row = p->back.keys + LINE_FLOATS; /* rows do not share sets of L1, and a last tile reads behind the keys */
+    p->back.key_row = p->back.keys + LINE_FLOATS; /* rows share no sets of L1, and a last tile reads behind the keys */
     p->back.part_rows = round_up(BACK_CHUNK, p->back.rows);
     p->back.tokens = BACK_TOKENS;
     p->back.chunk_rows = round_up(BACK_CHUNK, p->back.rows);

@@ -262,8 +262,8 @@ struct plan_isa {
         struct tile_heights tiles, dot_tiles;
         struct tile_heights panels, low_panels; /* whole vectors of a value, as widths */
     } cached;
-    /* Of backward. All its products run in one tile: its rows are a strip of the first operand, [step][row], its vectors
-     * a panel of the second, [step][lane]. */
+    /* Of backward. All its products run in tiles of one size. The first operand lies in strips of as many rows,
+     * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */
     struct {
         int64_t rows, vecs, width; /* of the tile; width: lanes of its vectors */
         int64_t unroll;

@@ -292,8 +292,8 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
                                                : "a query block of it, over which each panel passes, exceeds half "
                                                  "of L1");
     if (layer->train)
-        reason(p, "backward: tiles of " D64 " x " D64 ", blocks of " D64 " queries x " D64 " keys; weights are not folded, "
-               "values and Z lie token by token", p->back.rows, p->back.width, p->back.queries, p->back.keys);
+        reason(p, "backward: tiles of " D64 " x " D64 ", blocks of " D64 " queries x " D64 " keys; weights are not "
+               "folded, values and Z lie token by token", p->back.rows, p->back.width, p->back.queries, p->back.keys);
     if (p->prefetch_keys > 0)
         reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys,
                plural(p->prefetch_keys), p->value_blocks ? "" : " and values");

@@ -56,8 +56,8 @@ static bool make_gradients(struct call *call, const char *in, struct diag *diag)
             continue;
         snprintf(name, sizeof name, "d%s", layer_tensor_name(t));
         if (tensors_find(&call->file, name) != NULL && dy == NULL)
-            diag_error(diag, in, "there is \"%s\", but no \"dy\" that it could be a gradient of; add that, or leave it out",
-                       name);
+            diag_error(diag, in, "there is \"%s\", but no \"dy\" that it could be a gradient of; add that, or leave "
+                       "it out", name);
         if (dy == NULL)
             continue;
         call->gradient_bytes[t] = inputs_count(call->layer, &call->inputs, t) * sizeof(float);

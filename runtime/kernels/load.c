@@ -176,7 +176,7 @@ static bool structs_match(const struct kernel_table *call)
     const size_t args = call->saved_floats > 0 ? sizeof(struct kernel_args) : offsetof(struct kernel_args, saved);
     const size_t grads = call->saved_floats > 0 ? sizeof(struct kernel_grads) : 0;
     return call->weights_size == sizeof(struct kernel_weights) && call->grads_size == grads &&
-           (call->args_size == args || call->args_size == sizeof(struct kernel_args)); /* packing alone has no backward */
+           (call->args_size == args || call->args_size == sizeof(struct kernel_args)); /* to pack only */
 }
 
 bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)

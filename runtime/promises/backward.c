@@ -147,8 +147,8 @@ static bool compare(struct pass *p, const struct guarded *from, double times, do
             if (isnan(worst) && !isfinite(expected))
                 continue; /* nothing is promised */
             if (!(error <= worst) || (drawn && !(error <= gate)))
-                return promise_violated(p->why, "d%s: element %zu is %.9g%s; the reference has %.9g, the bound is %.3g, "
-                                        "the gate %.3g; batch = %zu, n = %zu, m = %zu", layer_tensor_name(t), i,
+                return promise_violated(p->why, "d%s: element %zu is %.9g%s; the reference has %.9g, the bound is "
+                                        "%.3g, the gate %.3g; batch = %zu, n = %zu, m = %zu", layer_tensor_name(t), i,
                                         (double)actual[i], times > 1 ? ", once more added" : "", expected, worst, gate,
                                         p->in->batch, p->in->n, p->in->m);
             if (times > 1)
@@ -213,7 +213,8 @@ static bool check_parts(struct pass *p)
     prepare(p, p->gradient);
     for (size_t phase = 0; phase < phases; phase++)
         for (size_t part = p->call->back_parts(p->of->packed, &args, phase); part-- > 0;) {
-            const int error = p->call->back_run(p->of->packed, &args, &grads, p->back.data, phase, part, part % WORKERS);
+            const int error =
+                p->call->back_run(p->of->packed, &args, &grads, p->back.data, phase, part, part % WORKERS);
             if (error != KERNEL_OK)
                 return refused(p, "backward_run", error);
         }
@@ -302,6 +303,7 @@ static bool check_rows(const struct poison *poison, enum layer_tensor of, size_t
 {
     struct pass *p = poison->pass;
     const float *was = p->base[of].data, *is = p->gradient[of].data;
+    const char *poisoned = poison->tensor == TENSOR_Y ? "dy" : layer_tensor_name(poison->tensor);
     for (size_t b = 0; b < p->in->batch; b++)
         for (size_t r = 0; r < rows; r++) {
             const size_t at = (b * rows + r) * width;
@@ -311,15 +313,13 @@ static bool check_rows(const struct poison *poison, enum layer_tensor of, size_t
             for (size_t c = 0; c < width; c++)
                 finite = finite && isfinite(is[at + c]);
             if (!reached && memcmp(was + at, is + at, width * sizeof(float)) != 0)
-                return promise_violated(p->why, "NaN in row %zu of %s of sequence %zu changes d%s of row %zu of sequence "
-                                        "%zu, from which it is hidden; n = %zu, m = %zu", poison->row,
-                                        poison->tensor == TENSOR_Y ? "dy" : layer_tensor_name(poison->tensor), poison->b,
-                                        layer_tensor_name(of), r, b, p->in->n, p->in->m);
+                return promise_violated(p->why, "NaN in row %zu of %s of sequence %zu changes d%s of row %zu of "
+                                        "sequence %zu, from which it is hidden; n = %zu, m = %zu", poison->row,
+                                        poisoned, poison->b, layer_tensor_name(of), r, b, p->in->n, p->in->m);
             if (query && finite)
-                return promise_violated(p->why, "NaN in row %zu of %s of sequence %zu leaves d%s of row %zu finite, though "
-                                        "that query depends on it; n = %zu, m = %zu", poison->row,
-                                        poison->tensor == TENSOR_Y ? "dy" : layer_tensor_name(poison->tensor), poison->b,
-                                        layer_tensor_name(of), r, p->in->n, p->in->m);
+                return promise_violated(p->why, "NaN in row %zu of %s of sequence %zu leaves d%s of row %zu finite, "
+                                        "though that query depends on it; n = %zu, m = %zu", poison->row, poisoned,
+                                        poison->b, layer_tensor_name(of), r, p->in->n, p->in->m);
         }
     return true;
 }
