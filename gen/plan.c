@@ -1073,7 +1073,7 @@ static double size_bound(const struct layer *l)
     int64_t left = 0, right = 0;
     if (score_has(l, SCORE_RELATIVE))
         relative_reach(l, &left, &right);
-    const double back = l->train ? packed + 2 * (q + s) * (e_k + e_v + d + 1024) : 0;
+    const double back = l->train ? 8 * packed + 16 * (q + s) * (e_k + e_v + d + 1024) : 0; /* heads padded to vectors */
     return scratch + packed + turns + block + back + (double)l->h * ((double)left + (double)right + 4096);
 }
 

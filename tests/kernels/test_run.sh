@@ -92,6 +92,27 @@ check "nothing compared is not called compared" says "y is not compared"
 ends 1 run one.layer --in none.st --reference
 check "the reference compares all of it" says "2 of 2 elements miss"
 
+echo "== gradients =="
+# one token: y = x w_v w_o, whatever the scores; x = 2, w_v = 2, w_o = 1, dy = 2
+printf 'd_model = 1\nh = 1\nseq_len = 1\ntrain = true\n' >train.layer
+four=40800000 eight=41000000
+given=(x 1,1,1 $two w_q 1,1 $one w_k 1,1 $one w_v 1,1 $two w_o 1,1 $one)
+tensors right.st "${given[@]}" dy 1,1,1 $two dx 1,1,1 $four dw_q 1,1 $zero dw_v 1,1 $four dw_o 1,1 $eight
+ends 0 run train.layer --in right.st --out made.st
+check "each gradient of the file is compared" test "$(grep -c ': d.* differs by at most 0 ' out)" -eq 4
+ends 0 run train.layer --in right.st --reference
+tensors wrong.st "${given[@]}" dy 1,1,1 $two dx 1,1,1 $four dw_o 1,1 $four
+ends 1 run train.layer --in wrong.st
+check "a wrong gradient is named" says "dw_o: element 0 is 8; the file has 4; 1 elements miss"
+tensors alone.st "${given[@]}" dx 1,1,1 $four
+ends 2 run train.layer --in alone.st
+tensors shape.st "${given[@]}" dy 1,1,2 "$two $two"
+ends 2 run train.layer --in shape.st
+printf 'd_model = 1\nh = 1\nseq_len = 1\n' >plain.layer
+ends 2 run plain.layer --in right.st
+"$attnrun" bench --backward plain.layer >out 2>&1
+check "a layer without gradients has no backward to time" test $? -eq 2
+
 echo "== folded weights =="
 # W_Q W_K^T = W_V W_O = 2e38; the plain layer has sums of 1e19 (x = 1, -1 in two columns)
 printf 'd_model = 2\nh = 1\nd_k = 1\nd_v = 1\nseq_len = 1\nscale = 1\n' >fold.layer
