@@ -233,6 +233,16 @@ static bool compare_sizes(const struct subject *s, struct blocks *b, struct find
     return good;
 }
 
+/* Gradients of such a layer: within the bound of any data */
+static bool extreme_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
+{
+    struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed};
+    bool good = true;
+    for (size_t i = s->series.sized; good && s->layer->train && i < s->series.count; i++)
+        good = backward_holds(&of, &s->series.call[i].inputs, false, f->why, diag);
+    return good;
+}
+
 /* Scores of every size, by weights of their own: errors are not drawn ones any more. */
 static bool compare_extremes(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
@@ -245,6 +255,7 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
     }
     return chunks_hold(s->kernel, s->layer, &series->extreme_stream, b->packed.data, s->seed, true, f->why, diag) &&
            compare_series(s, b, series->sized, series->count, GATE_WORST, "extreme scores", f, diag) &&
+           extreme_gradients(s, b, f, diag) &&
            (series->count == series->sized ||
             promises_hold(s->kernel, s->layer, &series->call[series->sized].inputs, b->packed.data, s->seed,
                           PROMISES_OF_VALUES, f->why, diag));
