@@ -202,7 +202,8 @@ static void check_idle_keys(struct spec *spec)
     for (const struct idle *idle = idle_keys; idle < idle_keys + COUNT_OF(idle_keys); idle++) {
         const enum key key = idle->key;
         const bool default_word = idle->restated && (spec->bad[key] || spec->value[key] == 0);
-        if (is_given(spec, key) && !(spec->bad[key] && !is_attention(spec)) && !spec->bad[idle->by[0]] && !spec->bad[idle->by[1]] && !default_word &&
+        const bool refused = spec->bad[key] && !is_attention(spec); /* that is said already */
+        if (is_given(spec, key) && !refused && !spec->bad[idle->by[0]] && !spec->bad[idle->by[1]] && !default_word &&
             !idle->has_meaning(spec))
             diag_error(spec->diag, place_of(spec, key), "%s is given, but %s", spec_key_name(key), idle->reason);
     }

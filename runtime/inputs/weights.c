@@ -478,7 +478,8 @@ static void add_of_block(struct search *s, enum layer_tensor which)
     const struct tensor *tensor = find(s, name, &count);
     if (!layer_has_tensor(s->layer, which) && tensor != NULL)
         diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
-                   name, which == TENSOR_B ? "bias = true" : which < TENSOR_W_1 ? "a block with this norm" : gate ? "an ffn with a gate" : "an ffn");
+                   name, which == TENSOR_B ? "bias = true" : which < TENSOR_W_1 ? "a block with this norm"
+                   : gate ? "an ffn with a gate" : "an ffn");
     else if (layer_has_tensor(s->layer, which) && tensor == NULL && bias && s->choice->zero_bias)
         s->parts[s->count++] = (struct part){.tensor = which, .role = ROLES, .inputs = 1};
     else if (layer_has_tensor(s->layer, which))
