@@ -585,6 +585,26 @@ static bool keeps_nothing(const struct layer *layer)
     return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer);
 }
 
+/* Those of a layer without attention, in order: what the emitted code and its callers call them. */
+static void push_row_phases(struct emit *emit, const struct layer *layer)
+{
+    const bool linear = layer_is_linear(layer), behind = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
+    const struct { const char *id, *name; bool has; } all[] = {
+        {"PAD", "padding", layer->pad_skipped}, {"NORM_X", "norm x", layer_norms_first(layer)},
+        {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear}, {"DOWN", "down", !linear},
+        {"NORM_Y", "norm y", behind}};
+    emit_begin_table(emit, "row_phases");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i].has || layer_attends(layer))
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "id", all[i].id);
+        emit_set_string(emit, "name", all[i].name);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 static void push_layer(struct emit *emit, const struct layer *layer)
 {
     emit_set_string(emit, "NAME", layer->name);
@@ -633,6 +653,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     score_equation(layer, "scale Q_i K_i^T", "", equation);
     emit_set_string(emit, "EQUATION", equation);
     push_finish(emit, layer);
+    push_row_phases(emit, layer);
     push_rules(emit, layer);
     push_terms(emit, layer);
     push_expression(emit, "score_nodes", layer->score_kernel, layer);

@@ -50,7 +50,7 @@
  * Keys and values that a cache shows are compared one by one, some of them sums that went far and came back: there
  * sum |a||b| + sqrt(K) |sum a b| does not tell how large the partial sums were. A rounding is spread evenly over half a
  * last place, h, to each side, so that those of one sum have the variance sum h^2 / 3, with the partial sums in the
- * order of the columns, and products rounded too. The gate is DEVIATIONS times its root at least.
+ * order of the columns, and products rounded too. The gate is BOUND_DEVIATIONS times its root at least.
  *
  * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
  * rows then, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. In place of |w|
@@ -77,7 +77,6 @@
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +100,6 @@
 #define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */
 #define SATURATED 0.1
 #define MILLIONS 4e6
-#define DEVIATIONS 6.5
 
 static double gamma_of(size_t k)
 {
@@ -362,33 +360,6 @@ static void operand_errors(struct propagation *p, struct pair error, const doubl
         error.drawn[at] += square(a->common[at / of->d]) * (square(value[at]) + square(of->b[at % of->d]));
 }
 
-/* u times the power of two at or below |x|: half of x's last place in f32 */
-static double half_place(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits &= UINT64_C(0x7FF0000000000000);
-    memcpy(&x, &bits, sizeof x);
-    return U * x;
-}
-
-/* squares[c] = sum of half_place^2 of all partial sums, and of all products, of one row of a w + b, in order */
-WIDE static void place_squares(double *restrict squares, double *restrict sum, const double *a,
-                               const double *restrict w, const double *b, size_t in, size_t d)
-{
-    for (size_t c = 0; c < d; c++) {
-        squares[c] = 0;
-        sum[c] = b[c];
-    }
-    for (size_t k = 0; k < in; k++)
-        for (size_t c = 0; c < d; c++) {
-            const double product = a[k] * w[k * d + c], of_product = half_place(product);
-            sum[c] += product;
-            const double of_sum = half_place(sum[c]);
-            squares[c] += of_sum * of_sum + of_product * of_product;
-        }
-}
-
 /* What a cache shows of a projection: its drawn errors are no less than the deviations of its own roundings. */
 static bool shown_one_by_one(struct pair error, const struct projection *of)
 {
@@ -396,10 +367,10 @@ static bool shown_one_by_one(struct pair error, const struct projection *of)
     if (!room(&work, 2 * of->d))
         return false;
     for (size_t r = 0; r < of->rows; r++) {
-        place_squares(work, work + of->d, of->a + r * of->in, of->w, of->b, of->in, of->d);
+        product_places(work, work + of->d, of->a + r * of->in, of->w, of->b, of->in, of->d);
         for (size_t c = 0; c < of->d; c++) {
             double *drawn = &error.drawn[r * of->d + c];
-            *drawn = fmax(*drawn, DEVIATIONS * sqrt(work[c] / 3));
+            *drawn = fmax(*drawn, BOUND_DEVIATIONS * sqrt(work[c] / 3));
         }
     }
     free(work);
