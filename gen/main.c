@@ -95,20 +95,16 @@ static bool layers_of(struct job *job, struct layer ***layers)
     return *layers != NULL;
 }
 
-static void check_model(struct job *job)
+static void check_model_names(struct job *job)
 {
-    struct layer **layers = NULL;
-    if (job->model != NULL && layers_of(job, &layers))
-        model_check(job->model, layers, &job->diag);
-    for (size_t i = 0; job->model != NULL && layers != NULL && i < job->count; i++) {
-        const char *name = layers[i]->name, *model = model_name(job->model);
+    for (size_t i = 0; job->model != NULL && i < job->count; i++) {
+        const char *name = job->pairs[i].layer->name, *model = model_name(job->model);
         const size_t length = strlen(model);
         if (strncasecmp(name, model, length) != 0 || (name[length] != '\0' && strcasecmp(name + length, "_model") != 0))
             continue;
         diag_error(&job->diag, job->specs[i], "the name '%s' would share files or macros with the model '%s'; give the "
                    "layer a name of its own, as %s_layer", name, model, model);
     }
-    free(layers);
 }
 
 static void make_plans(struct job *job)
@@ -346,7 +342,7 @@ int main(int argc, char **argv)
         if (good(&job))
             read_specs(&job);
         if (good(&job))
-            check_model(&job);
+            check_model_names(&job);
         if (good(&job))
             make_plans(&job);
         check_names(&job);

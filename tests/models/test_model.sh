@@ -9,28 +9,51 @@ cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
 log=$work/log
 
-models="bert bert_words bert_classes roberta roberta_classes distilbert"
-for name in $models; do
-    of=$work/$name
-    check "$name is imported" "$ATTNGEN" import "tests/models/imports/$name" -o "$of" --name "$name"
-    check "$name becomes C" "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa avx2 --deps "$of/deps"
-    check "no line is long" narrow "$of/${name}_model.c" "$of/${name}_model.h"
-    flags=(-DNAME="$name" -DPREFIX="$(echo "$name" | tr a-z A-Z)" -DHEADER="\"${name}_model.h\"" -I"$of")
-    grep -q _TYPES "$of/${name}_model.h" && flags+=(-DTYPES)
-    grep -q pooled "$of/${name}_model.h" && flags+=(-DPOOLER)
+strictly() { # FOLDER NAME: each compiler finds nothing in the model's file
     for compiler in $compilers; do
         # shellcheck disable=SC2086 # several flags
-        check "$compiler finds nothing in $name" "$compiler" $strict -O0 -c -o "$of/model.o" "$of/${name}_model.c"
+        check "$compiler finds nothing in $2" "$compiler" $strict -O0 -c -o "$1/model.o" "$1/$2_model.c"
     done
-    compiler=${CC:-gcc}
-    check "$name is compiled" "$compiler" -std=c11 -O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
-        "${flags[@]}" -o "$of/program" tests/models/model_program.c "$of/${name}_model.c" "$of/${name}_layer.c" -lm
-    "$of/program" "tests/models/imports/$name/model.safetensors" "tests/models/answers/$name.f32" >"$of/said" 2>"$log"
+}
+# Imports a model, generates it, compiles a program around it, and counts what that says.
+try() { # NAME MODEL PROGRAM OPTIONS-OF-IMPORT FLAG...
+    local name=$1 model=$2 program=$3 options=$4 of=$work/$1
+    shift 4
+    # shellcheck disable=SC2086 # several options
+    check "$name is imported" "$ATTNGEN" import "tests/models/imports/$model" -o "$of" --name "$name" $options
+    check "$name becomes C" "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa avx2 --deps "$of/deps"
+    check "no line is long" narrow "$of/${name}_model.c" "$of/${name}_model.h"
+    strictly "$of" "$name"
+    check "$name is compiled" "${CC:-gcc}" -std=c11 -O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
+        -DNAME="$name" -DPREFIX="$(echo "$name" | tr a-z A-Z)" -DHEADER="\"${name}_model.h\"" -I"$of" "$@" \
+        -o "$of/program" "tests/models/$program.c" "$of/$name"_*.c -lm
+    "$of/program" "tests/models/imports/$model/model.safetensors" "tests/models/answers/$model" >"$of/said" 2>"$log"
     result $? "$name"
     while read -r verdict text; do
         case $verdict in ok | not) check "$name: $text" test "$verdict" = ok ;; esac
     done <"$of/said"
+}
+
+words='HEAD(transform,N,16) HEAD(logits,N,19)'
+try bert bert model_program "" -DTYPES -DHEADS='HEAD(pooler,1,16)'
+try bert_words bert_words model_program "" -DTYPES \
+    -DHEADS="HEAD(pooler,1,16) $words HEAD(seq_relationship,1,2)"
+try bert_classes bert_classes model_program "" -DTYPES -DHEADS='HEAD(pooler,1,16) HEAD(classifier,1,3)'
+try roberta roberta model_program "" -DHEADS="$words"
+try roberta_classes roberta_classes model_program "" -DHEADS='HEAD(dense,1,16) HEAD(classifier,1,3)'
+try distilbert distilbert model_program "" -DHEADS="$words"
+try vit vit model_program "" -DPIXELS=432 -DHEADS='HEAD(classifier,1,3)'
+try gpt2 gpt2 decoder_program "" -DFIRST=_layer_isa -DPAST=12
+try gpt2_pages gpt2 decoder_program "--cache paged" -DFIRST=_layer_isa -DPAST=12 -DPAGED
+for name in llama llama_bias mistral qwen2 qwen3; do
+    try $name $name decoder_program "" -DFIRST=_layer_isa -DPAST=40
 done
+try mistral_ring mistral decoder_program "--cache ring --seq-len 9" -DFIRST=_layer_isa -DPAST=INT32_MAX
+try qwen2_window qwen2_window decoder_program "" -DFIRST=_full_isa -DPAST=40
+try gemma2 gemma2 decoder_program "" -DFIRST=_window_isa -DPAST=40
+try t5 t5 decoder_program "--seq-len 20 --cache-len 24" -DFIRST=_encoder_isa -DPAST=24 -DENCODER=1
+try t5_gated t5_gated decoder_program "" -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
+try whisper whisper decoder_program "" -DFIRST=_encoder_isa -DPAST=12 -DENCODER=2 -DFRAMES=100
 check "the rule names the specs" grep -q "bert_model.c.*bert_model.h: .*bert.layers .*bert_layer.layer" "$work/bert/deps"
 
 # the example, around another model of the same build
@@ -50,10 +73,6 @@ refuses() { # TEXT FILE: attngen model ends with 2, says so, and writes nothing
     "$ATTNGEN" model "$2" -o "$work/none" >"$log" 2>&1
     [ $? = 2 ] && grep -qF -- "$1" "$log" && [ ! -e "$work/none" ]
 }
-for name in gpt2 llama t5 vit whisper; do
-    "$ATTNGEN" import "tests/models/imports/$name" -o "$work/$name" --name "$name" >"$log" 2>&1
-    check "$name is refused" refuses "NAME_model.c is written for encoders of tokens" "$work/$name/$name.layers"
-done
 layers=$work/bert/bert.layers
 edit() { sed "$1" "$layers" >"$work/bert/edited.layers"; }
 edit 's/^format.*/format = 2/'
