@@ -57,6 +57,11 @@ static const char shim_text[] =
     "#define shim_reset_of 0\n"
     "#define shim_move_of 0\n"
     "#endif\n"
+    "#if defined @N_D_IN && !defined @N_PACK_ONLY\n" /* layer = linear alone has it */
+    "static int shim_column_of(const void *p, size_t c, float *o) { return (int)@n_column(p, c, o); }\n"
+    "#else\n"
+    "#define shim_column_of 0\n"
+    "#endif\n"
     "static int shim_isa_of(const void *p) { return (int)@n_isa(p); }\n"
     "static int shim_open_of(const void *b, size_t s, const void **p) { return @n_open(b, s, p); }\n"
     "static const char *shim_name_of(int i) { return @n_isa_name((@n_isa_id)i); }\n"
@@ -80,13 +85,14 @@ static const char shim_text[] =
     "    size_t few;\n"
     "    int (*reset)(const void *);\n"
     "    int (*move)(void *, int32_t *);\n"
+    "    int (*column)(const void *, size_t, float *);\n"
     "};\n"
     "extern const struct shim_table attnrun_shim_table;\n"
     "const struct shim_table attnrun_shim_table = {\n"
     "    @N_INTERFACE_VERSION, @N_PACKED_BYTES, @N_SCRATCH_BYTES, sizeof(@n_weights), sizeof(@n_args),\n"
     "    shim_scratch_of, shim_pack_of, shim_forward_of, shim_phases_of, shim_parts_of, shim_run_of, shim_phase_of,\n"
     "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES,\n"
-    "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of\n"
+    "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of, shim_column_of\n"
     "};\n";
 
 char *kernel_shim(const char *name)
@@ -151,7 +157,8 @@ bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
     kernel->file = open(path, O_RDONLY | O_CLOEXEC);
     kernel->call = dlsym(kernel->library, "attnrun_shim_table");
     if (kernel->call == NULL || kernel->call->version != KERNEL_INTERFACE_VERSION ||
-        kernel->call->weights_size != sizeof(struct kernel_weights) ||
+        (kernel->call->weights_size != sizeof(struct kernel_weights) &&
+         kernel->call->weights_size != offsetof(struct kernel_weights, w)) ||
         kernel->call->args_size != sizeof(struct kernel_args)) {
         diag_environment(diag, path, "is not a kernel with interface version %d", KERNEL_INTERFACE_VERSION);
         kernel_unload(kernel);
@@ -205,6 +212,7 @@ static const struct { size_t at, batch, h; } fields[TENSOR_COUNT] = {
     [TENSOR_N4_G] = WEIGHTS(n4_g), [TENSOR_N4_B] = WEIGHTS(n4_b), [TENSOR_W_1] = WEIGHTS(w_1),
     [TENSOR_B_1] = WEIGHTS(b_1), [TENSOR_W_G] = WEIGHTS(w_g), [TENSOR_B_G] = WEIGHTS(b_g), [TENSOR_W_2] = WEIGHTS(w_2),
     [TENSOR_B_2] = WEIGHTS(b_2),
+    [TENSOR_W] = WEIGHTS(w), [TENSOR_B] = WEIGHTS(b),
     [TENSOR_REL_BIAS] = WEIGHTS(rel_bias), [TENSOR_SINK] = WEIGHTS(sink),
 };
 

@@ -1036,11 +1036,11 @@ static bool observe(void *context, const struct reference *reference, const stru
     return true;
 }
 
-/* From attention's errors to those of y. */
+/* From attention's errors to those of y; without attention from none. */
 static bool block_tail_errors(const struct propagation *p, const struct reference *reference)
 {
     const struct norm_rounding rounding = rounding_of(p);
-    const size_t d = (size_t)p->plain->d_model, all = p->in->batch * reference->y_rows.count;
+    const size_t d = (size_t)p->plain->d_out, all = p->in->batch * reference->y_rows.count;
     const struct bounds *b = p->bounds;
     struct block_chunk chunk;
     struct block_error e = {0};
@@ -1063,6 +1063,35 @@ static bool block_tail_errors(const struct propagation *p, const struct referenc
     block_error_free(&e);
     block_free(&chunk);
     return good;
+}
+
+/* Rows of padding have no errors. */
+static void clear_errors(const struct propagation *p, const struct reference *reference)
+{
+    const struct layer *layer = p->plain;
+    const struct bounds *b = p->bounds;
+    double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open};
+    double *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
+    double *const of_attn[] = {b->attn_worst, b->attn_drawn, b->attn_open};
+    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
+        reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);
+        if (reference->attn != NULL) /* else there are none, but no NULL */
+            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, inputs_columns(layer, p->in),
+                                    of_attn[i]);
+        if (reference->lse != NULL)
+            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
+    }
+}
+
+/* All of a layer without attention. */
+static bool row_errors(struct propagation *p, const struct reference *reference)
+{
+    const size_t y = p->in->batch * reference->y_rows.count * (size_t)p->plain->d_out;
+    if (!room(&p->bounds->y_worst, y) || !room(&p->bounds->y_drawn, y) || !room(&p->bounds->y_open, y) ||
+        !block_tail_errors(p, reference))
+        return false;
+    clear_errors(p, reference);
+    return true;
 }
 
 /* What the bias and the last sum add, once all heads are in; and the block around them. */
@@ -1088,18 +1117,7 @@ static bool finish(struct propagation *p, const struct reference *reference)
     }
     if (layer_has_block(layer) && !block_tail_errors(p, reference))
         return false;
-    const struct bounds *b = p->bounds;
-    double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open};
-    double *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
-    double *const of_attn[] = {b->attn_worst, b->attn_drawn, b->attn_open};
-    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
-        reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);
-        if (reference->attn != NULL) /* else there are none, but no NULL */
-            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, inputs_columns(layer, p->in),
-                                    of_attn[i]);
-        if (reference->lse != NULL)
-            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
-    }
+    clear_errors(p, reference);
     return true;
 }
 
@@ -1122,7 +1140,8 @@ bool bounds_compute(struct reference *reference, struct bounds *bounds, const st
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV); /* the reference keeps subnormals and rounds to nearest, whatever kernels do */
     bool good = reference_compute(reference, layer, in, sample, observe, &p, diag);
-    if (good && bounds->y_worst != NULL && !finish(&p, reference)) { /* an empty batch has no head */
+    if (good && ((bounds->y_worst != NULL && !finish(&p, reference)) || /* an empty batch has no head */
+                 (!layer_attends(layer) && !row_errors(&p, reference)))) {
         reference_free(reference);
         diag_environment(diag, NULL, "out of memory");
         good = false;
