@@ -526,7 +526,7 @@ local function fill_layer(model, section)
             end
             words[#words + 1] = entry.of and ("columns %d..%d"):format(entry.from, entry.to)
             words[#words + 1] = entry.plus_one and "plus_one"
-            words[#words + 1] = entry.tied and "tied"
+            words[#words + 1] = entry.tied and "tied" or nil
             section:weight(tensor.name, entry.name, entry.shape or stored_shape(entry, tensor, spec.out_in),
                            #words > 0 and table.concat(words, " "))
         end

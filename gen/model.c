@@ -400,7 +400,7 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_begin_item(emit);
     emit_set_string(emit, "file", slash != NULL ? slash + 1 : path);
     emit_set_string(emit, "name", layer->name);
-    emit_set_boolean(emit, "linear", false);
+    emit_set_boolean(emit, "linear", layer_is_linear(layer));
     emit_set_integer(emit, "d_in", layer->d_model);
     emit_set_integer(emit, "d_out", layer->d_out);
     emit_set_integer(emit, "seq_len", layer->seq_len);

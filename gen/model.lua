@@ -581,7 +581,8 @@ end
 
 model.common_floats, model.work, model.longest, model.extra, model.largest = common_floats, 1, 1, 1, d_model
 model.norms, model.layers = {}, 0
-model.any = {cached = false, paged = false, cross = false, source_lengths = false, mean = false, lengths = false}
+model.any = {cached = false, paged = false, cross = false, source_lengths = false, mean = false, lengths = false,
+             rows = false, row = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -591,7 +592,7 @@ for _, stack in ipairs(model.stacks) do
     note(stack.norm_in)
     stack.mean = stack.kind == "tokens" and stack.name == "encoder"
     stack.pages = stack.paged and (stack.cache_len + stack.page_len - 1) // stack.page_len or 0
-    for what in pairs(any) do any[what] = any[what] or stack[what] end
+    for what in pairs(any) do any[what] = any[what] or stack[what] or false end
     model.longest, model.extra = math.max(model.longest, stack.seq_len), math.max(model.extra, stack.extra)
     model.layers = model.layers + #stack.layers
     for _, head in ipairs(stack.heads) do
@@ -600,6 +601,7 @@ for _, stack in ipairs(model.stacks) do
         note(head.norm)
         model.extra = math.max(model.extra, head.at_once * head.floats)
         model.largest = math.max(model.largest, head.width)
+        any.rows, any.row = any.rows or head.all, any.row or head.single ~= nil
         any.vocab = stack.cached and head.name == "logits" and head.width or any.vocab
     end
     stack.required, stack.pointers = pointers_of(stack)

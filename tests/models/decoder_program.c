@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A decoder's NAME_model.c, with an encoder or without, against what transformers answers, and its promises: program
- * CHECKPOINT ANSWERS. See model_test.h; with -DENCODER=1 (an encoder of tokens) or 2 (of frames, -DFRAMES=100 numbers of an
+ * ANSWERS CHECKPOINT…. See model_test.h; with -DENCODER=1 (an encoder of tokens) or 2 (of frames, -DFRAMES=100 numbers of an
  * input), -DPAGED, -DPAST=9 (most tokens of a sequence). */
 #include "model_test.h"
 
@@ -55,20 +55,19 @@ static int is_chunk(int from, int to, float within)
 
 int main(int argc, char **argv)
 {
-    size_t size;
-    if (argc != 3)
+    FUNCTION(_shard) shards[MOST_SHARDS];
+    const size_t count = argc > 2 ? read_shards(argc, argv, shards) : 0;
+    if (count == 0)
         return 2;
-    unsigned char *bytes = read_all(argv[1], &size);
     const size_t file_bytes = CONSTANT(MODEL_BYTES)(2), cache_bytes = CONSTANT(MODEL_CACHE_BYTES)(UNITS);
     unsigned char *file = aligned(file_bytes);
     void *work = malloc(CONSTANT(MODEL_WORK_BYTES));
     float *cache = aligned(cache_bytes);
     arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(3));
-    FUNCTION(_shard) shard = {bytes, size};
-    check("a file is packed for this machine", FUNCTION(_pack)(file, &shard, 1, NULL, 1, work) == 0);
+    check("a file is packed for this machine", FUNCTION(_pack)(file, shards, count, NULL, 1, work) == 0);
     check("and opens", FUNCTION(_open)(&model, file, CONSTANT(MODEL_BYTES)(1)) == 0);
     const int isas[2] = {SCALAR, (int)JOIN(NAME, FIRST)(model.part[0])};
-    check("a file is packed for two instruction sets", FUNCTION(_pack)(file, &shard, 1, isas, 2, work) == 0);
+    check("a file is packed for two instruction sets", FUNCTION(_pack)(file, shards, count, isas, 2, work) == 0);
     check("its checksum is right", FUNCTION(_verify)(file, file_bytes) == 0);
     check("it opens", FUNCTION(_open)(&model, file, file_bytes) == 0);
     check("by the best of its instruction sets", (int)JOIN(NAME, FIRST)(model.part[0]) == isas[1]);
@@ -98,12 +97,12 @@ int main(int argc, char **argv)
 #endif
     check("it encodes", FUNCTION(_encode)(&model, &encode, arena) == 0);
     check("hidden states of the encoder are those of transformers",
-          is_answer(argv[2], "encoder_hidden", source, BATCH * M * D));
+          is_answer(argv[1], "encoder_hidden", source, BATCH * M * D));
     args.source = source, args.m = M;
 #endif
     check("it runs", FUNCTION(_run)(&model, &args, arena) == 0);
-    check("hidden states are those of transformers", is_answer(argv[2], "hidden", hidden, TOKENS * D));
-    check("logits are those of transformers", is_answer(argv[2], "logits", logits, TOKENS * VOCAB));
+    check("hidden states are those of transformers", is_answer(argv[1], "hidden", hidden, TOKENS * D));
+    check("logits are those of transformers", is_answer(argv[1], "logits", logits, TOKENS * VOCAB));
     int same = 1;
     for (int s = 0; s < BATCH; s++)
         same &= largest_difference(last + s * VOCAB, logits + (s * N + N - 1) * VOCAB, VOCAB) < 2e-5f;
@@ -258,6 +257,8 @@ int main(int argc, char **argv)
     check("a changed byte is noticed", FUNCTION(_verify)(file, file_bytes) == ERROR(PACKED));
     file[0] ^= 1;
     check("a file of another kind is not opened", FUNCTION(_open)(&model, file, file_bytes) == ERROR(PACKED));
-    free(bytes), free(file), free(work), free(arena), free(cache), free(copy);
+    for (size_t i = 0; i < count; i++)
+        free(shard_bytes[i]);
+    free(file), free(work), free(arena), free(cache), free(copy);
     return failed;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An encoder's NAME_model.c against what transformers answers, and its promises: program CHECKPOINT ANSWERS. See
+/* An encoder's NAME_model.c against what transformers answers, and its promises: program ANSWERS CHECKPOINT. See
  * model_test.h; with -DTYPES where there are types of tokens, -DPIXELS=768 of an image for a ViT. */
 #include "model_test.h"
 
@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     size_t size;
     if (argc != 3)
         return 2;
-    unsigned char *bytes = read_all(argv[1], &size);
+    unsigned char *bytes = read_all(argv[2], &size);
     const size_t file_bytes = CONSTANT(MODEL_BYTES)(2);
     unsigned char *file = aligned(file_bytes), *arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(3));
     void *work = malloc(CONSTANT(MODEL_WORK_BYTES));
@@ -62,9 +62,9 @@ int main(int argc, char **argv)
     args.parallel = NULL;
     args.hidden = hidden;
     check("it runs", FUNCTION(_run)(&model, &args, arena) == 0);
-    check("hidden states are those of transformers", is_answer(argv[2], "hidden", hidden, TOKENS * D));
+    check("hidden states are those of transformers", is_answer(argv[1], "hidden", hidden, TOKENS * D));
 #define HEAD(name, rows, width) \
-    check(#name " is that of transformers", is_answer(argv[2], #name, name, BATCH * (rows) * (width)));
+    check(#name " is that of transformers", is_answer(argv[1], #name, name, BATCH * (rows) * (width)));
     HEADS
 #undef HEAD
 #ifndef PIXELS

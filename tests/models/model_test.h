@@ -31,6 +31,10 @@ static void *aligned(size_t bytes)
     return memory != NULL ? memory : (exit(3), NULL);
 }
 
+enum { MOST_SHARDS = 4 };
+static size_t shard_sizes[MOST_SHARDS];
+static unsigned char *shard_bytes[MOST_SHARDS];
+
 static unsigned char *read_all(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
@@ -42,6 +46,17 @@ static unsigned char *read_all(const char *path, size_t *size)
     *size = fread(bytes, 1, 1 << 20, file);
     fclose(file);
     return bytes;
+}
+
+/* Of all the files behind argv[1]: the shards of a checkpoint */
+static size_t read_shards(int argc, char **argv, FUNCTION(_shard) *shards)
+{
+    size_t count = 0;
+    for (int i = 2; i < argc && count < MOST_SHARDS; i++, count++) {
+        shard_bytes[count] = read_all(argv[i], &shard_sizes[count]);
+        shards[count] = (FUNCTION(_shard)){shard_bytes[count], shard_sizes[count]};
+    }
+    return count;
 }
 
 /* Every part, the last one first, by three workers in turns */

@@ -16,18 +16,20 @@ strictly() { # FOLDER NAME: each compiler finds nothing in the model's file
     done
 }
 # Imports a model, generates it, compiles a program around it, and counts what that says.
+isa=scalar
 try() { # NAME MODEL PROGRAM OPTIONS-OF-IMPORT FLAG...
     local name=$1 model=$2 program=$3 options=$4 of=$work/$1
     shift 4
     # shellcheck disable=SC2086 # several options
     check "$name is imported" "$ATTNGEN" import "tests/models/imports/$model" -o "$of" --name "$name" $options
-    check "$name becomes C" "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa avx2 --deps "$of/deps"
+    check "$name becomes C" "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa "$isa" --deps "$of/deps"
     check "no line is long" narrow "$of/${name}_model.c" "$of/${name}_model.h"
     strictly "$of" "$name"
+    grep -q '_TYPES ' "$of/${name}_model.h" && set -- "$@" -DTYPES
     check "$name is compiled" "${CC:-gcc}" -std=c11 -O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
         -DNAME="$name" -DPREFIX="$(echo "$name" | tr a-z A-Z)" -DHEADER="\"${name}_model.h\"" -I"$of" "$@" \
         -o "$of/program" "tests/models/$program.c" "$of/$name"_*.c -lm
-    "$of/program" "tests/models/imports/$model/model.safetensors" "tests/models/answers/$model" >"$of/said" 2>"$log"
+    "$of/program" "tests/models/answers/$model" "tests/models/imports/$model"/*.safetensors >"$of/said" 2>"$log"
     result $? "$name"
     while read -r verdict text; do
         case $verdict in ok | not) check "$name: $text" test "$verdict" = ok ;; esac
@@ -35,10 +37,10 @@ try() { # NAME MODEL PROGRAM OPTIONS-OF-IMPORT FLAG...
 }
 
 words='HEAD(transform,N,16) HEAD(logits,N,19)'
-try bert bert model_program "" -DTYPES -DHEADS='HEAD(pooler,1,16)'
-try bert_words bert_words model_program "" -DTYPES \
+try bert bert model_program "" -DHEADS='HEAD(pooler,1,16)'
+try bert_words bert_words model_program "" \
     -DHEADS="HEAD(pooler,1,16) $words HEAD(seq_relationship,1,2)"
-try bert_classes bert_classes model_program "" -DTYPES -DHEADS='HEAD(pooler,1,16) HEAD(classifier,1,3)'
+try bert_classes bert_classes model_program "" -DHEADS='HEAD(pooler,1,16) HEAD(classifier,1,3)'
 try roberta roberta model_program "" -DHEADS="$words"
 try roberta_classes roberta_classes model_program "" -DHEADS='HEAD(dense,1,16) HEAD(classifier,1,3)'
 try distilbert distilbert model_program "" -DHEADS="$words"
