@@ -295,7 +295,8 @@ static void count_norms(const struct model *m, struct work *w, const struct prod
     }
 }
 
-/* Vectors of hidden numbers, or of those of layer = linear: instructions of the activation, beside those of an exponential, and a division's cycles */
+/* Vectors of hidden numbers, or of y of layer = linear: instructions of the activation, beside those of an exponential,
+ * and a division's cycles */
 static void count_activation(const struct model *m, struct work *w, double rows)
 {
     const struct layer *l = m->layer;

@@ -1103,7 +1103,8 @@ static double size_bound(const struct layer *l)
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
     const double turn_rows = 4 * q; /* packed, and of a call */
     const double ffn = (double)l->d_ff + (l->d_ff > 0 ? wide : 0);
-    const double block = layer_has_block(l) || !layer_attends(l) ? (2 * q + 16) * (3 * d + 2 * ffn) + 4 * (d + wide) * ffn : 0;
+    const bool blocks = layer_has_block(l) || !layer_attends(l);
+    const double block = blocks ? (2 * q + 16) * (3 * d + 2 * ffn) + 4 * (d + wide) * ffn : 0;
     const double linear = layer_is_linear(l) ? (d + wide) * ((double)l->d_out + wide) : 0;
     const double turns = l->rope.kind == ROPE_NONE ? 0 : turn_rows * ((double)l->rope.dims + wide);
     int64_t left = 0, right = 0;

@@ -245,6 +245,8 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     place_attention(p, layer);
     place_inputs(p, layer);
     p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], end);
+    if (!layer_attends(layer)) /* that needs none: callers have an array of it */
+        p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], ALIGN);
 }
 
 /* ---- the stack ---- */

@@ -197,14 +197,26 @@ static void check_kind_keys(struct spec *spec)
                    "%s is given, but only expressions of attention read tables; leave it out", spec->tables[0].key);
 }
 
+/* Layers without attention say it by other keys. */
+static const char *idle_reason(const struct spec *spec, const struct idle *idle)
+{
+    if (is_linear(spec) && idle->key == KEY_NORM_EPS)
+        return "nothing is normalized; leave it out, or write norm = layer or rms";
+    if (!is_attention(spec) && (idle->key == KEY_NORM_EPS || idle->key == KEY_NORM))
+        return "block = none has no norm; leave it out, or write block = pre, post or sandwich";
+    return idle->reason;
+}
+
 static void check_idle_keys(struct spec *spec)
 {
     for (const struct idle *idle = idle_keys; idle < idle_keys + COUNT_OF(idle_keys); idle++) {
         const enum key key = idle->key;
         const bool default_word = idle->restated && (spec->bad[key] || spec->value[key] == 0);
-        if (is_given(spec, key) && !(spec->bad[key] && !is_attention(spec)) && !spec->bad[idle->by[0]] && !spec->bad[idle->by[1]] && !default_word &&
+        const bool refused = spec->bad[key] && !is_attention(spec); /* that is said already */
+        if (is_given(spec, key) && !refused && !spec->bad[idle->by[0]] && !spec->bad[idle->by[1]] && !default_word &&
             !idle->has_meaning(spec))
-            diag_error(spec->diag, place_of(spec, key), "%s is given, but %s", spec_key_name(key), idle->reason);
+            diag_error(spec->diag, place_of(spec, key), "%s is given, but %s", spec_key_name(key),
+                       idle_reason(spec, idle));
     }
 }
 
@@ -550,10 +562,9 @@ static void rule_table(struct spec *spec)
 
 static void rule_norm(struct spec *spec)
 {
-    if (is_given(spec, KEY_NORM) && spec->value[KEY_NORM] == NORM_WORD_NONE && !is_linear(spec))
+    if (is_block(spec) && spec->value[KEY_NORM] == NORM_WORD_NONE)
         diag_error(spec->diag, place_of(spec, KEY_NORM),
-                   "norm = none, but only layer = linear goes without; %s",
-                   is_block(spec) ? "write layer or rms" : "leave it out, as without a block there is none");
+                   "norm = none, but a block has norms; write norm = layer or rms, or block = none");
 }
 
 /* ---- layers without attention ---------------------------------------------------------------------------- */

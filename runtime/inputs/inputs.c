@@ -593,8 +593,8 @@ static void draw_tensor(struct random *random, const struct layer *layer, struct
     shrink_queries(layer, in, tensor);
 }
 
-/* Each tensor a stream of its own. Those of blocks and of layer = linear came later: the numbers of the others are as if they were not there,
- * so that a seed draws what it always drew. */
+/* Each tensor a stream of its own. Those of blocks and of layer = linear came later: the numbers of the others are as
+ * if they were not there, so that a seed draws what it always drew. */
 static struct random stream_of(uint64_t seed, enum layer_tensor tensor)
 {
     const uint64_t more = TENSOR_B + 1 - TENSOR_N1_G, of_block = 1000 + (uint64_t)tensor - TENSOR_N1_G;

@@ -2034,7 +2034,13 @@ static bool columns_come_back(struct trial *t)
         }
         good = good && (guarded_zones_intact(&row) || violated(t, "column %zu wrote outside its numbers", column));
     }
-    const struct { const char *what; const void *packed; size_t column, offset; bool nowhere; int expected; } wrong[] = {
+    const struct {
+        const char *what;
+        const void *packed;
+        size_t column, offset;
+        bool nowhere;
+        int expected;
+    } wrong[] = {
         {"no packed block", NULL, 0, 0, false, KERNEL_NULL}, {"no place", t->packed, 0, 0, true, KERNEL_NULL},
         {"a column behind the last", t->packed, out, 0, false, KERNEL_SIZE},
         {"the largest column", t->packed, SIZE_MAX, 0, false, KERNEL_SIZE},

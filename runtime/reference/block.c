@@ -25,7 +25,8 @@ struct block_norms block_norms(const struct layer *layer)
     if (!layer_attends(layer)) /* u is x */
         return (struct block_norms){.before_ffn = layer_norms_first(layer) ? 1 : 0, .ffn_of_x = true,
                                     .behind_ffn = layer->block == BLOCK_SANDWICH ? 2 : 0,
-                                    .behind_both = layer->block == BLOCK_POST ? 1 : 0, .alone = !layer_has_block(layer)};
+                                    .behind_both = layer->block == BLOCK_POST ? 1 : 0,
+                                    .alone = !layer_has_block(layer)};
     switch (layer->block) {
     case BLOCK_POST:
         return (struct block_norms){.behind_sum = 1, .behind_both = ffn ? 2 : 0};

@@ -50,8 +50,8 @@ bool block_product(double *out, const double *a, size_t rows, const struct block
 struct block_matrix block_matrix(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
 
 /* Of one chunk, all that is on the way from x and attention to y. Rows have d_model columns, those of up, gate and
- * hidden d_ff; gate is up where nothing is gated. Of layer = linear up, hidden, its activation, and all behind them have
- * d_out columns, and there is no down: ffn is hidden behind the softcap. */
+ * hidden d_ff; gate is up where nothing is gated. Of layer = linear up, hidden, which is its activation, ffn, which is
+ * that behind the softcap, and y have d_out columns, and the others behind hidden are not there. */
 struct block_chunk {
     size_t rows;
     double *x, *attention;

@@ -5,7 +5,8 @@
  *   terms.c (times the scale, plus mask_add, …),  A = softmax(S) over the visible keys and the sink,  Z = A V,
  *   y = merge of Z by W_O.
  *
- * In a block x is perhaps normed before, and y what block.c makes of x and of that merge; without attention, of x alone.
+ * In a block x is perhaps normed before, and y what block.c makes of x and of that merge; without attention, of x
+ * alone.
  *
  * A row that sees no key has A = 0 and Z = 0. Hidden keys are never multiplied, not even by zero; visible NaN and
  * infinity take part as IEEE arithmetic has it.
