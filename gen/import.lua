@@ -649,6 +649,18 @@ function Model:cache(spec, seq, all, cache, left)
     end
 end
 
+-- The mask of a decoder's self-attention: causal, what `more` adds to it, and padding, so that new tokens of sequences
+-- may be of different number.
+function Model:causal(spec, more)
+    spec:add("mask", "causal+padding" .. (more or ""))
+    return spec:add("pad_rows", "skipped", "rows behind lengths[b] are 0; computed: they are anything")
+end
+
+-- What a call of such a decoder brings; `source`: the encoder's rows too.
+function Model:needs(cache, source)
+    return "ids lengths" .. (cache == "none" and "" or " past") .. (source and " source" or "")
+end
+
 -- The head that gives a logit for each word: a matrix of its own where the file has one, else the word embedding.
 -- `more`: {scale = …, softcap = …, bias = name, from = …}.
 function Model:logits(head, word, vocab, width, tied, more)

@@ -137,6 +137,37 @@ int main(int argc, char **argv)
         for (int i = 0; i < VOCAB; i++)
             same &= last[s * VOCAB + next[s]] >= last[s * VOCAB + i];
     check("and ids are the likeliest", same && next[0] >= 0 && next[0] < VOCAB);
+    /* new tokens of different number: those that are there have their logits, the others are zeros and store nothing */
+    int32_t few[BATCH] = {4, 2};
+    memset(cache, 0xff, cache_bytes);
+    past[0] = past[1] = 0;
+    FUNCTION(_args) ragged = args;
+    static float ragged_hidden[TOKENS * D];
+    ragged.lengths = few, ragged.logits = some, ragged.hidden = ragged_hidden, ragged.n = 4;
+    int32_t part[BATCH * 4];
+    for (int i = 0; i < BATCH * 4; i++)
+        part[i] = i % 4 < few[i / 4] ? ids[i / 4 * N + i % 4] : -1;
+    ragged.ids = part;
+    check("sequences of four and two tokens run", FUNCTION(_run)(&model, &ragged, arena) == 0);
+    check("with their logits", largest_difference(some, logits, 4 * VOCAB) < 2e-5f &&
+                                   largest_difference(some + 4 * VOCAB, logits + N * VOCAB, 2 * VOCAB) < 2e-5f);
+    static const float zeros[2 * VOCAB + 2 * D];
+    check("and zeros behind", memcmp(some + 6 * VOCAB, zeros, 2 * VOCAB * sizeof(float)) == 0 &&
+                                  memcmp(ragged_hidden + 6 * D, zeros, 2 * D * sizeof(float)) == 0);
+    check("last_logits are those of the last ones", largest_difference(last, logits + 3 * VOCAB, VOCAB) < 2e-5f &&
+                                                        largest_difference(last + VOCAB, logits + (N + 1) * VOCAB, VOCAB) < 2e-5f);
+    for (int i = 0; i < BATCH * 4; i++)
+        part[i] = ids[i / 4 * N + (few[i / 4] + i % 4) % N];
+    past[0] = few[0], past[1] = few[1], few[0] = 4, few[1] = 4;
+    check("four more of each run", FUNCTION(_run)(&model, &ragged, arena) == 0);
+    check("with their logits", largest_difference(some, logits + 4 * VOCAB, 3 * VOCAB) < 2e-5f &&
+                                   largest_difference(some + 4 * VOCAB, logits + (N + 2) * VOCAB, 4 * VOCAB) < 2e-5f);
+    past[0] = past[1] = 0;
+    check("all tokens again", FUNCTION(_run)(&model, &args, arena) == 0);
+    for (int s = 0; s < BATCH; s++)
+        next[s] = ids[s * N + N - 1], past[s] = N - 1;
+    check("and a step", FUNCTION(_step)(&model, &step, next, past, arena) == 0);
+
     /* sequences change places, or become copies, in every layer */
     int32_t from[BATCH] = {1, 0};
     int32_t moving[CONSTANT(MODEL_MOVE_BYTES)(BATCH) / 4];

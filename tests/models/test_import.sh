@@ -30,7 +30,7 @@ for folder; do
 done
 check "a model with a / behind it" "$attngen" import "$models/bert/" -o again
 check "the same command gives the same bytes" diff -r bert again
-check "another name" eval '"$attngen" import "$models/bert" -o named --name minilm && diff <(sed "s/bert_layer/minilm_layer/
+check "another name" eval '"$attngen" import "$models/bert" -o named --name minilm && diff <(sed "s/bert_\([lp]\)/minilm_\1/
     s/^name *= bert$/name    = minilm/" bert/bert.layers) named/minilm.layers && test -f named/minilm_layer.layer'
 check "into the current folder" eval '(mkdir here && cd here && "$attngen" import "$models/bert" && test -f bert.layers)'
 check "by links, as in a cache" eval 'mkdir -p blobs links && cp "$models"/bert/* blobs/ &&
@@ -49,7 +49,7 @@ check "paged" import llama --cache paged --cache-len 33 --seq-len 8
 says_line 'page_len +=.* 16 .*' made/llama_layer.layer
 check "and attngen takes it" takes made
 check "no cache" import whisper --cache none
-check "then no past is needed" eval 'grep -q "^needs .*= ids source" made/whisper.layers && ! grep -q cache made/*.layer'
+check "then no past is needed" eval 'grep -q "^needs .*= ids lengths source" made/whisper.layers && ! grep -q cache made/*.layer'
 check "fewer tokens" import t5 --seq-len 7
 says_line 'source_len +=.* 7 .*' made/t5_decoder_cross.layer
 

@@ -135,7 +135,8 @@ packed() { "$ATTNRUN" pack --all "$@" >"$work/text" 2>&1; }
 CFLAGS=-O0 check "a model is packed" packed "$work/llama/llama.layers" --weights tests/models/imports/llama \
     --isa scalar,neon -o "$work/llama.packed"
 check "as many bytes as it says" grep -q "llama for scalar,neon: .*, $(stat -c %s "$work/llama.packed") bytes" "$work/text"
-packed "$work/llama/llama.layers" --weights tests/models/imports/bert --isa scalar -o "$work/none"
+packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safetensors --isa scalar \
+    -o "$work/none"
 check "another model's weights are refused" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
 packed "$work/llama/llama.layers" --weights "$work/nowhere" --isa scalar -o "$work/none"
 check "no weights are an error" grep -q "give the folder of config.json" "$work/text"
