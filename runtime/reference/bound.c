@@ -273,8 +273,10 @@ static bool allocate(struct propagation *p, const struct reference *reference)
     p->q_open = calloc(rows + 1, 1);
     p->k_open = calloc(m + 1, 1);
     p->v_open = calloc(m + 1, 1);
-    return p->q_open != NULL && p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) &&
-           room(&p->bounds->y_drawn, y) && room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
+    p->bounds->unsure = calloc(p->in->batch * (size_t)layer->h * rows + 1, 1);
+    return p->q_open != NULL && p->k_open != NULL && p->v_open != NULL && p->bounds->unsure != NULL &&
+           room(&p->bounds->y_worst, y) && room(&p->bounds->y_drawn, y) && room(&p->bounds->y_open, y) &&
+           room(&p->bounds->attn_worst, attn) &&
            room(&p->bounds->lse_worst, lse) && room(&p->bounds->lse_drawn, lse) && room(&p->bounds->lse_open, lse) &&
            room(&p->bounds->attn_drawn, attn) && room(&p->bounds->attn_open, attn) && room(&p->y_squares, y) &&
            room(&p->y_size, y) && room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
@@ -527,20 +529,25 @@ static struct term_error pair_error(const struct propagation *p, const struct re
     return e;
 }
 
-/* Whether f32 may hide, or see, another key of the row than the reference does. */
+/* Whether f32 may see a key that the reference hides, or none of those that it sees. Of several that are seen, one that
+ * f32 may hide has any weight from 0 to 1, and Z lies in the hull of the values still; without all of them it is 0. */
 static bool row_unsure(const struct propagation *p, const struct reference_head *head, const struct row *row, size_t r)
 {
-    bool unsure = false, one;
+    bool unsure = false, one, seen = false, remains = row->sink; /* a sink has the value 0 in the hull */
     for (size_t j = 0; j < head->keys && p->layer->visible != NULL; j++) {
         (void)expressions_visible(p->layer, p->in, reference_pair(p->layer, p->in, head->b, head->i, row->t, j), &one);
         unsure = unsure || one;
     }
     for (size_t j = 0; j < head->keys && score_has(p->layer, SCORE_HIDING); j++)
-        if (!row->visible[j] && reference_visible(p->layer, p->in, head->b, head->i, row->t, j)) { /* by its score */
+        if (row->visible[j] ? !remains : reference_visible(p->layer, p->in, head->b, head->i, row->t, j)) {
+            /* NaN may hide or not */
             const struct term_error e = pair_error(p, head, row, r, j, SCORE_EXPRESSION, NOT_SHOWN);
-            unsure = unsure || !isfinite(e.worst) || e.open || p->q_open[r] || p->k_open[j]; /* NaN may hide or not */
+            const bool sure = isfinite(e.worst) && !e.open && !p->q_open[r] && !p->k_open[j];
+            seen = seen || row->visible[j];
+            remains = remains || (row->visible[j] && sure);
+            unsure = unsure || (!row->visible[j] && !sure); /* hidden by its score */
         }
-    return unsure;
+    return unsure || (seen && !remains);
 }
 
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
@@ -776,6 +783,7 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
                           .e_drawn = work + 4 * each};
         row.t = reference->z_rows.row[r];
         row.unsure = row_unsure(p, head, &row, r);
+        p->bounds->unsure[(head->b * (size_t)p->layer->h + head->i) * rows + r] = row.unsure;
         score_errors(p, head, &row, r);
         weight_errors(&row);
         p->z_spread[r] = spread_of(&row, (size_t)p->layer->d_model);
@@ -1142,5 +1150,6 @@ void bounds_free(struct bounds *bounds)
                         bounds->cache[1].worst, bounds->cache[1].drawn, bounds->cache[1].open};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
+    free(bounds->unsure);
     *bounds = (struct bounds){0};
 }
