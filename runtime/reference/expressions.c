@@ -173,6 +173,7 @@ static void choose_where(struct error *out, const struct error *condition, const
     out->unsure = true;
     out->worst = fabs(x - y) + fmax(a->worst, b->worst);
     out->squares += SQUARED(x - y);
+    out->open = out->open || x == INFINITY || y == INFINITY || isnan(x) || isnan(y); /* (-infinity hides instead) */
 }
 
 /* An integer, or what is made of conditions: exact, or not sure. */
@@ -236,8 +237,8 @@ static struct error error_of(const struct expression *e, const union expression_
         const struct error *of[3] = {&errors[n->a], &errors[n->b], &errors[n->c]};
         const int operands = expression_operands(n->op);
         struct error out = {0};
-        for (int k = 0; k < operands && k < 3; k++)
-            out.open = out.open || of[k]->open;
+        for (int k = 0; k < operands && k < 3; k++) /* of a -infinity that f32 may have, anything may come */
+            out.open = out.open || of[k]->open || (n->op != NODE_WHERE && of[k]->worst == INFINITY);
         if (n->type == EXPRESSION_FLOAT)
             of_float(n, &out, of, values, score);
         else if (n->op >= NODE_EQ && n->op <= NODE_LE && e->nodes[n->a].type == EXPRESSION_FLOAT)

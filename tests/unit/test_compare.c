@@ -493,11 +493,11 @@ static void test_weights_far_apart(void **state)
 /* ---- scores that hide by their own size ------------------------------------------------------------------------- */
 
 /* Two queries and keys, W_K = diag(1, -factor): q_0 k_0 = 1e14 - factor 1e14, whose sign f32 does not know. */
-static void make_cancelling(struct subject *s, const char *more, float factor)
+static void make_cancelling(struct subject *s, const char *score, const char *more, float factor)
 {
     char spec[400];
     snprintf(spec, sizeof spec, "d_model = 2\nh = 1\nseq_len = 2\nscale = 1\nw_v = identity\nw_o = none\nlse = true\n"
-             "scores = biased\nscore = where(s > 0, s, -1e999)\n%s", more);
+             "scores = biased\nscore = %s\n%s", score, more);
     make_of(s, spec, 1, 1, 2);
     memcpy(s->in.tensor[TENSOR_X], (const float[]){1e7f, 1e7f, 1, 0}, 4 * sizeof(float));
     memcpy(s->in.tensor[TENSOR_W_Q], (const float[]){1, 0, 0, 1}, 4 * sizeof(float));
@@ -514,9 +514,9 @@ static void test_unsure_of_only_key(void **state)
     static const struct { float factor; bool sees; } cases[] = {{0.9999999f, true}, {1.0000001f, false}};
     for (size_t i = 0; i < 2; i++) {
         struct subject s;
-        make_cancelling(&s, "mask = causal\n", cases[i].factor);
+        make_cancelling(&s, "where(s > 0, s, -1e999)", "mask = causal\n", cases[i].factor);
         assert_int_equal(isfinite(s.reference.lse[0]), cases[i].sees);
-        assert_true(s.bounds.unsure[0] && !s.bounds.unsure[1]);
+        assert_true(isinf(s.bounds.lse_open[0]) && s.bounds.lse_open[1] == 0);
         assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
         s.y[0] = s.y[1] = cases[i].sees ? 0 : 1e7f;
         s.lse[0] = s.attn[0] = cases[i].sees ? -INFINITY : 1e6f;
@@ -535,13 +535,37 @@ static void test_unsure_of_one_key(void **state)
     static const struct { const char *more; float inside; } cases[] = {{"", 1}, {"mask = causal\nsink = true\n", 0}};
     for (size_t i = 0; i < 2; i++) {
         struct subject s;
-        make_cancelling(&s, cases[i].more, 0.9999999f);
-        assert_false(s.bounds.unsure[0]);
+        make_cancelling(&s, "where(s > 0, s, -1e999)", cases[i].more, 0.9999999f);
+        assert_true(isfinite(s.bounds.lse_open[0]));
         s.y[0] = cases[i].inside;
         s.y[1] = 0;
         assert_int_equal(compare(&s, GATE_WORST).misses, 0);
         s.y[0] = 2.1e7f;
         assert_int_equal(compare(&s, GATE_WORST).misses, 1);
+        unmake(&s);
+    }
+}
+
+/* A score that is infinite for one sign of s: the reference of row 0 is not finite, or f32's may not be. Of row 1 the
+ * sign is known. */
+static void test_unsure_of_infinity(void **state)
+{
+    (void)state;
+    static const struct { const char *score; float factor; bool finite; float other; } cases[] = {
+        {"s / abs(p - j)", 0.9999999f, false, -INFINITY}, {"s / abs(p - j)", 1.0000001f, true, NAN},
+        {"where(s < 0, 1e999, s)", 0.9999999f, true, NAN}, {"where(s < 0, 1e999, s)", 1.0000001f, false, 1e6f},
+        {"-where(s < 0, -1e999, s)", 0.9999999f, true, NAN}, {"sqrt(s)", 1.0000001f, false, 1e3f},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct subject s;
+        make_cancelling(&s, cases[i].score, "mask = causal\n", cases[i].factor);
+        assert_int_equal(isfinite(s.reference.y[0]), cases[i].finite);
+        assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+        s.y[0] = s.y[1] = s.attn[0] = s.lse[0] = cases[i].other;
+        assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+        const bool finite = isfinite(s.reference.y[2]);
+        s.y[2] = s.lse[1] = finite ? NAN : 1;
+        assert_int_equal(compare(&s, GATE_WORST).misses, 2);
         unmake(&s);
     }
 }
@@ -732,6 +756,7 @@ int main(void)
         cmocka_unit_test(test_weights_far_apart),
         cmocka_unit_test(test_unsure_of_only_key),
         cmocka_unit_test(test_unsure_of_one_key),
+        cmocka_unit_test(test_unsure_of_infinity),
         cmocka_unit_test(test_large_key_bias),
         cmocka_unit_test(test_rounding_of_the_caller),
         cmocka_unit_test(test_flushing),
