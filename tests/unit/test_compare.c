@@ -570,6 +570,26 @@ static void test_unsure_of_infinity(void **state)
     }
 }
 
+/* s = 1e3 - 1002.0001, which f32 may have on the other side of a kink: a slope that another one cancels there is not
+ * taken for the only one. */
+static void test_kinks(void **state)
+{
+    (void)state;
+    static const char *const scores[] = {"min(2.0, abs(s)) + s", "abs(s + 2.0) + s + 2.0", "max(s, -2.0) - s"};
+    for (size_t i = 0; i < sizeof scores / sizeof *scores; i++) {
+        struct subject s;
+        make_cancelling(&s, scores[i], "", 1);
+        memcpy(s.in.tensor[TENSOR_X], (const float[]){1e3f, 1e3f, 1, 0}, 4 * sizeof(float));
+        memcpy(s.in.tensor[TENSOR_W_K], (const float[]){1e-3f, 0, 0, -1.0020001e-3f}, 4 * sizeof(float));
+        reference_free(&s.reference);
+        bounds_free(&s.bounds);
+        bound(&s);
+        assert_true(fabs(s.reference.attn[0]) < 1e-3);
+        assert_true(s.bounds.attn_drawn[0] > 1e-4 && s.bounds.attn_drawn[0] < 2e-3);
+        unmake(&s);
+    }
+}
+
 /* q b_K is the same for all keys; where it is so large that the reference's double loses what tells them apart, a
  * kernel with folded scores, which leaves it out, is right and the reference is not. */
 static void test_large_key_bias(void **state)
@@ -757,6 +777,7 @@ int main(void)
         cmocka_unit_test(test_unsure_of_only_key),
         cmocka_unit_test(test_unsure_of_one_key),
         cmocka_unit_test(test_unsure_of_infinity),
+        cmocka_unit_test(test_kinks),
         cmocka_unit_test(test_large_key_bias),
         cmocka_unit_test(test_rounding_of_the_caller),
         cmocka_unit_test(test_flushing),
