@@ -628,6 +628,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
         {"MASKS_PLACED", score_masks_placed(layer)},
+        {"SCORES_FALL_TO_LOWEST", layer->score != NULL || score_has(layer, SCORE_MASK_ADD)},
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
         {"BLOCK_RMS", layer->block_rms}, {"NORM_SHARED", layer->norm_shared}, {"NORMS_FIRST", layer_norms_first(layer)},
         {"GATED", layer_ffn_gated(layer)}, {"FFN_BIAS", layer->ffn_bias},

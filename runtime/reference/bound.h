@@ -29,7 +29,9 @@ struct bounds {
     struct {
         double *worst, *drawn, *open;
     } cache[2]; /* of the keys and values that the call puts into a cache */
-    double *y_open, *attn_open, *lse_open; /* not 0 where f32 may overflow on the way: not finite, or within *_worst */
+    /* not 0 where f32 may overflow on the way: not finite, or within *_worst; infinite where f32 may see other keys
+     * than the reference, or find a number where that has none: nothing is promised, whatever the reference is */
+    double *y_open, *attn_open, *lse_open;
 };
 
 /* Computes the reference and the bounds that go with it, for a kernel that folds these weights and runs on a thread
