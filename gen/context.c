@@ -238,7 +238,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
                                            (g->reads[1] == LAYOUT_X && g->panels.ends));
             emit_set_boolean(emit, "from_caller", g->panels.from_caller);
             emit_set_boolean(emit, "to_caller", g->panels.to_caller);
-            emit_set_boolean(emit, "activates", (g->epilogue & EPILOGUE_ACTIVATION) != 0);
+            emit_set_boolean(emit, "activates", (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0);
             push_stream(emit, p, "from", g->reads[0]);
             push_stream(emit, p, "to", g->writes);
         }
@@ -537,12 +537,14 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const struct layer_tensor_row *row = layer_tensor_row(t);
         char shape[LAYER_SHAPE_TEXT];
-        if (row->kind == TENSOR_NAMED && !layer_has_tensor(layer, t))
+        const bool of_linear = t == TENSOR_W || t == TENSOR_B;
+        if ((row->kind == TENSOR_NAMED && !layer_has_tensor(layer, t)) || (of_linear && !layer_is_linear(layer)))
             continue;
         layer_tensor_text(layer, t, shape);
         emit_begin_item(emit);
         emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
+        emit_set_boolean(emit, "own", of_linear); /* a field of such layers alone, behind the others */
         emit_set_string(emit, "type", types[row->type]);
         emit_set_string(emit, "shape", shape);
         emit_set_string(emit, "field", text_or_empty(row->field));
@@ -592,6 +594,35 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
+/* Whether phases leave nothing in the scratch for each other, so that any number of sequences goes through them
+ * together. */
+static bool keeps_nothing(const struct layer *layer)
+{
+    if (layer_is_linear(layer))
+        return !layer->row_norm && !layer->pad_skipped;
+    return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer);
+}
+
+/* Those of a layer without attention, in order: what the emitted code and its callers call them. */
+static void push_row_phases(struct emit *emit, const struct layer *layer)
+{
+    const bool linear = layer_is_linear(layer), behind = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
+    const struct { const char *id, *name; bool has; } all[] = {
+        {"PAD", "padding", layer->pad_skipped}, {"NORM_X", "norm x", layer_norms_first(layer)},
+        {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear}, {"DOWN", "down", !linear},
+        {"NORM_Y", "norm y", behind}};
+    emit_begin_table(emit, "row_phases");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i].has || layer_attends(layer))
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "id", all[i].id);
+        emit_set_string(emit, "name", all[i].name);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 static void push_layer(struct emit *emit, const struct layer *layer)
 {
     emit_set_string(emit, "NAME", layer->name);
@@ -615,9 +646,13 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
         {"MASKS_PLACED", score_masks_placed(layer)},
+        {"SCORES_FALL_TO_LOWEST", layer->score != NULL || score_has(layer, SCORE_MASK_ADD)},
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
         {"BLOCK_RMS", layer->block_rms}, {"NORM_SHARED", layer->norm_shared}, {"NORMS_FIRST", layer_norms_first(layer)},
         {"GATED", layer_ffn_gated(layer)}, {"FFN_BIAS", layer->ffn_bias},
+        {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
+        {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
+        {"KEEPS_NOTHING", keeps_nothing(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -627,15 +662,17 @@ static void push_layer(struct emit *emit, const struct layer *layer)
                                          [BLOCK_PARALLEL] = "parallel", [BLOCK_SANDWICH] = "sandwich"};
     static const char *const activations[] = {
         [ACTIVATION_NONE] = "", [ACTIVATION_RELU] = "relu", [ACTIVATION_GELU] = "gelu",
-        [ACTIVATION_GELU_TANH] = "gelu_tanh", [ACTIVATION_SILU] = "silu"};
+        [ACTIVATION_GELU_TANH] = "gelu_tanh", [ACTIVATION_SILU] = "silu", [ACTIVATION_TANH] = "tanh"};
     emit_set_string(emit, "BLOCK", blocks[layer->block]);
-    emit_set_string(emit, "ACTIVATION", activations[layer_activation(layer)]); /* "": no feed-forward */
+    emit_set_string(emit, "ACTIVATION", activations[layer_activation(layer)]); /* "": there is none */
+    emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
     emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
     emit_set_number(emit, "SCALE", layer->scale);
     char equation[SCORE_TEXT];
     score_equation(layer, "scale Q_i K_i^T", "", equation);
     emit_set_string(emit, "EQUATION", equation);
     push_finish(emit, layer);
+    push_row_phases(emit, layer);
     push_rules(emit, layer);
     push_terms(emit, layer);
     push_expression(emit, "score_nodes", layer->score_kernel, layer);

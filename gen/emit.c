@@ -101,6 +101,8 @@ static int set_up(lua_State *lua)
     lua_pushvalue(lua, context);
     script_load(lua, "context.lua");
     lua_call(lua, 0, 1);
+    script_load(lua, "model.lua");
+    lua_setfield(lua, -2, "read_model"); /* model.lua(sections, specs, path) */
     lua_pushlightuserdata(lua, emit);
     lua_pushcclosure(lua, emit->folder ? read_from_folder : read_embedded, 1);
     lua_pushfstring(lua, "%s/", emit->folder ? emit->folder : "templates");

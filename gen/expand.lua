@@ -279,6 +279,7 @@ end
 -- The message handler: "name:line: message" becomes "dir/name:line\0message (included from …)".
 local function explain(message)
     if type(message) ~= "string" then message = "error() was given a " .. type(message) end
+    if message:sub(1, 1) == "\0" then return message:sub(2) end -- of a user's file: "\0place\0message"
     local name, line, text = message:match("^([^:\n]+):(%d+): (.*)$")
     text = text or message
     local from, level = {}, 2

@@ -37,6 +37,7 @@
 #define NORM_CYCLES 120.0       /* sums of LANES rows, one behind the other, their roots and divisions */
 #define GELU_OPERATIONS 20      /* its instructions, and a division that takes the time of five */
 #define EXP_OPERATIONS 9        /* of silu and gelu_tanh likewise, beside the exponential */
+#define TANH_OPERATIONS 22     /* of tanh and of the softcap of layer = linear */
 #define LINE 64.0
 #define LINE_FLOATS 16
 #define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */
@@ -84,7 +85,7 @@ static const struct {
 
 static const char *const step_names[EXPECT_STEPS] = {"transpose", "queries", "keys", "values",
                                                      "scores", "exponential", "weighted sums", "output",
-                                                     "norms", "hidden", "down"};
+                                                     "norms", "hidden", "down", "linear"};
 
 const char *expect_bound_name(enum expect_bound bound)
 {
@@ -294,15 +295,18 @@ static void count_norms(const struct model *m, struct work *w, const struct prod
     }
 }
 
-/* Vectors of hidden numbers: instructions of the activation, beside those of an exponential, and a division's cycles */
+/* Vectors of hidden numbers, or of y of layer = linear: instructions of the activation, beside those of an exponential,
+ * and a division's cycles */
 static void count_activation(const struct model *m, struct work *w, double rows)
 {
     const struct layer *l = m->layer;
-    const double vectors = rows * (double)ceil_div(l->d_ff, m->plan->lanes);
+    const double vectors = rows * (double)ceil_div(layer_is_linear(l) ? l->d_out : l->d_ff, m->plan->lanes);
     const enum layer_activation act = layer_activation(l);
+    const double cap = l->cap != 0 ? TANH_OPERATIONS : 0;
     const double exponential = act == ACTIVATION_SILU || act == ACTIVATION_GELU_TANH ? m->core->exp : 0;
-    const double operations = act == ACTIVATION_RELU ? 1 : act == ACTIVATION_GELU ? GELU_OPERATIONS : EXP_OPERATIONS;
-    w->operations += vectors * (operations + exponential + (layer_ffn_gated(l) ? 1 : 0));
+    const double operations = act == ACTIVATION_RELU ? 1 : act == ACTIVATION_GELU ? GELU_OPERATIONS
+                            : act == ACTIVATION_TANH ? TANH_OPERATIONS : act == ACTIVATION_NONE ? 0 : EXP_OPERATIONS;
+    w->operations += vectors * (cap + operations + exponential + (layer_ffn_gated(l) ? 1 : 0));
     w->loads += vectors * (layer_ffn_gated(l) ? 3 : 2);
 }
 
@@ -634,13 +638,16 @@ static void count_group(struct model *m, int64_t together, double times)
     static const enum expect_step_name steps[] = {
         [PRODUCT_QUERIES] = EXPECT_QUERIES, [PRODUCT_KEYS] = EXPECT_KEYS, [PRODUCT_VALUES] = EXPECT_VALUES,
         [PRODUCT_OUTPUT] = EXPECT_OUTPUT, [PRODUCT_NORM_X] = EXPECT_NORMS, [PRODUCT_NORM_STREAM] = EXPECT_NORMS,
-        [PRODUCT_HIDDEN] = EXPECT_HIDDEN, [PRODUCT_DOWN] = EXPECT_DOWN, [PRODUCT_NORM_Y] = EXPECT_NORMS};
+        [PRODUCT_HIDDEN] = EXPECT_HIDDEN, [PRODUCT_DOWN] = EXPECT_DOWN, [PRODUCT_NORM_Y] = EXPECT_NORMS,
+        [PRODUCT_LINEAR] = EXPECT_LINEAR};
     const double z = m->near * (double)(l->h * p->fold->d_z);
     bool again = false;
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const bool queries = g->id == PRODUCT_QUERIES, output = g->id >= PRODUCT_OUTPUT;
         const double first = layer_norms_first(l) ? m->near : m->far;
-        const double input = g->id == PRODUCT_OUTPUT ? z : g->id == PRODUCT_HIDDEN ? m->near * (double)l->d_model
+        const double read = g->reads[0] == LAYOUT_X ? m->far : m->near; /* rows, by a feed-forward or layer = linear */
+        const double input = g->id == PRODUCT_OUTPUT ? z
+                           : g->id == PRODUCT_HIDDEN || g->id == PRODUCT_LINEAR ? read * (double)l->d_model
                            : g->id == PRODUCT_DOWN ? m->near * (double)l->d_ff
                            : again ? 0 : queries ? first * (double)l->d_model : source;
         struct work *w = &m->work[steps[g->id]];
@@ -656,7 +663,7 @@ static void count_group(struct model *m, int64_t together, double times)
             continue;
         const int64_t tokens = queries || output ? rows : keys;
         count_panels(m, w, g, tokens, input, g->writes == LAYOUT_Y, times);
-        if (g->id == PRODUCT_HIDDEN)
+        if (g->id == PRODUCT_HIDDEN || (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0)
             count_activation(m, w, (double)rows * times);
         if ((g->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
             count_finish(m, w, queries ? l->h : l->h_kv, (double)tokens * times);
@@ -740,6 +747,7 @@ bool expect_knows(const struct isa *isa)
 static void count_useful(struct expect *e, const struct layer *l, const struct plan_isa *p, double batch)
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
+    e->step[EXPECT_LINEAR].useful = batch * cost.linear;
     const bool q = !p->fold->q_is_k, k = plan_panels_of(p, PRODUCT_KEYS) != NULL;
     const bool v = plan_product(p, PRODUCT_VALUES) != NULL;
     e->step[EXPECT_QUERIES].useful = batch * (!q ? 0 : cost.q + (k ? 0 : cost.k));
@@ -756,10 +764,11 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
 {
     struct model m = {.layer = l, .plan = p, .core = &cores[core_of(p->isa)]};
     const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = (double)p->bytes[OWNER_SCRATCH];
+    const bool attends = layer_attends(l);
     const double q_k_v = n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * (l->d_k + l->d_v));
     const double x = n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0);
     const double inputs = (double)layer_tensor_size(TENSOR_X) * (l->projected ? q_k_v : x);
-    const double pairs = (double)l->h * n * keys;
+    const double pairs = attends ? (double)l->h * n * keys : 0;
     const double tensors = pairs * (count_terms(l).bytes + (l->scores ? (double)layer_tensor_size(TENSOR_ATTN) : 0));
     const double y = (double)layer_tensor_size(TENSOR_Y) * n * (double)l->d_out;
     const int64_t together = min(batch, p->sequences), rest = batch % together;
@@ -833,7 +842,8 @@ void expect_explain(const struct plan *plan, const struct layer *layer, int64_t 
             "\nExpected of %s: %" PRId64 " sequence%s of full length, one core, warm caches; cycles from counts of\n"
             "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n",
             layer->name, batch, batch == 1 ? "" : "s");
-    print_folds(out, &plan->fold, layer);
+    if (layer_attends(layer))
+        print_folds(out, &plan->fold, layer);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         struct expect e;

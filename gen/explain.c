@@ -99,10 +99,10 @@ static struct text weight_extents(const struct layer *layer, enum layer_tensor t
 
 enum step {
     STEP_Q, STEP_K, STEP_V, STEP_SCORES, STEP_SOFTMAX, STEP_VALUES, STEP_OUTPUT, STEP_BLOCK, STEP_HIDDEN, STEP_DOWN,
-    STEP_COUNT
+    STEP_LINEAR, STEP_COUNT
 };
 static const char *const step_names[STEP_COUNT] = {"queries", "keys", "values", "scores", "softmax", "weighted sum",
-                                                   "output", "block", "hidden", "down"};
+                                                   "output", "block", "hidden", "down", "linear"};
 
 /* What one step costs. */
 struct figures { double parameters, multiply_adds, result_bytes; };
@@ -115,6 +115,18 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const double h = (double)l->h, h_kv = (double)l->h_kv, d_k = (double)l->d_k, d_v = (double)l->d_v;
     const bool k_is_q = l->tied && !l->cross;
 
+    memset(f, 0, STEP_COUNT * sizeof *f);
+    const double norms = (double)(layer_norms(l) * l->d_model * (l->block_rms ? 1 : 2));
+    if (layer_is_linear(l)) {
+        f[STEP_LINEAR] = (struct figures){(double)(p.w + p.b) + norms, c.linear, n * (double)l->d_out * FLOAT_BYTES};
+        return;
+    }
+    f[STEP_BLOCK] = (struct figures){norms, 0, 0};
+    f[STEP_HIDDEN] = (struct figures){(double)(p.w_1 + p.b_1 + p.w_g + p.b_g), c.ffn - c.down,
+                                      n * (double)l->d_ff * FLOAT_BYTES};
+    f[STEP_DOWN] = (struct figures){(double)(p.w_2 + p.b_2), c.down, n * (double)l->d_model * FLOAT_BYTES};
+    if (!layer_attends(l))
+        return;
     const double made = l->projected ? 0 : 1; /* else a call brings them */
     f[STEP_Q] = (struct figures){(double)(p.w_q + p.b_q), c.q, made * n * h * d_k * FLOAT_BYTES};
     f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : made * new * h_kv * d_k * FLOAT_BYTES};
@@ -124,11 +136,6 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     f[STEP_VALUES] = (struct figures){0, c.values, n * h * d_v * FLOAT_BYTES};
     f[STEP_OUTPUT] = (struct figures){(double)(p.w_o + p.b_o), c.output,
                                       l->w_o == W_O_NONE ? 0 : n * (double)l->d_out * FLOAT_BYTES};
-    const double norms = (double)(layer_norms(l) * l->d_model * (l->block_rms ? 1 : 2));
-    f[STEP_BLOCK] = (struct figures){norms, 0, 0};
-    f[STEP_HIDDEN] = (struct figures){(double)(p.w_1 + p.b_1 + p.w_g + p.b_g), c.ffn - c.down,
-                                      n * (double)l->d_ff * FLOAT_BYTES};
-    f[STEP_DOWN] = (struct figures){(double)(p.w_2 + p.b_2), c.down, n * (double)l->d_model * FLOAT_BYTES};
 }
 
 static void line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -142,9 +149,10 @@ static void line(FILE *out, const char *format, ...)
     line_at(out, STEP_INDENT, text.text);
 }
 
-static void head_line(FILE *out, enum step step, struct text equation)
+static void head_line(const struct layer *l, FILE *out, enum step step, struct text equation)
 {
-    const int before = fprintf(out, "\n%d. %s", (int)step + 1, step_names[step]) - 1;
+    const int first = layer_attends(l) ? STEP_Q : layer_is_linear(l) ? STEP_LINEAR : STEP_BLOCK;
+    const int before = fprintf(out, "\n%d. %s", (int)step - first + 1, step_names[step]) - 1;
     line_behind(out, before, STEP_INDENT, equation.text);
 }
 
@@ -198,7 +206,8 @@ static void explain_projection(const struct layer *l, const struct projection *p
     const int index = p->heads == l->h ? 'i' : 'g';
     const char *bias = l->bias ? write_text(" + b_%c,%c", p->letter, index).text : "";
 
-    head_line(out, p->step, write_text("%c_%c = %s%s W_%c,%c%s", p->letter, index, from, part, p->letter, index, bias));
+    head_line(l, out, p->step,
+              write_text("%c_%c = %s%s W_%c,%c%s", p->letter, index, from, part, p->letter, index, bias));
     line(out, "%s [%lld][%lld] -> %c [%lld heads][%lld][%lld], %s", from, (long long)rows, (long long)columns,
          p->letter, (long long)p->heads, (long long)rows, (long long)p->width, in_bytes(f->result_bytes).text);
     line(out, "W_%c %s%s", p->letter, weight_extents(l, p->w).text,
@@ -221,7 +230,7 @@ static void explain_given(const struct layer *l, enum step step, enum layer_tens
     const char *group = step != STEP_Q && l->h_kv < l->h ? "g" : "i";
     char shape[LAYER_SHAPE_TEXT];
     layer_tensor_text(l, tensor, shape);
-    head_line(out, step, write_text("%c_%s = %s", letters[step], group, layer_tensor_name(tensor)));
+    head_line(l, out, step, write_text("%c_%s = %s", letters[step], group, layer_tensor_name(tensor)));
     line(out, "input = projected: the call brings %s %s, which is read where it lies", layer_tensor_name(tensor),
          shape);
 }
@@ -233,7 +242,7 @@ static void explain_keys(const struct layer *l, const struct figures *f, FILE *o
     if (!l->tied) {
         explain_projection(l, &keys, f, out);
     } else if (l->cross) {
-        head_line(out, STEP_K, write_text("K_i = source%s W_Q,i%s", part, bias));
+        head_line(l, out, STEP_K, write_text("K_i = source%s W_Q,i%s", part, bias));
         line(out, "w_k = tied: keys are projected with the queries' matrix; no parameters of their own");
         line(out, "source [%lld][%lld] -> K [%lld heads][%lld][%lld], %s", (long long)l->source_len,
              (long long)l->d_source, (long long)l->h, (long long)l->source_len, (long long)l->d_k,
@@ -241,11 +250,11 @@ static void explain_keys(const struct layer *l, const struct figures *f, FILE *o
         cost_lines(out, f);
         explain_finish(l, false, out);
     } else if (layer_has_tensor(l, TENSOR_G_Q)) {
-        head_line(out, STEP_K, write_text("K_i = Q_i as projected"));
+        head_line(l, out, STEP_K, write_text("K_i = Q_i as projected"));
         line(out, "w_k = tied: the same input through the same matrix, but with a norm of its own");
         explain_finish(l, false, out);
     } else {
-        head_line(out, STEP_K, write_text("K_i = Q_i"));
+        head_line(l, out, STEP_K, write_text("K_i = Q_i"));
         line(out, "w_k = tied: the same input through the same matrix; nothing to store or compute");
     }
 }
@@ -257,7 +266,7 @@ static void explain_values(const struct layer *l, const struct figures *f, FILE 
         explain_projection(l, &values, f, out);
         return;
     }
-    head_line(out, STEP_V, write_text("V_i = %s%s", l->cross ? "source" : "x", l->split ? "_i" : ""));
+    head_line(l, out, STEP_V, write_text("V_i = %s%s", l->cross ? "source" : "x", l->split ? "_i" : ""));
     line(out, "w_v = identity: the head's own input, %lld wide; nothing to store or compute",
          (long long)l->d_v);
 }
@@ -339,7 +348,7 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
     const double pairs = (double)visible_pairs(l, l->seq_len, l->source_len);
 
     score_equation(l, write_text("%.9g * sum over d of Q_i[t][d] K_%s[j][d]", l->scale, kv).text, "[t][j]", equation);
-    head_line(out, STEP_SCORES, write_text("S_i[t][j] = %s", equation));
+    head_line(l, out, STEP_SCORES, write_text("S_i[t][j] = %s", equation));
     line(out, "Q [%lld heads][%lld][%lld], K [%lld heads][%lld][%lld] -> S [%lld][%lld][%lld]", h, n,
          (long long)l->d_k, (long long)l->h_kv, m, (long long)l->d_k, h, n, m);
     line(out, "S is %s if it is stored whole", in_bytes(f[STEP_SCORES].result_bytes).text);
@@ -347,7 +356,7 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
         explain_masks(l, out);
     cost_lines(out, &f[STEP_SCORES]);
 
-    head_line(out, STEP_SOFTMAX,
+    head_line(l, out, STEP_SOFTMAX,
               write_text("A_i[t][j] = exp(S_i[t][j] - max) / sum, over the keys that query t sees"));
     line(out, "%s exponentials (%s); rows sum to 1, and a row that sees no key is zero",
          counted(pairs * (double)h).text, rounded(pairs * (double)h).text);
@@ -365,7 +374,7 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
     if (l->scores == SCORES_WEIGHTS)
         line(out, "scores = true: A is written out, %s a sequence", in_bytes(f[STEP_SOFTMAX].result_bytes).text);
 
-    head_line(out, STEP_VALUES, write_text("Z_i[t] = sum over j of A_i[t][j] V_%s[j]", kv));
+    head_line(l, out, STEP_VALUES, write_text("Z_i[t] = sum over j of A_i[t][j] V_%s[j]", kv));
     line(out, "A [%lld][%lld][%lld], V [%lld heads][%lld][%lld] -> Z [%lld][%lld][%lld], %s", h, n, m,
          (long long)l->h_kv, m, (long long)l->d_v, h, n, (long long)l->d_v,
          in_bytes(f[STEP_VALUES].result_bytes).text);
@@ -378,19 +387,19 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
     const struct text concat = l->h == 1 ? write_text("Z_0") : write_text("[Z_0 ... Z_%lld]", (long long)l->h - 1);
 
     if (l->w_o == W_O_NONE) {
-        head_line(out, STEP_OUTPUT, write_text("y = %s", concat.text));
+        head_line(l, out, STEP_OUTPUT, write_text("y = %s", concat.text));
         line(out, "w_o = none: the heads side by side, y [%lld][%lld]; nothing to compute", n, d_out);
         return;
     }
     if (l->w_o == W_O_CONV) {
-        head_line(out, STEP_OUTPUT, write_text("%s[t, block i] = %ssum over r of Z_i[t + r - %lld] W_O,i[r]",
+        head_line(l, out, STEP_OUTPUT, write_text("%s[t, block i] = %ssum over r of Z_i[t + r - %lld] W_O,i[r]",
                                                layer_has_block(l) ? "att" : "y", l->bias ? "b_O[block i] + " : "",
                                                (long long)layer_conv_pad(l)));
         line(out, "w_o = conv: %lld taps r along the sequence in place of one matrix, zeros past its ends",
              (long long)l->conv_width);
         line(out, "head i writes columns %lld i ... %lld i + %lld of y: heads do not mix", block, block, block - 1);
     } else {
-        head_line(out, STEP_OUTPUT, write_text("%s = %s W_O%s", layer_has_block(l) ? "att" : "y", concat.text,
+        head_line(l, out, STEP_OUTPUT, write_text("%s = %s W_O%s", layer_has_block(l) ? "att" : "y", concat.text,
                                                l->bias ? " + b_O" : ""));
     }
     line(out, "Z [%lld][%lld] -> %s [%lld][%lld], %s", n, (long long)l->h * l->d_v,
@@ -411,22 +420,28 @@ static const char *block_equation(const struct layer *l)
         [BLOCK_PRE] = {"y = x + att(n1(x))", "u = x + att(n1(x)), y = u + ffn(n2(u))"},
         [BLOCK_PARALLEL] = {"y = x + att(n1(x))", "y = x + att(n1(x)) + ffn(n2(x))"},
         [BLOCK_SANDWICH] = {"y = x + n2(att(n1(x)))", "u = x + n2(att(n1(x))), y = u + n4(ffn(n3(u)))"}};
+    static const char *const rows[] = {
+        [BLOCK_NONE] = "y = ffn(x)", [BLOCK_POST] = "y = n1(x + ffn(x))", [BLOCK_PRE] = "y = x + ffn(n1(x))",
+        [BLOCK_SANDWICH] = "y = x + n2(ffn(n1(x)))"};
+    if (!layer_attends(l))
+        return rows[l->block];
     return l->norm_shared ? "y = x + att(n1(x)) + ffn(n1(x))" : equations[l->block][layer_has_ffn(l)];
 }
 
+static const char *const activations[] = {
+    [ACTIVATION_NONE] = "", [ACTIVATION_RELU] = "relu", [ACTIVATION_GELU] = "gelu",
+    [ACTIVATION_GELU_TANH] = "gelu_tanh", [ACTIVATION_SILU] = "silu", [ACTIVATION_TANH] = "tanh"};
+
 static void explain_ffn(const struct layer *l, const struct figures *f, FILE *out)
 {
-    static const char *const activations[] = {
-        [ACTIVATION_NONE] = "", [ACTIVATION_RELU] = "relu", [ACTIVATION_GELU] = "gelu",
-        [ACTIVATION_GELU_TANH] = "gelu_tanh", [ACTIVATION_SILU] = "silu"};
     const char *act = activations[layer_activation(l)];
     const bool gated = layer_ffn_gated(l), bias = l->ffn_bias;
     const long long n = (long long)l->seq_len, d = (long long)l->d_model, d_ff = (long long)l->d_ff;
     if (gated)
-        head_line(out, STEP_HIDDEN, write_text("f = %s(r W_g%s) * (r W_1%s), r the rows that ffn is of", act,
+        head_line(l, out, STEP_HIDDEN, write_text("f = %s(r W_g%s) * (r W_1%s), r the rows that ffn is of", act,
                                                bias ? " + b_g" : "", bias ? " + b_1" : ""));
     else
-        head_line(out, STEP_HIDDEN, write_text("f = %s(r W_1%s), r the rows that ffn is of", act,
+        head_line(l, out, STEP_HIDDEN, write_text("f = %s(r W_1%s), r the rows that ffn is of", act,
                                                bias ? " + b_1" : ""));
     line(out, "r [%lld][%lld] -> f [%lld][%lld], %s", n, d, n, d_ff, in_bytes(f[STEP_HIDDEN].result_bytes).text);
     line(out, "%sW_1 %s%s", gated ? write_text("W_g %s, ", weight_extents(l, TENSOR_W_G).text).text : "",
@@ -434,28 +449,78 @@ static void explain_ffn(const struct layer *l, const struct figures *f, FILE *ou
          bias ? write_text(gated ? ", b_g and b_1 %s" : ", b_1 %s", weight_extents(l, TENSOR_B_1).text).text : "");
     line(out, "%s activations", counted((double)l->seq_len * (double)l->d_ff).text);
     cost_lines(out, &f[STEP_HIDDEN]);
-    head_line(out, STEP_DOWN, write_text("ffn = f W_2%s", bias ? " + b_2" : ""));
+    head_line(l, out, STEP_DOWN, write_text("ffn = f W_2%s", bias ? " + b_2" : ""));
     line(out, "f [%lld][%lld] -> ffn [%lld][%lld], %s", n, d_ff, n, d, in_bytes(f[STEP_DOWN].result_bytes).text);
     line(out, "W_2 %s%s", weight_extents(l, TENSOR_W_2).text,
          bias ? write_text(", b_2 %s", weight_extents(l, TENSOR_B_2).text).text : "");
     cost_lines(out, &f[STEP_DOWN]);
 }
 
-static void explain_block(const struct layer *l, const struct figures *f, FILE *out)
+/* What norms of rows are, and how many; nothing without any. */
+static void explain_norms(const struct layer *l, FILE *out)
 {
     const int norms = layer_norms(l);
-    if (!layer_has_block(l))
+    if (norms == 0)
         return;
-    head_line(out, STEP_BLOCK, write_text("%s", block_equation(l)));
     line(out, "n(r) = %s, of each row's %lld numbers%s",
          l->block_rms ? "r / sqrt(mean of r^2 + eps) g" : "(r - mean) / sqrt(mean of (r - mean)^2 + eps) g + b",
          (long long)l->d_model,
-         !layer_norms_first(l) ? "" : l->cross ? "; queries are of n1(x), source is taken as it is"
+         !layer_norms_first(l) || !layer_attends(l) ? "" : l->cross ? "; queries are of n1(x), source is taken as it is"
                                                : "; of x above, attention reads n1(x)");
     line(out, "%d norm%s, eps = %.9g", norms, norms == 1 ? "" : "s", l->norm_eps);
+}
+
+static void explain_block(const struct layer *l, const struct figures *f, FILE *out)
+{
+    if (!layer_has_block(l) && layer_attends(l))
+        return;
+    head_line(l, out, STEP_BLOCK, write_text("%s", block_equation(l)));
+    explain_norms(l, out);
     cost_lines(out, &f[STEP_BLOCK]);
     if (layer_has_ffn(l))
         explain_ffn(l, f, out);
+}
+
+/* ---- layers without attention ---------------------------------------------------------------------------- */
+
+static void explain_linear(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const long long n = (long long)l->seq_len;
+    struct text of = write_text("%s W%s", l->row_norm ? "n1(x)" : "x", l->bias ? " + b" : "");
+    if (l->activation != ACTIVATION_NONE || l->cap != 0)
+        of = write_text("%s(%s)", activations[l->activation], of.text);
+    if (l->cap != 0)
+        of = write_text("%.9g tanh(%s / %.9g)", l->cap, of.text, l->cap);
+    head_line(l, out, STEP_LINEAR, write_text("y = %s", of.text));
+    line(out, "x [%lld][%lld] -> y [%lld][%lld], %s", n, (long long)l->d_model, n, (long long)l->d_out,
+         in_bytes(f[STEP_LINEAR].result_bytes).text);
+    line(out, "W %s%s", weight_extents(l, TENSOR_W).text,
+         l->bias ? write_text(", b %s", weight_extents(l, TENSOR_B).text).text : "");
+    explain_norms(l, out);
+    if (l->activation != ACTIVATION_NONE || l->cap != 0)
+        line(out, "%s activations", counted((double)l->seq_len * (double)l->d_out).text);
+    cost_lines(out, &f[STEP_LINEAR]);
+}
+
+/* Each row by itself */
+static void explain_rows(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const bool padding = (l->mask & MASK_PADDING) != 0;
+    fprintf(out, "%s: a %s layer of each row alone\n\n", l->name, layer_is_linear(l) ? "linear" : "feed-forward");
+    if (layer_is_linear(l))
+        line_at(out, 2, write_text("d_in = %lld, d_out = %lld, bias %s", (long long)l->d_model, (long long)l->d_out,
+                                   l->bias ? "true" : "false").text);
+    else
+        line_at(out, 2, write_text("d_model = %lld, d_ff = %lld, ffn_bias %s", (long long)l->d_model,
+                                   (long long)l->d_ff, l->ffn_bias ? "true" : "false").text);
+    line_at(out, 2, write_text("n = %lld rows of a sequence%s", (long long)l->seq_len,
+                               l->pad_skipped ? "; those from lengths[b] on become zero and take no time"
+                               : padding ? "; lengths are checked and change nothing" : "").text);
+    fprintf(out, "\nStep by step, for one sequence of that length, in f32\n");
+    if (layer_is_linear(l))
+        explain_linear(l, f, out);
+    else
+        explain_block(l, f, out);
 }
 
 /* ---- totals ---------------------------------------------------------------------------------------------- */
@@ -773,6 +838,11 @@ void explain_layer(const struct layer *layer, FILE *out)
     struct figures figures[STEP_COUNT];
     figures_of(layer, figures);
 
+    if (!layer_attends(layer)) {
+        explain_rows(layer, figures, out);
+        explain_totals(layer, figures, out);
+        return;
+    }
     explain_head(layer, out);
     if (layer->projected) {
         explain_given(layer, STEP_Q, TENSOR_Q, out);

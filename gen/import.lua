@@ -10,6 +10,8 @@
 local host = ... -- null: what JSON's null is; family(file); spec(file, text)
 
 local LAYERS_LIMIT = 1000 -- of a stack; a config that says more is no model's
+-- Rows that a head takes at a time, so that the arena holds few of them: panels are at their speed from some dozens on.
+local HEAD_ROWS, HEAD_SEQUENCES = 128, 16
 
 -- model_type → the family's file, and the name that files have unless --name says another
 local families = {
@@ -343,6 +345,7 @@ function Model:lengths(positions, last, cache)
     if all and seq > all then
         self:wrong("", "--seq-len %d is more than the %d tokens of the cache; give a --cache-len of as many", seq, all)
     end
+    self.seq_len = seq
     return seq, all, cache
 end
 
@@ -442,6 +445,56 @@ function Model:layer(stack, index, spec, weights, more)
     table.insert(spec.users, {stack, index})
 end
 
+-- A product of rows as a layer of its own, NAME_kind.layer, and its section. `of`: d_in, d_out, rows of a call,
+-- activation, softcap; w and b, the names of its tensors (b nil: none), w with shape where that is not [out][in], and
+-- tied where it is the word embedding too. `behind`: adds lines behind those of the tensors.
+function Model:product(title, kind, about, of, behind)
+    local spec = self:spec(kind, about)
+    spec:add("layer", "linear"):add("d_in", of.d_in):add("d_out", of.d_out)
+    spec:add("seq_len", of.rows, "most rows of a call"):add("bias", of.b and "true" or nil)
+    spec:add("activation", of.activation):add("softcap", of.softcap):add("weight_layout", "out_in")
+    spec.out_in = true
+    local section = self:section(title):add("spec", spec.name .. ".layer")
+    section.spec, section.behind = spec, behind
+    section.weights = {w = {name = of.w, shape = of.shape, tied = of.tied}, b = of.b}
+    return section
+end
+
+-- A head of this name: of rows `rows` ("all", or the "first" of a sequence) of `from`. `of` as above, with scale of
+-- these rows.
+function Model:head(name, from, rows, of, behind)
+    of.rows = rows == "all" and math.min(self.seq_len, HEAD_ROWS) or HEAD_SEQUENCES
+    local section = self:product("head " .. name, name, "Head " .. name, of, behind)
+    return section:add("from", from):add("rows", rows):add("scale", of.scale)
+end
+
+-- The pooler, where a checkpoint has it
+function Model:pooler(prefix, width, pooled)
+    local name = prefix .. "pooler.dense."
+    if self:has(name .. "weight") then
+        return self:head("pooler", "encoder", "first", {d_in = width, d_out = pooled, activation = "tanh",
+                                                        w = name .. "weight", b = name .. "bias"})
+    end
+end
+
+-- A head "NAME" of a tensor "NAME.weight" [classes][width] that a checkpoint may have
+function Model:classes(name, from, rows, width)
+    local tensor = self.tensors[name .. ".weight"]
+    if tensor then
+        self:head(name:match("[^.]+$"), from, rows,
+                  {d_in = width, d_out = tensor[1] or 1, w = name .. ".weight", b = name .. ".bias"})
+    end
+end
+
+-- Words masked out: a layer, a norm, and logits by the word embedding. w, b, gain, shift, head, bias: names.
+function Model:masked_words(word, vocab, width, of)
+    self:head("transform", "encoder", "all",
+              {d_in = width, d_out = width, activation = of.activation, w = of.w, b = of.b}, function(section)
+        section:norm("layer", of.eps, of.gain, of.shift, width)
+    end)
+    self:logits(of.head, word, vocab, width, true, {from = "head transform", bias = of.bias})
+end
+
 -- The shape of the tensor that a spec's tensor of `shape` is taken from. The axis that a fused one is longer in is that
 -- of outputs.
 local function stored_shape(entry, shape, out_in)
@@ -473,9 +526,13 @@ local function fill_layer(model, section)
             end
             words[#words + 1] = entry.of and ("columns %d..%d"):format(entry.from, entry.to)
             words[#words + 1] = entry.plus_one and "plus_one"
-            section:weight(tensor.name, entry.name, stored_shape(entry, tensor, spec.out_in),
+            words[#words + 1] = entry.tied and "tied" or nil
+            section:weight(tensor.name, entry.name, entry.shape or stored_shape(entry, tensor, spec.out_in),
                            #words > 0 and table.concat(words, " "))
         end
+    end
+    if section.behind then
+        section:behind()
     end
     assert(next(left) == nil, spec.name .. " has no tensor " .. tostring(next(left)))
 end
@@ -495,8 +552,9 @@ local function users_text(users)
 end
 
 local function spec_text(model, spec)
-    return ("# %s: %s.\n# Made by attngen import from the config.json of a %s model; "):format(spec.about,
-        users_text(spec.users), model.family) .. "behind # the keys of that file.\n" .. spec:text()
+    return ("# %s%s.\n# Made by attngen import from the config.json of a %s model; "):format(spec.about,
+        spec.users and ": " .. users_text(spec.users) or "", model.family) .. "behind # the keys of that file.\n" ..
+        spec:text()
 end
 
 ---- parts that families share ----
@@ -591,6 +649,18 @@ function Model:cache(spec, seq, all, cache, left)
     end
 end
 
+-- The mask of a decoder's self-attention: causal, what `more` adds to it, and padding, so that new tokens of sequences
+-- may be of different number.
+function Model:causal(spec, more)
+    spec:add("mask", "causal+padding" .. (more or ""))
+    return spec:add("pad_rows", "skipped", "rows behind lengths[b] are 0; computed: they are anything")
+end
+
+-- What a call of such a decoder brings; `source`: the encoder's rows too.
+function Model:needs(cache, source)
+    return "ids lengths" .. (cache == "none" and "" or " past") .. (source and " source" or "")
+end
+
 -- The head that gives a logit for each word: a matrix of its own where the file has one, else the word embedding.
 -- `more`: {scale = …, softcap = …, bias = name, from = …}.
 function Model:logits(head, word, vocab, width, tied, more)
@@ -602,13 +672,9 @@ function Model:logits(head, word, vocab, width, tied, more)
         end
     end
     local own = self:has(head) or not tied
-    local section = self:section("head logits"):add("from", more.from or "decoder"):add("rows", "all")
-    section:add("scale", more.scale)
-    section:weight("w", own and head or word, {vocab, width}, own and "out_in" or "out_in tied")
-    if more.bias then
-        section:weight("b", more.bias, {vocab})
-    end
-    section:add("softcap", more.softcap)
+    self:head("logits", more.from or "decoder", "all",
+              {d_in = width, d_out = vocab, w = own and head or word, tied = not own, b = more.bias,
+               scale = more.scale, softcap = more.softcap})
 end
 
 -- The class that the checkpoint was saved by, "" where config.json does not say.
@@ -656,7 +722,7 @@ end
 
 local function layers_text(model)
     local top = setmetatable({}, Lines)
-    top:add("format", 1):add("name", model.name):add("family", model.family)
+    top:add("format", 2):add("name", model.name):add("family", model.family)
     for _, line in ipairs(model.top) do
         top:add(line[1], line[2], line[3])
     end

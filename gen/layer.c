@@ -39,8 +39,38 @@ static void fill_rope(struct layer *layer, const struct spec *spec)
                                  : yarn ? rope_attention_factor(factor) : 1;
 }
 
+/* A layer without attention: what is not here is 0, or none. */
+static void fill_rows(struct layer *layer, const struct spec *spec)
+{
+    layer->self = true;
+    layer->d_model = layer->d_source = layer->d_in_q = layer->d_in_kv = spec->value[KEY_D_MODEL];
+    layer->d_out = layer->kind == LAYER_LINEAR ? spec->value[KEY_D_OUT] : layer->d_model;
+    layer->h = layer->h_kv = layer->d_k = layer->d_v = layer->conv_width = 1;
+    layer->scale = 1;
+    layer->seq_len = layer->source_len = spec->value[KEY_SEQ_LEN];
+    layer->mask = (unsigned)spec->value[KEY_MASK];
+    layer->window_left = layer->window_right = LAYER_UNBOUNDED;
+    layer->pad_skipped = spec->value[KEY_PAD_ROWS] == 1;
+    layer->bias = spec->value[KEY_BIAS] == 1;
+    layer->block = (enum layer_block)spec->value[KEY_BLOCK];
+    layer->row_norm = has_row_norm(spec);
+    layer->block_rms = spec->value[KEY_NORM] == NORM_WORD_RMS;
+    layer->norm_eps = spec->real[KEY_NORM_EPS];
+    layer->ffn = (enum layer_ffn)spec->value[KEY_FFN];
+    layer->d_ff = spec->value[KEY_D_FF];
+    layer->ffn_bias = spec->value[KEY_FFN_BIAS] == 1;
+    layer->activation = (enum layer_activation)spec->value[KEY_ACTIVATION];
+    layer->cap = spec->real[KEY_TERMS + SCORE_SOFTCAP];
+    layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
+}
+
 static void fill(struct layer *layer, const struct spec *spec)
 {
+    layer->kind = (enum layer_kind)spec->value[KEY_LAYER];
+    if (!layer_attends(layer)) {
+        fill_rows(layer, spec);
+        return;
+    }
     layer->d_model = spec->value[KEY_D_MODEL];
     layer->h = spec->value[KEY_H];
     layer->h_kv = spec->value[KEY_H_KV];
@@ -74,7 +104,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->qk_norm = (enum layer_norm)spec->value[KEY_QK_NORM];
     layer->norm_eps = spec->real[KEY_NORM_EPS];
     layer->block = (enum layer_block)spec->value[KEY_BLOCK];
-    layer->block_rms = spec->value[KEY_NORM] == 1;
+    layer->block_rms = spec->value[KEY_NORM] == NORM_WORD_RMS;
     layer->norm_shared = spec->value[KEY_NORM_SHARED] == 1;
     layer->ffn = (enum layer_ffn)spec->value[KEY_FFN];
     layer->d_ff = spec->value[KEY_D_FF];
@@ -286,7 +316,7 @@ enum layer_activation layer_activation(const struct layer *layer)
         [FFN_NONE] = ACTIVATION_NONE, [FFN_RELU] = ACTIVATION_RELU, [FFN_GELU] = ACTIVATION_GELU,
         [FFN_GELU_TANH] = ACTIVATION_GELU_TANH, [FFN_SILU] = ACTIVATION_SILU, [FFN_SWIGLU] = ACTIVATION_SILU,
         [FFN_GEGLU] = ACTIVATION_GELU, [FFN_GEGLU_TANH] = ACTIVATION_GELU_TANH};
-    return of[layer->ffn];
+    return layer_is_linear(layer) ? layer->activation : of[layer->ffn];
 }
 
 int layer_norms(const struct layer *layer)
@@ -294,6 +324,8 @@ int layer_norms(const struct layer *layer)
     static const int with_attention[] = {
         [BLOCK_NONE] = 0, [BLOCK_POST] = 1, [BLOCK_PRE] = 1, [BLOCK_PARALLEL] = 1, [BLOCK_SANDWICH] = 2};
     const int norms = with_attention[layer->block];
+    if (!layer_attends(layer))
+        return layer->row_norm ? 1 : norms;
     return layer_has_ffn(layer) && !layer->norm_shared ? 2 * norms : norms;
 }
 
@@ -335,6 +367,15 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     const bool projects = !layer->projected;
 
     struct layer_cost cost = {0};
+    if (layer_is_linear(layer)) {
+        cost.linear = cost.total = queries * d_model * (double)layer->d_out;
+        return cost;
+    }
+    if (!layer_attends(layer)) {
+        cost.down = queries * d_model * (double)layer->d_ff;
+        cost.ffn = cost.total = cost.down * (layer_ffn_gated(layer) ? 3 : 2);
+        return cost;
+    }
     cost.q = !projects ? 0 : queries * (double)layer->d_in_q * heads * d_k;
     cost.k = !projects || k_is_q ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_k;
     cost.v = !projects || layer->identity ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_v;
@@ -368,12 +409,13 @@ struct layer_parameters layer_parameters(const struct layer *layer)
         .w_o = elements(layer, TENSOR_W_O), .b_o = elements(layer, TENSOR_B_O),
         .w_1 = elements(layer, TENSOR_W_1), .b_1 = elements(layer, TENSOR_B_1),
         .w_g = elements(layer, TENSOR_W_G), .b_g = elements(layer, TENSOR_B_G),
-        .w_2 = elements(layer, TENSOR_W_2), .b_2 = elements(layer, TENSOR_B_2)};
+        .w_2 = elements(layer, TENSOR_W_2), .b_2 = elements(layer, TENSOR_B_2),
+        .w = elements(layer, TENSOR_W), .b = elements(layer, TENSOR_B)};
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
             layer_tensor_row(tensor)->kind == TENSOR_NAMED)
             p.learned += elements(layer, tensor);
     p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o +
-              p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.learned;
+              p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.w + p.b + p.learned;
     return p;
 }

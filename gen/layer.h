@@ -38,6 +38,8 @@ enum score_name {
     SCORE_TERMS
 };
 
+/* What a layer is; the other two are of each row alone, without attention. */
+enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR };
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
 enum layer_input { INPUT_SHARED, INPUT_SPLIT, INPUT_PROJECTED };
 enum layer_cache { CACHE_NONE, CACHE_ROWS, CACHE_RING, CACHE_PAGED };
@@ -52,7 +54,9 @@ enum layer_ffn {
     FFN_NONE, FFN_RELU, FFN_GELU, FFN_GELU_TANH, FFN_SILU,
     FFN_SWIGLU, FFN_GEGLU, FFN_GEGLU_TANH /* gated: silu, gelu and gelu_tanh of one product times another */
 };
-enum layer_activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_SILU };
+enum layer_activation {
+    ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_SILU, ACTIVATION_TANH
+};
 enum layer_scores { SCORES_NONE, SCORES_WEIGHTS, SCORES_RAW, SCORES_CAPPED, SCORES_BIASED };
 enum layer_width { WIDTH_NARROW, WIDTH_WIDE, WIDTH_GIVEN }; /* GIVEN: both d_k and d_v stand in the spec */
 
@@ -75,6 +79,7 @@ struct layer_table {
 
 struct layer {
     char *name; /* prefix of every emitted symbol */
+    enum layer_kind kind; /* without attention h, d_k and d_v are 1 and say nothing */
     int64_t d_model, h, h_kv, d_k, d_v, d_source, seq_len, source_len;
     enum layer_width width;
     bool d_k_given, d_v_given; /* not from width (explain.c asks what another h would do) */
@@ -118,6 +123,9 @@ struct layer {
     enum layer_ffn ffn;
     int64_t d_ff;     /* 0: no feed-forward */
     bool ffn_bias;
+    enum layer_activation activation; /* of layer = linear */
+    bool row_norm; /* layer = linear: its rows are normed before the product */
+    double cap;    /* layer = linear: y becomes cap tanh(y / cap); 0: it does not */
     bool out_in; /* weight_layout = out_in */
     union {
         double scale;
@@ -142,6 +150,14 @@ struct layer {
     int64_t rel_width; /* numbers of a head in the table of relative = table */
 };
 
+static inline bool layer_attends(const struct layer *layer)
+{
+    return layer->kind == LAYER_ATTENTION;
+}
+static inline bool layer_is_linear(const struct layer *layer)
+{
+    return layer->kind == LAYER_LINEAR;
+}
 static inline bool layer_has_cache(const struct layer *layer)
 {
     return layer->cache != CACHE_NONE;
@@ -167,10 +183,11 @@ static inline bool layer_has_block(const struct layer *layer)
 {
     return layer->block != BLOCK_NONE;
 }
-/* Whether attention, and in parallel the feed-forward, read rows that are normed, not x. */
+/* Whether attention, and in parallel the feed-forward, or the first product without attention, read rows that are
+ * normed, not x. */
 static inline bool layer_norms_first(const struct layer *layer)
 {
-    return layer->block >= BLOCK_PRE;
+    return layer->block >= BLOCK_PRE || layer->row_norm;
 }
 static inline bool layer_has_ffn(const struct layer *layer)
 {
@@ -194,6 +211,7 @@ enum layer_tensor {
     TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K,
     TENSOR_N1_G, TENSOR_N1_B, TENSOR_N2_G, TENSOR_N2_B, TENSOR_N3_G, TENSOR_N3_B, TENSOR_N4_G, TENSOR_N4_B,
     TENSOR_W_1, TENSOR_B_1, TENSOR_W_G, TENSOR_B_G, TENSOR_W_2, TENSOR_B_2,
+    TENSOR_W, TENSOR_B, /* of layer = linear */
     TENSOR_REL_BIAS, TENSOR_SINK,
     TENSOR_TABLE, /* and on: the tables of a spec, in its order */
     TENSOR_TABLE_LAST = TENSOR_TABLE + LAYER_TABLES - 1,
@@ -291,6 +309,7 @@ struct layer_cost {
     double output;       /* dense or conv */
     double ffn;          /* w_1, w_g and w_2 */
     double down;         /* w_2 alone, a part of that */
+    double linear;       /* w */
     double total;
 };
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);
@@ -301,7 +320,7 @@ int64_t layer_conv_taps(const struct layer *layer, int64_t n);
 
 /* Number of weights and biases, per product, of other learned tensors, and in all. */
 struct layer_parameters {
-    int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, learned, total;
+    int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, w, b, learned, total;
 };
 struct layer_parameters layer_parameters(const struct layer *layer);
 

@@ -75,6 +75,8 @@ static double packed_weights(const struct layer *l, bool scores, bool values)
 {
     const double heads = (double)l->h, heads_kv = (double)l->h_kv, in_q = (double)l->d_in_q, in = (double)l->d_in_kv;
     const double z = values ? in : (double)l->d_v, out = (double)l->d_model;
+    if (!layer_attends(l))
+        return out * (double)(layer_is_linear(l) ? l->d_out : l->d_ff * (layer_ffn_gated(l) ? 3 : 2));
     double size = l->w_o == W_O_DENSE ? heads * z * out : l->w_o == W_O_CONV ? (double)l->conv_width * z * out : 0;
     size += out * (double)l->d_ff * (layer_ffn_gated(l) ? 3 : 2);
     if (l->projected)
@@ -124,6 +126,8 @@ static double log_gain(double share)
 static struct plan_fold plan_fold(const struct layer *l, const struct plan_request *request)
 {
     struct plan_fold f = {.d_score = l->d_k, .d_value = l->d_v, .d_z = l->d_v};
+    if (!layer_attends(l))
+        return f;
     const struct fold_savings full = fold_savings(l, l->seq_len, l->source_len);
     double scores = 0, values = 0;
     f.saved_scores = full.scores;
@@ -287,6 +291,7 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_HIDDEN] = {.name = "hidden", .label = "hidden", .reads = {LAYOUT_NORMED}, .writes = LAYOUT_HIDDEN},
         [PRODUCT_DOWN] = {.name = "down", .label = "down", .reads = {LAYOUT_HIDDEN}, .writes = LAYOUT_Y},
         [PRODUCT_NORM_Y] = {.name = "norm of y", .label = "norm_y", .reads = {LAYOUT_Y}, .writes = LAYOUT_Y},
+        [PRODUCT_LINEAR] = {.name = "linear", .label = "linear", .reads = {LAYOUT_X}, .writes = LAYOUT_Y},
     };
     const bool ffn = id == PRODUCT_HIDDEN || id == PRODUCT_DOWN;
     const bool weights = kind == PRODUCT_PANELS || kind == PRODUCT_LANES;
@@ -491,10 +496,19 @@ static void plan_norm_stream(struct plan_isa *p, const struct layer *layer)
 /* The last norm, where one is behind all else */
 static void plan_norm_y(struct plan_isa *p, const struct layer *layer)
 {
-    const enum layout_name residual = layer_has_ffn(layer) ? LAYOUT_STREAM : LAYOUT_X;
+    const enum layout_name residual = layer_has_ffn(layer) && layer_attends(layer) ? LAYOUT_STREAM : LAYOUT_X;
     if (layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH)
         add_norm(add_rows(p, layer, PRODUCT_NORM_Y), layer_norms(layer), LAYOUT_Y,
                  layer->block == BLOCK_SANDWICH ? residual : LAYOUT_NONE, LAYOUT_Y);
+}
+
+/* The rows that the feed-forward reads, or the one product of layer = linear */
+static enum layout_name rows_read(const struct plan_isa *p, const struct layer *layer)
+{
+    if (!layer_attends(layer))
+        return layer_norms_first(layer) ? LAYOUT_NORMED : LAYOUT_X;
+    return layer->block == BLOCK_POST ? LAYOUT_STREAM
+         : p->layouts[LAYOUT_NORMED_2].name != NULL ? LAYOUT_NORMED_2 : LAYOUT_NORMED;
 }
 
 static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -502,15 +516,14 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
     const int64_t tokens = max(layer->seq_len, p->batch_rows), d = layer->d_model, d_ff = layer->d_ff;
     const bool gated = layer_ffn_gated(layer);
     struct product *const hidden = add(p, layer, PRODUCT_HIDDEN, PRODUCT_PANELS);
-    hidden->reads[0] = layer->block == BLOCK_POST ? LAYOUT_STREAM
-                     : p->layouts[LAYOUT_NORMED_2].name != NULL ? LAYOUT_NORMED_2 : LAYOUT_NORMED;
+    hidden->reads[0] = rows_read(p, layer);
     hidden->epilogue |= EPILOGUE_ACTIVATION | (gated ? EPILOGUE_GATE : 0);
     struct plan_panels *const up = &hidden->panels;
     const int64_t a_row = p->layouts[hidden->reads[0]].stride[AXIS_TOKEN];
     *up = (struct plan_panels){
         .element = p->layouts[hidden->reads[0]].element, .bias = layer->ffn_bias, .matrices = gated ? 2 : 1,
         .depth = d, .taps = 1, .groups = 1, .columns = d_ff, .a_row = a_row, .a_k = 1, .a_block = a_row * p->block,
-        .ends = true,
+        .from_caller = hidden->reads[0] == LAYOUT_X, .ends = true,
     };
     plan_panels(up, request, p, layer->seq_len, tokens);
     /* sums of gates wait for the next slab beside the others, else for those of their panel in L1 */
@@ -522,8 +535,8 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
                                            up->vecs * p->lanes);
 
     struct product *const down = add(p, layer, PRODUCT_DOWN, PRODUCT_PANELS);
-    if (layer->block != BLOCK_SANDWICH) {
-        down->reads[1] = LAYOUT_STREAM;
+    if (layer_has_block(layer) && layer->block != BLOCK_SANDWICH) {
+        down->reads[1] = layer_attends(layer) ? LAYOUT_STREAM : LAYOUT_X;
         down->epilogue |= EPILOGUE_RESIDUAL;
     }
     down->panels = (struct plan_panels){
@@ -660,12 +673,14 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t rows[PLAN_WIDTHS] = {p->rows, p->rows_single};
     const int64_t value_rows[PLAN_WIDTHS] = {p->value_rows, p->value_rows_single};
-    for (int width = 0; width < PLAN_WIDTHS; width++) {
+    for (int width = 0; layer_attends(layer) && width < PLAN_WIDTHS; width++) {
         tiles_for_runs(&p->score_tiles[width], rows[width], 0, rows[width], ROWS_STEP);
         tiles_for_one(&p->value_tiles[width], p->fold->d_value, value_rows[width]);
     }
-    p->score_slabs = ceil_div(p->fold->d_score, p->depth_slab);
-    p->last_slab = p->fold->d_score - (p->score_slabs - 1) * p->depth_slab;
+    if (layer_attends(layer)) {
+        p->score_slabs = ceil_div(p->fold->d_score, p->depth_slab);
+        p->last_slab = p->fold->d_score - (p->score_slabs - 1) * p->depth_slab;
+    }
     p->sequences = max(1, min(p->batch_rows / layer->seq_len, p->batch_sources / layer_new_keys(layer)));
     p->joint = projections_join(p, layer);
     for (struct product *g = p->products; g < p->products + p->product_count; g++) {
@@ -963,11 +978,9 @@ static void plan_back(struct plan_isa *p, const struct layer *layer)
     p->back.chunk_columns = round_up(BACK_COLUMNS, p->back.width);
 }
 
-static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
-                     const struct plan_request *request)
+static void plan_attending(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    p->isa = isa;
-    p->lanes = isa->lanes;
+    const struct isa *const isa = p->isa;
     if (layer->projected)
         plan_given(p, layer, false);
     p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train &&
@@ -1025,6 +1038,56 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     plan_relative(p, layer);
     if (layer->train)
         plan_back(p, layer);
+}
+
+/* ---- layers without attention ---- */
+
+static void plan_linear(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    struct product *const product = add(p, layer, PRODUCT_LINEAR, PRODUCT_PANELS);
+    product->reads[0] = rows_read(p, layer);
+    product->epilogue |= (layer->activation != ACTIVATION_NONE ? EPILOGUE_ACTIVATION : 0) |
+                         (layer->cap != 0 ? EPILOGUE_CAP : 0);
+    const int64_t a_row = p->layouts[product->reads[0]].stride[AXIS_TOKEN];
+    product->panels = (struct plan_panels){
+        .element = p->layouts[product->reads[0]].element, .bias = layer->bias, .matrices = 1, .depth = layer->d_model,
+        .taps = 1, .groups = 1, .columns = layer->d_out, .a_row = a_row, .a_k = 1, .a_block = a_row * p->block,
+        .c_row = layer->d_out, .from_caller = product->reads[0] == LAYOUT_X, .to_caller = true,
+        .ends = (product->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0,
+    };
+    plan_panels(&product->panels, request, p, layer->seq_len, max(layer->seq_len, p->batch_rows));
+}
+
+/* Rows of x to rows of y: a norm, the products, a norm. */
+static void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(p->isa, layer->seq_len, false));
+    p->block = p->vecs * p->lanes;
+    p->at_once = !request_is_small(request);
+    if (!request_is_small(request) || request_asks(request, PLAN_BATCH_ROWS))
+        choose_batch(p, layer, request);
+    p->query_blocks = p->source_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
+    p->layouts[LAYOUT_X] = rows_of("x", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
+    p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_out, 0, layer->d_out);
+    if (layer_norms_first(layer)) {
+        p->layouts[LAYOUT_NORMED] = stream_of(p, layer, "normed");
+        plan_norm_x(p, layer);
+    }
+    if (layer_is_linear(layer))
+        plan_linear(p, layer, request);
+    else
+        plan_ffn(p, layer, request);
+    plan_norm_y(p, layer);
+}
+
+/* ---- one instruction set ---- */
+
+static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
+                     const struct plan_request *request)
+{
+    p->isa = isa;
+    p->lanes = isa->lanes;
+    (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     schedule(p, layer);
@@ -1068,13 +1131,15 @@ static double size_bound(const struct layer *l)
     const double packed = 2 * (d + wide) * (2 * e_k + 2 * e_v) * (l->w_o == W_O_CONV ? (double)l->conv_width + 2 : 1.0);
     const double turn_rows = 4 * q; /* packed, and of a call */
     const double ffn = (double)l->d_ff + (l->d_ff > 0 ? wide : 0);
-    const double block = layer_has_block(l) ? (2 * q + 16) * (3 * d + 2 * ffn) + 4 * (d + wide) * ffn : 0;
+    const bool blocks = layer_has_block(l) || !layer_attends(l);
+    const double block = blocks ? (2 * q + 16) * (3 * d + 2 * ffn) + 4 * (d + wide) * ffn : 0;
+    const double linear = layer_is_linear(l) ? (d + wide) * ((double)l->d_out + wide) : 0;
     const double turns = l->rope.kind == ROPE_NONE ? 0 : turn_rows * ((double)l->rope.dims + wide);
     int64_t left = 0, right = 0;
     if (score_has(l, SCORE_RELATIVE))
         relative_reach(l, &left, &right);
     const double back = l->train ? 8 * packed + 16 * (q + s) * (e_k + e_v + d + 1024) : 0; /* heads padded to vectors */
-    return scratch + packed + turns + block + back + (double)l->h * ((double)left + (double)right + 4096);
+    return scratch + packed + turns + block + linear + back + (double)l->h * ((double)left + (double)right + 4096);
 }
 
 void plan_free(struct plan *plan)
@@ -1099,8 +1164,8 @@ static bool complete(const struct plan *plan)
 /* Numbers with which f32 would leave its range on the way. */
 static void refuse_numbers(const struct layer *l, struct diag *diag)
 {
-    const double cap = l->number[SCORE_SOFTCAP];
-    if (score_has(l, SCORE_SOFTCAP) && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
+    const double cap = layer_is_linear(l) ? l->cap : l->number[SCORE_SOFTCAP];
+    if (cap != 0 && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
     if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))

@@ -33,7 +33,8 @@ struct plan_file;
 enum product_name {
     PRODUCT_TRANSPOSE, PRODUCT_QUERIES, PRODUCT_KEYS, PRODUCT_VALUES, PRODUCT_APPEND, PRODUCT_SCORES, PRODUCT_SUMS,
     PRODUCT_OUTPUT,
-    PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y /* of a block */
+    PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y, /* of a block */
+    PRODUCT_LINEAR
 };
 
 enum layout_owner {
@@ -130,7 +131,7 @@ struct plan_panels {
     bool tile_places;     /* the places of a row's vectors are an argument of those tiles: some product has c_split */
     bool parts_placed;    /* c_row and c_group are arguments of that function */
     bool from_caller, to_caller; /* rows of A, of C, are the caller's: without pad_rows = computed they have gaps */
-    bool ends;            /* something of the block is done to a panel's results: residual, activation, gate */
+    bool ends;            /* something is done to a panel's results: residual, activation, gate, cap */
     int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
 };
 
@@ -155,7 +156,7 @@ enum product_kind {
 };
 enum product_epilogue {
     EPILOGUE_BIAS = 1 << 0, EPILOGUE_NORM = 1 << 1, EPILOGUE_TURN = 1 << 2, EPILOGUE_SOFTMAX = 1 << 3,
-    EPILOGUE_ACTIVATION = 1 << 4, EPILOGUE_GATE = 1 << 5, EPILOGUE_RESIDUAL = 1 << 6
+    EPILOGUE_ACTIVATION = 1 << 4, EPILOGUE_GATE = 1 << 5, EPILOGUE_RESIDUAL = 1 << 6, EPILOGUE_CAP = 1 << 7
 };
 
 /* Norms of a block's rows, one after the other while a few rows are in L1. */

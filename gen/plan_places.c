@@ -227,6 +227,8 @@ static void place_inputs(struct plan_isa *p, const struct layer *layer)
 
 static void place_attention(struct plan_isa *p, const struct layer *layer)
 {
+    if (!layer_attends(layer))
+        return;
     const int64_t queries = max(layer->seq_len, p->batch_rows);
     const int64_t keys = max(layer_new_keys(layer), p->batch_sources);
     if (!layer->projected)
@@ -300,6 +302,8 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     if (layer->train)
         place_back(p, layer);
     p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], end);
+    if (!layer_attends(layer)) /* that needs none: callers have an array of it */
+        p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], ALIGN);
 }
 
 /* ---- the stack ---- */
@@ -348,7 +352,7 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;
     const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
     const int64_t rows = STACK_ROWS + ((layer->mask & MASK_SEGMENTS) != 0 ? STACK_SEGMENTS : 0);
-    const bool norms = layer_finishes(layer) || layer_has_block(layer);
+    const bool norms = layer_finishes(layer) || layer_norms(layer) > 0;
     const int64_t finish = !norms ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
     if (layer_has_cache(layer)) { /* a block of rows: two places for each query; squares of quads and columns */
         p->stack = round_up(STACK_FRAMES + p->cached.queries * 2 * (int64_t)sizeof(size_t) +

@@ -257,6 +257,15 @@ static void explain_block(struct plan_isa *p, const struct layer *layer)
         reason(p, "gates lie behind the hidden rows until the last slab of their sums");
 }
 
+/* All of a layer without attention. */
+static void explain_rows(struct plan_isa *p, const struct layer *layer)
+{
+    explain_products(p);
+    explain_block(p, layer);
+    if (p->batch_rows > layer->seq_len)
+        reason(p, "sequences of a batch are taken together, up to " D64 " tokens", p->batch_rows);
+}
+
 void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
 {
     const struct isa *isa = p->isa;
@@ -264,6 +273,10 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
     if (is_small)
         reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
+    if (!layer_attends(layer)) {
+        explain_rows(p, layer);
+        return;
+    }
     explain_fold(p, layer);
     explain_finish(p, layer);
     if (layer_has_cache(layer))
@@ -402,7 +415,8 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
 /* "x f32, values f32 -> z f32; bias, norm" */
 static void print_products(FILE *out, const struct plan_isa *p)
 {
-    static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax", "activation", "gate", "residual"};
+    static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax", "activation", "gate", "residual",
+                                            "softcap"};
     fputs("    products: what each reads, of which type, and writes; what is done to it then:\n", out);
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const enum layout_name operands[] = {g->reads[0], g->reads[1], LAYOUT_WEIGHTS + g->id, g->writes};

@@ -34,6 +34,7 @@ struct key_row {
     const char *const *words; /* KIND_WORD: the value is the index; the first is the default */
 };
 
+static const char *const words_layer[] = {"attention", "ffn", "linear", NULL}; /* as enum layer_kind */
 static const char *const words_width[] = {"narrow", "wide", NULL};
 static const char *const words_input[] = {"shared", "split", "projected", NULL}; /* as enum layer_input */
 static const char *const words_heads[] = {"last", "first", NULL};
@@ -52,13 +53,18 @@ static const char *const words_w_v[] = {"dense", "identity", NULL};
 static const char *const words_w_o[] = {"dense", "none", "conv", NULL}; /* as enum layer_w_o */
 static const char *const words_switch[] = {"false", "true", NULL};
 static const char *const words_block[] = {"none", "post", "pre", "parallel", "sandwich", NULL}; /* enum layer_block */
-static const char *const words_norm[] = {"layer", "rms", NULL};
+static const char *const words_norm[] = {"layer", "rms", "none", NULL}; /* as enum norm_word */
 static const char *const words_ffn[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh",
                                         NULL}; /* as enum layer_ffn */
+static const char *const words_activation[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh",
+                                               NULL}; /* as enum layer_activation */
 static const char *const words_weight_layout[] = {"in_out", "out_in", NULL};
 
 static const struct key_row keys[KEY_COUNT] = {
     [KEY_NAME] = {"name", KIND_NAME, NULL},
+    [KEY_LAYER] = {"layer", KIND_WORD, words_layer},
+    [KEY_D_IN] = {"d_in", KIND_SIZE, NULL},
+    [KEY_D_OUT] = {"d_out", KIND_SIZE, NULL},
     [KEY_D_MODEL] = {"d_model", KIND_SIZE, NULL},
     [KEY_H] = {"h", KIND_SIZE, NULL},
     [KEY_H_KV] = {"h_kv", KIND_SIZE, NULL},
@@ -117,6 +123,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_FFN] = {"ffn", KIND_WORD, words_ffn},
     [KEY_D_FF] = {"d_ff", KIND_SIZE, NULL},
     [KEY_FFN_BIAS] = {"ffn_bias", KIND_WORD, words_switch},
+    [KEY_ACTIVATION] = {"activation", KIND_WORD, words_activation},
     [KEY_WEIGHT_LAYOUT] = {"weight_layout", KIND_WORD, words_weight_layout},
 };
 
@@ -766,20 +773,24 @@ void spec_values(struct spec *spec)
         if (text[0] == '\0' || !kinds[kind_of(key)].read(spec, key, text)) /* empty: reported with its line */
             spec->bad[key] = true;
     }
+    const bool attends = is_attention(spec) && !spec->bad[KEY_LAYER], linear = is_linear(spec);
     const bool has_width = !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE;
     const bool unknown = spec->bad[KEY_INPUT] || (is_projected(spec) && spec->bad[KEY_W_O]);
     const struct { enum key key; const char *example; bool required; } required[] = {
-        {KEY_D_MODEL, "d_model = 768", has_width && !unknown}, {KEY_H, "h = 12", true},
-        {KEY_D_K, "d_k = 64", is_projected(spec)}, {KEY_SEQ_LEN, "seq_len = 512", true},
-        {KEY_CACHE_LEN, "cache_len = 2048", is_cached(spec)},
-        {KEY_PAGE_LEN, "page_len = 16", spec->value[KEY_CACHE] == CACHE_PAGED},
-        {KEY_D_FF, "d_ff = 3072", is_ffn(spec) && !spec->bad[KEY_FFN]}};
+        {KEY_D_MODEL, "d_model = 768", (attends && has_width && !unknown) || spec->value[KEY_LAYER] == LAYER_FFN},
+        {KEY_H, "h = 12", attends}, {KEY_D_K, "d_k = 64", attends && is_projected(spec)},
+        {KEY_D_IN, "d_in = 768", linear}, {KEY_D_OUT, "d_out = 50257", linear}, {KEY_SEQ_LEN, "seq_len = 512", true},
+        {KEY_CACHE_LEN, "cache_len = 2048", attends && is_cached(spec)},
+        {KEY_PAGE_LEN, "page_len = 16", attends && spec->value[KEY_CACHE] == CACHE_PAGED},
+        {KEY_D_FF, "d_ff = 3072", !linear && is_ffn(spec) && !spec->bad[KEY_FFN]}};
     for (size_t i = 0; i < COUNT_OF(required); i++)
         if (required[i].required && !is_given(spec, required[i].key)) {
             diag_error(spec->diag, spec->path, "%s is missing; write for example %s", spec_key_name(required[i].key),
                        required[i].example);
             spec->bad[required[i].key] = true;
         }
+    if (linear)
+        size_default(spec, KEY_D_MODEL, KEY_D_IN);
     if (unknown && !is_given(spec, KEY_D_MODEL))
         spec->bad[KEY_D_MODEL] = true; /* perhaps there is none, so nothing is said about it */
     size_default(spec, KEY_H_KV, KEY_H);

@@ -19,7 +19,8 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 enum key {
-    KEY_NAME, KEY_D_MODEL, KEY_H, KEY_H_KV, KEY_WIDTH, KEY_D_K, KEY_D_V, KEY_INPUT, KEY_HEADS, KEY_ATTENTION,
+    KEY_NAME, KEY_LAYER, KEY_D_IN, KEY_D_OUT,
+    KEY_D_MODEL, KEY_H, KEY_H_KV, KEY_WIDTH, KEY_D_K, KEY_D_V, KEY_INPUT, KEY_HEADS, KEY_ATTENTION,
     KEY_D_SOURCE, KEY_SEQ_LEN, KEY_SOURCE_LEN, KEY_CACHE, KEY_CACHE_LEN,
     KEY_PAGE_LEN, KEY_OFFSET, KEY_MASK, KEY_WINDOW_LEFT, KEY_WINDOW_RIGHT, KEY_PAD_ROWS,
     KEY_W_K, KEY_W_V, KEY_W_O, KEY_CONV_WIDTH, KEY_BIAS, KEY_QK_NORM, KEY_NORM_EPS,
@@ -29,7 +30,8 @@ enum key {
     KEY_TERMS, /* and on, by enum score_name: the numbers of score terms */
     KEY_ALIBI = KEY_TERMS + SCORE_TERMS, KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_REL_LEFT, KEY_REL_RIGHT,
     KEY_SCORE, KEY_VISIBLE, KEY_SINK, KEY_SCORES, KEY_LSE, KEY_TRAIN,
-    KEY_BLOCK, KEY_NORM, KEY_NORM_SHARED, KEY_FFN, KEY_D_FF, KEY_FFN_BIAS, KEY_WEIGHT_LAYOUT, KEY_COUNT
+    KEY_BLOCK, KEY_NORM, KEY_NORM_SHARED, KEY_FFN, KEY_D_FF, KEY_FFN_BIAS, KEY_ACTIVATION,
+    KEY_WEIGHT_LAYOUT, KEY_COUNT
 };
 
 /* One "key = value", wherever it stood. */
@@ -83,6 +85,16 @@ static inline const char *place_of(const struct spec *spec, enum key key)
     return is_given(spec, key) ? spec->given[key].place : spec->path;
 }
 
+/* The words of `norm`, by their places */
+enum norm_word { NORM_WORD_LAYER, NORM_WORD_RMS, NORM_WORD_NONE };
+
+static inline bool is_attention(const struct spec *spec) { return spec->value[KEY_LAYER] == LAYER_ATTENTION; }
+static inline bool is_linear(const struct spec *spec) { return spec->value[KEY_LAYER] == LAYER_LINEAR; }
+/* Of layer = linear, which has none unless it is asked for. */
+static inline bool has_row_norm(const struct spec *spec)
+{
+    return is_linear(spec) && is_given(spec, KEY_NORM) && spec->value[KEY_NORM] != NORM_WORD_NONE;
+}
 static inline bool is_split(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_SPLIT; }
 static inline bool is_projected(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_PROJECTED; }
 static inline bool is_cached(const struct spec *spec) { return spec->value[KEY_CACHE] != CACHE_NONE; }

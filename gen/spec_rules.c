@@ -61,7 +61,12 @@ static bool is_paged(const struct spec *spec) { return spec->value[KEY_CACHE] ==
 static bool has_projections(const struct spec *spec) { return !is_projected(spec); }
 static bool has_width(const struct spec *spec) { return !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE; }
 static bool has_window(const struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
-static bool has_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE || is_block(spec); }
+static bool has_block_norm(const struct spec *spec) { return is_block(spec) || is_linear(spec); }
+static bool has_norm(const struct spec *spec)
+{
+    return spec->value[KEY_QK_NORM] != NORM_NONE || is_block(spec) || has_row_norm(spec);
+}
+static bool may_have_ffn(const struct spec *spec) { return is_block(spec) || !is_attention(spec); }
 static bool has_norm_to_share(const struct spec *spec)
 {
     return spec->value[KEY_BLOCK] == BLOCK_PARALLEL && is_ffn(spec);
@@ -122,8 +127,8 @@ static const struct idle {
     {KEY_ROPE_BETA_SLOW, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_TRUNCATE, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_ATTENTION_FACTOR, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_NORM, is_block, {KEY_BLOCK, KEY_BLOCK}, NO_BLOCK, true},
-    {KEY_FFN, is_block, {KEY_BLOCK, KEY_BLOCK}, NO_BLOCK, true},
+    {KEY_NORM, has_block_norm, {KEY_BLOCK, KEY_BLOCK}, NO_BLOCK, true},
+    {KEY_FFN, may_have_ffn, {KEY_BLOCK, KEY_BLOCK}, NO_BLOCK, true},
     {KEY_D_FF, is_ffn, {KEY_FFN, KEY_FFN}, NO_FFN, false},
     {KEY_FFN_BIAS, is_ffn, {KEY_FFN, KEY_FFN}, NO_FFN, true},
     {KEY_NORM_SHARED, has_norm_to_share, {KEY_BLOCK, KEY_FFN},
@@ -134,14 +139,84 @@ static const struct idle {
     {KEY_REL_RIGHT, has_table, {KEY_RELATIVE, KEY_RELATIVE}, NO_TABLE, false},
 };
 
+/* Keys of layers without attention, and who has them; all other keys are attention's alone. */
+#define OF_FFN (1u << LAYER_FFN)
+#define OF_LINEAR (1u << LAYER_LINEAR)
+#define OF_ATTENTION (1u << LAYER_ATTENTION)
+static const struct {
+    enum key key;
+    unsigned of;
+    const char *reason; /* for those that do not have it; NULL: that there is no attention */
+} row_keys[] = {
+    {KEY_NAME, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL}, {KEY_LAYER, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_SEQ_LEN, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL}, {KEY_MASK, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_PAD_ROWS, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL}, {KEY_NORM, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_NORM_EPS, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_WEIGHT_LAYOUT, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_D_IN, OF_LINEAR, "only layer = linear has it; write d_model"},
+    {KEY_D_OUT, OF_LINEAR, "only layer = linear has it, y of others is d_model wide; leave it out"},
+    {KEY_ACTIVATION, OF_LINEAR, "only layer = linear has it; leave it out, or say it with ffn"},
+    {KEY_D_MODEL, OF_ATTENTION | OF_FFN, "the widths of layer = linear are d_in and d_out; write those"},
+    {KEY_FFN, OF_ATTENTION | OF_FFN, "layer = linear is one matrix; leave it out, or write layer = ffn"},
+    {KEY_D_FF, OF_ATTENTION | OF_FFN, "layer = linear is one matrix; leave it out, or write layer = ffn"},
+    {KEY_FFN_BIAS, OF_ATTENTION | OF_FFN, "layer = linear is one matrix; write bias"},
+    {KEY_BLOCK, OF_ATTENTION | OF_FFN,
+     "layer = linear adds nothing to x; leave it out, or write norm = layer or rms for a norm before it"},
+    {KEY_BIAS, OF_ATTENTION | OF_LINEAR, "the matrices of layer = ffn are those of the feed-forward; write ffn_bias"},
+    {KEY_TERMS + SCORE_SOFTCAP, OF_ATTENTION | OF_LINEAR, "layer = ffn has no scores to cap; leave it out"},
+};
+
+/* Whether the key is one of such a layer; if not, that is said. */
+static bool has_key(struct spec *spec, enum key key)
+{
+    const char *kind = spec->value[KEY_LAYER] == LAYER_LINEAR ? "linear" : "ffn", *reason = NULL;
+    unsigned of = OF_ATTENTION;
+    for (size_t i = 0; i < COUNT_OF(row_keys); i++)
+        if (row_keys[i].key == key) {
+            of = row_keys[i].of;
+            reason = row_keys[i].reason;
+        }
+    if (spec->bad[KEY_LAYER] || (of >> spec->value[KEY_LAYER] & 1u) != 0)
+        return true;
+    if (reason != NULL)
+        diag_error(spec->diag, place_of(spec, key), "%s is given, but %s", spec_key_name(key), reason);
+    else
+        diag_error(spec->diag, place_of(spec, key),
+                   "%s is given, but layer = %s has no attention; leave it out, or write layer = attention",
+                   spec_key_name(key), kind);
+    return false;
+}
+
+static void check_kind_keys(struct spec *spec)
+{
+    for (enum key key = 0; key < KEY_COUNT; key++)
+        if (is_given(spec, key) && !has_key(spec, key))
+            spec->bad[key] = true; /* nothing more is said of it */
+    if (!is_attention(spec) && spec->table_count > 0)
+        diag_error(spec->diag, spec->tables[0].place,
+                   "%s is given, but only expressions of attention read tables; leave it out", spec->tables[0].key);
+}
+
+/* Layers without attention say it by other keys. */
+static const char *idle_reason(const struct spec *spec, const struct idle *idle)
+{
+    if (is_linear(spec) && idle->key == KEY_NORM_EPS)
+        return "nothing is normalized; leave it out, or write norm = layer or rms";
+    if (!is_attention(spec) && (idle->key == KEY_NORM_EPS || idle->key == KEY_NORM))
+        return "block = none has no norm; leave it out, or write block = pre, post or sandwich";
+    return idle->reason;
+}
+
 static void check_idle_keys(struct spec *spec)
 {
     for (const struct idle *idle = idle_keys; idle < idle_keys + COUNT_OF(idle_keys); idle++) {
         const enum key key = idle->key;
         const bool default_word = idle->restated && (spec->bad[key] || spec->value[key] == 0);
-        if (is_given(spec, key) && !spec->bad[idle->by[0]] && !spec->bad[idle->by[1]] && !default_word &&
+        const bool refused = spec->bad[key] && !is_attention(spec); /* that is said already */
+        if (is_given(spec, key) && !refused && !spec->bad[idle->by[0]] && !spec->bad[idle->by[1]] && !default_word &&
             !idle->has_meaning(spec))
-            diag_error(spec->diag, place_of(spec, key), "%s is given, but %s", spec_key_name(key), idle->reason);
+            diag_error(spec->diag, place_of(spec, key), "%s is given, but %s", spec_key_name(key),
+                       idle_reason(spec, idle));
     }
 }
 
@@ -343,7 +418,7 @@ static void rule_rope_dims(struct spec *spec)
     }
 }
 
-#define OF_LINEAR (1u << SCALING_LINEAR)
+#define OF_LINEAR_SCALING (1u << SCALING_LINEAR)
 #define OF_LLAMA3 (1u << SCALING_LLAMA3)
 #define OF_YARN (1u << SCALING_YARN)
 
@@ -354,7 +429,7 @@ static const struct scaling_number {
     bool required;
     const char *example;
 } scaling_numbers[] = {
-    {KEY_ROPE_FACTOR, OF_LINEAR | OF_LLAMA3 | OF_YARN, true, "rope_scaling = linear, llama3 or yarn"},
+    {KEY_ROPE_FACTOR, OF_LINEAR_SCALING | OF_LLAMA3 | OF_YARN, true, "rope_scaling = linear, llama3 or yarn"},
     {KEY_ROPE_ORIGINAL_LEN, OF_LLAMA3 | OF_YARN, true, "rope_scaling = llama3 or yarn"},
     {KEY_ROPE_LOW, OF_LLAMA3, false, "rope_scaling = llama3"},
     {KEY_ROPE_HIGH, OF_LLAMA3, false, "rope_scaling = llama3"},
@@ -485,6 +560,36 @@ static void rule_table(struct spec *spec)
 
 /* ---- the block ------------------------------------------------------------------------------------------- */
 
+static void rule_norm(struct spec *spec)
+{
+    if (is_block(spec) && spec->value[KEY_NORM] == NORM_WORD_NONE)
+        diag_error(spec->diag, place_of(spec, KEY_NORM),
+                   "norm = none, but a block has norms; write norm = layer or rms, or block = none");
+}
+
+/* ---- layers without attention ---------------------------------------------------------------------------- */
+
+static void rule_row_mask(struct spec *spec)
+{
+    if ((spec->value[KEY_MASK] & ~(int64_t)MASK_PADDING) != 0)
+        diag_error(spec->diag, place_of(spec, KEY_MASK),
+                   "the mask hides keys, but without attention there are none; write mask = none, or padding with "
+                   "pad_rows = skipped");
+}
+
+static void rule_ffn(struct spec *spec)
+{
+    if (is_linear(spec))
+        return;
+    if (!is_ffn(spec))
+        diag_error(spec->diag, place_of(spec, KEY_FFN),
+                   "layer = ffn without a feed-forward does nothing; write for example ffn = gelu");
+    if (spec->value[KEY_BLOCK] == BLOCK_PARALLEL)
+        diag_error(spec->diag, place_of(spec, KEY_BLOCK),
+                   "block = parallel adds attention and feed-forward of the same rows, but layer = ffn has no "
+                   "attention; write block = pre");
+}
+
 static void rule_block(struct spec *spec)
 {
     if (!is_block(spec))
@@ -556,6 +661,13 @@ struct rule {
 };
 
 #define NEEDS(...) {__VA_ARGS__, KEY_COUNT}
+static const struct rule row_rules[] = {
+    {NEEDS(KEY_PAD_ROWS, KEY_MASK), rule_pad_rows},
+    {NEEDS(KEY_MASK), rule_row_mask},
+    {NEEDS(KEY_FFN, KEY_BLOCK), rule_ffn},
+    {NEEDS(KEY_NORM, KEY_BLOCK), rule_norm},
+};
+
 static const struct rule rules[] = {
     {NEEDS(KEY_WIDTH, KEY_D_K, KEY_D_V, KEY_W_V), rule_width},
     {NEEDS(KEY_W_V), rule_identity},
@@ -581,6 +693,7 @@ static const struct rule rules[] = {
      rule_rope_fast},
     {NEEDS(KEY_QK_NORM, KEY_NORM_EPS, KEY_TERMS + SCORE_SCALE), rule_l2},
     {NEEDS(KEY_BLOCK, KEY_INPUT, KEY_W_O), rule_block},
+    {NEEDS(KEY_NORM, KEY_BLOCK), rule_norm},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS), rule_buckets},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},
@@ -591,12 +704,15 @@ static const struct rule rules[] = {
  * are all reported. */
 void spec_rules(struct spec *spec)
 {
+    const bool attends = is_attention(spec);
+    const struct rule *const of = attends ? rules : row_rules;
+    check_kind_keys(spec);
     check_idle_keys(spec);
-    for (size_t i = 0; i < COUNT_OF(rules); i++) {
-        bool bad = false;
-        for (const enum key *key = rules[i].needs; *key != KEY_COUNT; key++)
+    for (size_t i = 0; i < (attends ? COUNT_OF(rules) : COUNT_OF(row_rules)); i++) {
+        bool bad = spec->bad[KEY_LAYER];
+        for (const enum key *key = of[i].needs; *key != KEY_COUNT; key++)
             bad = bad || spec->bad[*key];
         if (!bad)
-            rules[i].check(spec);
+            of[i].check(spec);
     }
 }

@@ -16,7 +16,11 @@ static bool is_cross(const struct layer *layer) { return layer->cross; }
 static bool is_split(const struct layer *layer) { return layer->split; }
 static bool is_conv(const struct layer *layer) { return layer->w_o == W_O_CONV; }
 static bool always(const struct layer *layer) { (void)layer; return true; }
+static bool attends(const struct layer *layer) { return layer_attends(layer); }
+static bool is_linear(const struct layer *layer) { return layer_is_linear(layer); }
+static bool has_linear_bias(const struct layer *layer) { return is_linear(layer) && layer->bias; }
 static bool has_x(const struct layer *layer) { return !layer->projected; }
+static bool has_queries(const struct layer *layer) { return attends(layer) && has_x(layer); }
 static bool is_projected(const struct layer *layer) { return layer->projected; }
 static bool is_first(const struct layer *layer) { return layer->heads_first; }
 static bool is_first_y(const struct layer *layer) { return layer->heads_first && layer->w_o == W_O_NONE; }
@@ -45,10 +49,10 @@ static bool is_table(const struct layer *layer) { return layer->relative == RELA
 static bool has_sink(const struct layer *layer) { return layer->sink; }
 static bool has_lse(const struct layer *layer) { return layer->lse; }
 static bool has_scores(const struct layer *layer) { return layer->scores != SCORES_NONE; }
-static bool has_keys(const struct layer *layer) { return !layer->tied && !layer->projected; }
-static bool has_values(const struct layer *layer) { return !layer->identity && !layer->projected; }
-static bool has_output(const struct layer *layer) { return layer->w_o != W_O_NONE; }
-static bool has_bias(const struct layer *layer) { return layer->bias && !layer->projected; }
+static bool has_keys(const struct layer *layer) { return !layer->tied && has_queries(layer); }
+static bool has_values(const struct layer *layer) { return !layer->identity && has_queries(layer); }
+static bool has_output(const struct layer *layer) { return attends(layer) && layer->w_o != W_O_NONE; }
+static bool has_bias(const struct layer *layer) { return layer->bias && has_queries(layer); }
 static bool has_key_bias(const struct layer *layer) { return layer->bias && has_keys(layer); }
 static bool has_value_bias(const struct layer *layer) { return layer->bias && has_values(layer); }
 static bool has_norm(const struct layer *layer, int number) { return layer_norms(layer) >= number; }
@@ -128,7 +132,7 @@ static const struct row {
                          .extents = "[batch|1][h|1][n][m]",
                           .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}},
     [TENSOR_W_Q] = {.shown = {"w_q", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_q][h*d_k]",
-                    .has = has_x, .variant = {{is_split, "[h][d_in_q][d_k]"}}},
+                    .has = has_queries, .variant = {{is_split, "[h][d_in_q][d_k]"}}},
     [TENSOR_B_Q] = {.shown = {"b_q", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h*d_k]", .has = has_bias},
     [TENSOR_W_K] = {.shown = {"w_k", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_k]",
                     .has = has_keys, .variant = {{is_split, "[h_kv][d_in_kv][d_k]"}}},
@@ -171,6 +175,9 @@ static const struct row {
                     .has = has_ffn},
     [TENSOR_B_2] = {.shown = {"b_2", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
                     .has = has_ffn_bias},
+    [TENSOR_W] = {.shown = {"w", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_model][d_out]",
+                  .has = is_linear},
+    [TENSOR_B] = {.shown = {"b", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_out]", .has = has_linear_bias},
     [TENSOR_REL_BIAS] = {.shown = {"rel_bias", TENSOR_LEARNED, TENSOR_F32, NULL,
                                     ", added to scaled scores by j - p"}, .extents = "[rel_buckets][h]",
                          .has = has_relative, .variant = {{is_table, "[h][rel_width]"}}},

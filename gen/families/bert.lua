@@ -19,37 +19,19 @@ local function weights(m, at)
     return w
 end
 
--- Words masked out: a layer, a norm, and logits by the word embedding.
-local function masked_words(m, word, vocab, width, activation, eps)
-    local at = "cls.predictions."
-    local section = m:section("head transform"):add("from", "encoder"):add("rows", "all")
-    section:weight("w", at .. "transform.dense.weight", {width, width}, "out_in")
-    section:weight("b", at .. "transform.dense.bias", {width}):add("activation", activation)
-    local gain, shift = norm_names(m, at .. "transform.LayerNorm")
-    section:norm("layer", eps, gain, shift, width)
-    m:logits(at .. "decoder.weight", word, vocab, width, true, {from = "head transform", bias = at .. "bias"})
-    m:buffers("cls%.predictions%.decoder%.bias") -- the same numbers as the other bias
-end
-
 local function heads(m, prefix, word, vocab, width, activation, eps)
-    local pooled = m:has(prefix .. "pooler.dense.weight")
-    if pooled then
-        local section = m:section("head pooler"):add("from", "encoder"):add("rows", "first")
-        section:weight("w", prefix .. "pooler.dense.weight", {width, width}, "out_in")
-        section:weight("b", prefix .. "pooler.dense.bias", {width}):add("activation", "tanh")
-    end
-    if m:has("cls.predictions.transform.dense.weight") then
-        masked_words(m, word, vocab, width, activation, eps)
+    local pooled = m:pooler(prefix, width, width)
+    local at = "cls.predictions."
+    if m:has(at .. "transform.dense.weight") then
+        local gain, shift = norm_names(m, at .. "transform.LayerNorm")
+        m:masked_words(word, vocab, width, {
+            activation = activation, eps = eps, gain = gain, shift = shift, head = at .. "decoder.weight",
+            w = at .. "transform.dense.weight", b = at .. "transform.dense.bias", bias = at .. "bias"})
+        m:buffers("cls%.predictions%.decoder%.bias") -- the same numbers as the other bias
     end
     for _, name in ipairs{"classifier", "qa_outputs", "cls.seq_relationship"} do
-        local classes = m.tensors[name .. ".weight"]
-        if classes then
-            local first = pooled and name ~= "qa_outputs"
-            local section = m:section("head " .. name:gsub("^cls%.", ""))
-            section:add("from", first and "head pooler" or "encoder"):add("rows", first and "first" or "all")
-            section:weight("w", name .. ".weight", {classes[1] or 1, width}, "out_in")
-            section:weight("b", name .. ".bias", {classes[1] or 1})
-        end
+        local first = pooled and name ~= "qa_outputs"
+        m:classes(name, first and "head pooler" or "encoder", first and "first" or "all", width)
     end
 end
 

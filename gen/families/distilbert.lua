@@ -16,27 +16,18 @@ end
 
 local function heads(m, word, vocab, width, activation)
     if m:has("vocab_transform.weight") then
-        local section = m:section("head transform"):add("from", "encoder"):add("rows", "all")
-        section:weight("w", "vocab_transform.weight", {width, width}, "out_in")
-        section:weight("b", "vocab_transform.bias", {width}):add("activation", activation)
-        section:norm("layer", EPS, "vocab_layer_norm.weight", "vocab_layer_norm.bias", width)
-        m:logits("vocab_projector.weight", word, vocab, width, true,
-                 {from = "head transform", bias = "vocab_projector.bias"})
+        m:masked_words(word, vocab, width, {
+            activation = activation, eps = EPS, gain = "vocab_layer_norm.weight", shift = "vocab_layer_norm.bias",
+            w = "vocab_transform.weight", b = "vocab_transform.bias", head = "vocab_projector.weight",
+            bias = "vocab_projector.bias"})
     end
     local first = m:has("pre_classifier.weight")
     if first then
-        local section = m:section("head dense"):add("from", "encoder"):add("rows", "first")
-        section:weight("w", "pre_classifier.weight", {width, width}, "out_in")
-        section:weight("b", "pre_classifier.bias", {width}):add("activation", "relu")
+        m:head("dense", "encoder", "first", {d_in = width, d_out = width, activation = "relu",
+                                             w = "pre_classifier.weight", b = "pre_classifier.bias"})
     end
     for _, name in ipairs{"classifier", "qa_outputs"} do
-        local classes = m.tensors[name .. ".weight"]
-        if classes then
-            local section = m:section("head " .. name):add("from", first and "head dense" or "encoder")
-            section:add("rows", first and "first" or "all")
-            section:weight("w", name .. ".weight", {classes[1] or 1, width}, "out_in")
-            section:weight("b", name .. ".bias", {classes[1] or 1})
-        end
+        m:classes(name, first and "head dense" or "encoder", first and "first" or "all", width)
     end
 end
 

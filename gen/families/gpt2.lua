@@ -31,7 +31,7 @@ return function(m)
     local spec = m:spec("layer", "A layer with norms before attention and feed-forward")
     spec:add("d_model", width, "n_embd"):add("h", c:size("n_head"), "n_head")
     m:cache(spec, seq, all, cache)
-    spec:add("mask", "causal"):add("bias", "true"):add("weight_layout", "in_out")
+    m:causal(spec):add("bias", "true"):add("weight_layout", "in_out")
     if not scaled then
         spec:add("scale", 1, "scale_attn_weights")
     end
@@ -41,7 +41,7 @@ return function(m)
 
     local p = m:prefix({"transformer.", ""}, "wte.weight")
     m:say("d_model", width)
-    m:section("decoder input"):add("kind", "tokens"):add("needs", cache == "none" and "ids" or "ids past")
+    m:section("decoder input"):add("kind", "tokens"):add("needs", m:needs(cache))
         :add("vocab", vocab):add("seq_len", seq):add("positions", positions)
     m:section("decoder embedding"):weight("word", p .. "wte.weight", {vocab, width})
         :weight("position", p .. "wpe.weight", {positions, width})

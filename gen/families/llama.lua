@@ -73,9 +73,9 @@ return function(m, kind)
         end
         m:cache(spec, seq, all, cache, reach)
         if reach then
-            spec:add("mask", "causal+window"):add("window_left", reach, "sliding_window less the query's own position")
+            m:causal(spec, "+window"):add("window_left", reach, "sliding_window less the query's own position")
         else
-            spec:add("mask", "causal")
+            m:causal(spec)
         end
         spec:add("bias", bias and "true" or "false", bias == "qkv" and "b_o is zeros: the model has none" or nil)
         spec:add("weight_layout", "out_in")
@@ -106,7 +106,7 @@ return function(m, kind)
     local p = m:prefix({"model.", ""}, "embed_tokens.weight")
     local word = p .. "embed_tokens.weight"
     m:say("d_model", width)
-    m:section("decoder input"):add("kind", "tokens"):add("needs", cache == "none" and "ids" or "ids past")
+    m:section("decoder input"):add("kind", "tokens"):add("needs", m:needs(cache))
         :add("vocab", vocab):add("seq_len", seq):add("positions", positions)
     m:section("decoder embedding"):weight("word", word, {vocab, width}):add("scale", kind.scale and kind.scale(width))
     for i = 0, layers - 1 do

@@ -40,6 +40,7 @@ return function(m)
     local side = image // patch
     local seq = side * side + 1
     m:lengths(seq, true)
+    m.seq_len = seq
     if m.options.seq_len then
         m:wrong("", "--seq-len is not for images; they have %d tokens", seq)
     end
@@ -59,27 +60,18 @@ return function(m)
     m:section("encoder input"):add("kind", "patches"):add("needs", "pixels"):add("image_size", image)
         :add("patch_size", patch):add("channels", channels):add("seq_len", seq)
     local patches = p .. "embeddings.patch_embeddings.projection."
-    m:section("encoder embedding"):weight("patch_w", patches .. "weight", {width, channels, patch, patch}, "out_in")
-        :weight("patch_b", patches .. "bias", {width})
-        :weight("class", p .. "embeddings.cls_token", {1, 1, width})
+    m:product("encoder patches", "patches", "A patch of an image as a row", {
+        d_in = channels * patch * patch, d_out = width, rows = math.max(seq - 1, 1),
+        w = patches .. "weight", b = patches .. "bias", shape = {width, channels, patch, patch}})
+    m:section("encoder embedding"):weight("class", p .. "embeddings.cls_token", {1, 1, width})
         :weight("position", p .. "embeddings.position_embeddings", {1, seq, width})
     for i = 0, layers - 1 do
         m:layer("encoder", i, spec, weights(m, ("%sencoder.layer.%d."):format(p, i), biased))
     end
     m:section("encoder norm"):norm("layer", eps, p .. "layernorm.weight", p .. "layernorm.bias", width)
-    if m:has(p .. "pooler.dense.weight") then
-        if pooler ~= nil and pooler ~= "tanh" then
-            c:wrong("pooler_act", "is not tanh, which attngen knows alone")
-        end
-        local section = m:section("head pooler"):add("from", "encoder"):add("rows", "first")
-        section:weight("w", p .. "pooler.dense.weight", {pooled, width}, "out_in")
-        section:weight("b", p .. "pooler.dense.bias", {pooled}):add("activation", "tanh")
+    if m:pooler(p, width, pooled) and pooler ~= nil and pooler ~= "tanh" then
+        c:wrong("pooler_act", "is not tanh, which attngen knows alone")
     end
-    local classes = m.tensors["classifier.weight"]
-    if classes then
-        local section = m:section("head classifier"):add("from", "encoder"):add("rows", "first")
-        section:weight("w", "classifier.weight", {classes[1] or 1, width}, "out_in")
-        section:weight("b", "classifier.bias", {classes[1] or 1})
-    end
+    m:classes("classifier", "encoder", "first", width)
     m:buffers(".*embeddings%.mask_token")
 end

@@ -3,6 +3,7 @@
 -- without a feed-forward, then cross-attention with one. Keys have no bias.
 
 local EPS = 1e-5 -- of every norm; config.json does not say it
+local CONV_ROWS = 128 -- of a call
 
 local function attention(m, w, at, norm)
     for ours, name in pairs{q = "q_proj", v = "v_proj", o = "out_proj"} do
@@ -52,7 +53,7 @@ return function(m)
     feed(first, inner, "encoder_ffn_dim")
     local self = start("decoder_self", "Self-attention with a norm before it", h_deep, "decoder_attention_heads")
     m:cache(self, seq, all, cache)
-    self:add("mask", "causal")
+    m:causal(self)
     norms(self)
     local cross = start("decoder_cross", "Attention to the encoder's rows and a feed-forward, with norms before both",
                         h_deep, "decoder_attention_heads")
@@ -66,12 +67,14 @@ return function(m)
     m:say("d_model", width)
     m:section("encoder input"):add("kind", "frames"):add("needs", "frames"):add("mel", mel):add("frames", 2 * far)
         :add("seq_len", far)
-    m:section("encoder embedding"):add("activation", "gelu", "behind each convolution")
-        :add("conv_1_stride", 1):weight("conv_1_w", p .. "encoder.conv1.weight", {width, mel, 3})
-        :weight("conv_1_b", p .. "encoder.conv1.bias", {width})
-        :add("conv_2_stride", 2):weight("conv_2_w", p .. "encoder.conv2.weight", {width, width, 3})
-        :weight("conv_2_b", p .. "encoder.conv2.bias", {width})
-        :weight("position", p .. "encoder.embed_positions.weight", {far, width})
+    for i, channels in ipairs{mel, width} do
+        local name = ("conv_%d"):format(i)
+        m:product("encoder " .. name, name, ("Convolution %d, of three neighbours"):format(i), {
+            d_in = 3 * channels, d_out = width, rows = math.min(far, CONV_ROWS), activation = "gelu",
+            w = ("%sencoder.conv%d.weight"):format(p, i), b = ("%sencoder.conv%d.bias"):format(p, i),
+            shape = {width, channels, 3}}):add("stride", i)
+    end
+    m:section("encoder embedding"):weight("position", p .. "encoder.embed_positions.weight", {far, width})
     local function last_norm(stack)
         local norm = p .. stack .. ".layer_norm."
         m:section(stack .. " norm"):norm("layer", EPS, norm .. "weight", norm .. "bias", width)
@@ -82,7 +85,7 @@ return function(m)
                 feed_forward(attention(m, {}, at .. "self_attn.", at .. "self_attn_layer_norm"), at))
     end
     last_norm("encoder")
-    m:section("decoder input"):add("kind", "tokens"):add("needs", cache == "none" and "ids source" or "ids past source")
+    m:section("decoder input"):add("kind", "tokens"):add("needs", m:needs(cache, true))
         :add("vocab", vocab):add("seq_len", seq):add("positions", positions)
     m:section("decoder embedding"):weight("word", word, {vocab, width})
         :weight("position", p .. "decoder.embed_positions.weight", {positions, width})

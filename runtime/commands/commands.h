@@ -14,5 +14,6 @@ int command_heatmap(const struct options *options);
 int command_sweep(const struct options *options);
 int command_merge(const struct options *options);
 int command_pack(const struct options *options);
+int command_pack_model(const struct options *options); /* pack --all */
 
 #endif

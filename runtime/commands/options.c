@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "../../gen/isa.h"
+
 static const struct option_command commands[] = {
     {"check", COMMAND_CHECK, "a spec", true, "SPEC… [OPTION…]",
      "generates the layer's kernels, compiles them, runs every instruction set that this machine has on drawn inputs\n"
@@ -92,7 +94,10 @@ static const struct option_row rows[] = {
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
      .commands = COMMAND_PACK,
      .help = "the weights, as safetensors of the layer or of a model, under attngen's, torch's or Hugging Face's "
-             "names; needed, unless the layer has none"},
+             "names; needed, unless the layer has none; with --all the model's folder"},
+    {.name = "all", .kind = OPTION_FLAG, .field = FIELD(all), .commands = COMMAND_PACK,
+     .help = "a whole model in one file, which NAME_model_open takes: in place of a spec NAME.layers, of attngen "
+             "import; -o is the file, default: NAME.packed"},
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
      .commands = COMMAND_RUN | COMMAND_HEATMAP,
      .help = "the weights, overriding those of --in: as safetensors of the layer or of a model, under attngen's, "
@@ -194,6 +199,28 @@ bool options_lists(const char *list, const char *name)
         if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
             return true;
     return false;
+}
+
+/* Of programs for the kind of machine that this is: the sets that attngen emits by itself and that not every such
+ * machine has, and the last resort where there is one. */
+#if defined(__x86_64__)
+#define ISAS_HERE "scalar,avx2,avx512"
+#elif defined(__aarch64__)
+#define ISAS_HERE "neon"
+#else
+#define ISAS_HERE "scalar"
+#endif
+
+unsigned options_blocks(const struct options *options, struct diag *diag)
+{
+    const char *text = strcmp(options->isa, "auto") == 0 ? ISAS_HERE : options->isa;
+    const bool all = strcmp(text, "all") == 0;
+    const unsigned rows = isa_parse_list(text, diag); /* scalar is in, asked for or not */
+    unsigned blocks = 0;
+    for (size_t row = 0; diag->errors == 0 && row < isa_count; row++)
+        if ((rows >> row & 1u) != 0 && (all || options_lists(text, isa_table[row].name)))
+            blocks |= 1u << row;
+    return blocks;
 }
 
 bool options_name_isa(const struct options *options, const char *name)

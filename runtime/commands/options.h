@@ -28,7 +28,7 @@ struct options {
     const char *csv, *json_lines, *html, *shard;
     const char *format, *symbol;
     struct weights_choice weights;
-    bool quiet, json, reference, backward, resume, help;
+    bool quiet, json, reference, backward, resume, all, help;
     bool each_isa; /* --isa was given: each of the list, not the best one */
 };
 
@@ -56,6 +56,8 @@ void options_free(struct options *options);
 bool options_want_isa(const struct options *options, const char *name);
 /* Whether it stands there by its own name: that it is left out has to be said. */
 bool options_name_isa(const struct options *options, const char *name);
+/* The rows of isa_table that pack makes blocks for. */
+unsigned options_blocks(const struct options *options, struct diag *diag);
 /* Whether `name` stands in a list joined by commas; NULL is an empty one. */
 bool options_lists(const char *list, const char *name);
 

@@ -40,28 +40,13 @@ struct job {
 
 /* ---- what is asked for ----------------------------------------------------------------------------------------- */
 
-/* Of programs for the kind of machine that this is: the sets that attngen emits by itself and that not every such
- * machine has, and the last resort where there is one. */
-#if defined(__x86_64__)
-#define ISAS_HERE "scalar,avx2,avx512"
-#elif defined(__aarch64__)
-#define ISAS_HERE "neon"
-#else
-#define ISAS_HERE "scalar"
-#endif
-
 static bool choose_isas(struct job *job)
 {
-    const char *given = job->options->isa, *text = strcmp(given, "auto") == 0 ? ISAS_HERE : given;
-    const bool all = strcmp(text, "all") == 0;
-    const unsigned rows = isa_parse_list(text, &job->diag); /* scalar is in, asked for or not */
+    job->isas = options_blocks(job->options, &job->diag);
     if (job->diag.errors > 0)
         return false;
     for (size_t row = 0; row < isa_count; row++)
-        if ((rows >> row & 1u) != 0 && (all || options_lists(text, isa_table[row].name))) {
-            job->isas |= 1u << row;
-            job->blocks++;
-        }
+        job->blocks += job->isas >> row & 1u;
     isa_list_names(job->isa_names, sizeof job->isa_names, job->isas, ",");
     return true;
 }
@@ -344,6 +329,8 @@ static bool write_files(struct job *job)
 
 int command_pack(const struct options *options)
 {
+    if (options->all)
+        return command_pack_model(options);
     struct job job = {.options = options};
     struct compile_options compile = options->compile;
     compile.pack_only = true;

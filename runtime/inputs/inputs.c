@@ -593,13 +593,13 @@ static void draw_tensor(struct random *random, const struct layer *layer, struct
     shrink_queries(layer, in, tensor);
 }
 
-/* Each tensor a stream of its own. Those of blocks came later: the numbers of the others are as if they were not there,
- * so that a seed draws what it always drew. */
+/* Each tensor a stream of its own. Those of blocks and of layer = linear came later: the numbers of the others are as
+ * if they were not there, so that a seed draws what it always drew. */
 static struct random stream_of(uint64_t seed, enum layer_tensor tensor)
 {
-    const uint64_t more = TENSOR_B_2 + 1 - TENSOR_N1_G, of_block = 1000 + (uint64_t)tensor - TENSOR_N1_G;
-    const bool block = tensor >= TENSOR_N1_G && tensor <= TENSOR_B_2;
-    const uint64_t number = block ? of_block << 32 : tensor > TENSOR_B_2 ? (uint64_t)tensor - more : (uint64_t)tensor;
+    const uint64_t more = TENSOR_B + 1 - TENSOR_N1_G, of_block = 1000 + (uint64_t)tensor - TENSOR_N1_G;
+    const bool block = tensor >= TENSOR_N1_G && tensor <= TENSOR_B;
+    const uint64_t number = block ? of_block << 32 : tensor > TENSOR_B ? (uint64_t)tensor - more : (uint64_t)tensor;
     struct random random = {seed * (TENSOR_COUNT - more) + number};
     random_bits(&random);
     return random;

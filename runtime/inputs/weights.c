@@ -4,7 +4,7 @@
  *
  * A layer in a file is a module's name ("h.0.attn.", empty in a file of one layer) and a row of the table, and it is
  * there where the tensor of the row's query weights is; without projections, where that of the output's, the first
- * other learned tensor of the layer or its first table is.
+ * other learned tensor of the layer or its first table is; without attention, where its first matrix is.
  */
 #include "weights.h"
 
@@ -81,8 +81,8 @@ static const struct learned {
 };
 #define LEARNED (sizeof learned / sizeof *learned)
 
-/* What a block has, in files with attngen's names. */
-#define OF_BLOCK ((size_t)(TENSOR_B_2 + 1 - TENSOR_N1_G))
+/* What a block has, and a layer without attention, in files with attngen's names. */
+#define OF_BLOCK ((size_t)(TENSOR_B + 1 - TENSOR_N1_G))
 
 /* What a module may hold besides that changes what it computes. */
 static const struct { const char *name, *what; } refused[] = {
@@ -201,6 +201,8 @@ static enum layer_tensor key_of_layer(const struct layer *layer)
 {
     if (layer_has_tensor(layer, TENSOR_W_Q))
         return TENSOR_W_Q;
+    if (!layer_attends(layer))
+        return layer_is_linear(layer) ? TENSOR_W : TENSOR_W_1;
     if (layer_has_tensor(layer, TENSOR_W_O))
         return TENSOR_W_O;
     for (size_t i = 0; i < LEARNED; i++)
@@ -467,7 +469,7 @@ static void add_learned(struct search *s, const struct learned *of)
         add_as_it_lies(s, of->tensor, names, tensor);
 }
 
-/* Weights of a block, by attngen's names. */
+/* Weights of a block, and of a layer without attention, by attngen's names. */
 static void add_of_block(struct search *s, enum layer_tensor which)
 {
     const char *name = layer_tensor_name(which);
@@ -476,7 +478,8 @@ static void add_of_block(struct search *s, enum layer_tensor which)
     const struct tensor *tensor = find(s, name, &count);
     if (!layer_has_tensor(s->layer, which) && tensor != NULL)
         diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
-                   name, which < TENSOR_W_1 ? "a block with this norm" : gate ? "an ffn with a gate" : "an ffn");
+                   name, which == TENSOR_B ? "bias = true" : which < TENSOR_W_1 ? "a block with this norm"
+                   : gate ? "an ffn with a gate" : "an ffn");
     else if (layer_has_tensor(s->layer, which) && tensor == NULL && bias && s->choice->zero_bias)
         s->parts[s->count++] = (struct part){.tensor = which, .role = ROLES, .inputs = 1};
     else if (layer_has_tensor(s->layer, which))
@@ -513,13 +516,14 @@ static bool choose_tensors(struct search *s)
             diag_error(s->diag, s->place, "tensor \"%s\" is %s, which the layer cannot have", tensor->name,
                        refused[i].what);
     }
-    for (enum role role = layer->projected ? O : Q; role < ROLES; role++) {
+    for (enum role role = !layer_attends(layer) ? ROLES : layer->projected ? O : Q; role < ROLES; role++) {
         add_part(s, role, false);
         add_part(s, role, true);
     }
-    for (size_t i = 0; i < LEARNED; i++)
+    for (size_t i = 0; layer_attends(layer) && i < LEARNED; i++)
         add_learned(s, &learned[i]);
-    for (enum layer_tensor t = TENSOR_N1_G; s->convention->stored == AS_SPEC && t <= TENSOR_B_2; t++)
+    const enum layer_tensor last = layer_is_linear(layer) ? TENSOR_B : TENSOR_B_2;
+    for (enum layer_tensor t = TENSOR_N1_G; s->convention->stored == AS_SPEC && t <= last; t++)
         add_of_block(s, t);
     for (enum layer_tensor t = TENSOR_TABLE; t <= TENSOR_TABLE_LAST; t++)
         if (layer_has_tensor(s->layer, t))

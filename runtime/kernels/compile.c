@@ -6,6 +6,7 @@
 #include "compile.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -99,12 +100,16 @@ char *compile_generator(const struct compile_options *options, struct diag *diag
     return version;
 }
 
-static bool generate(const char *folder, const char *spec, const struct compile_options *options, struct diag *diag)
+/* `command`: of attngen; NULL: a layer's pair */
+static bool generate(const char *command, const char *folder, const char *spec, const struct compile_options *options,
+                     struct diag *diag)
 {
     struct words words = {0};
     struct process_result result = {0};
     char *dashed = spec[0] == '-' ? path_join(".", spec) : NULL; /* not an option */
     bool good = add_attngen(&words, options, diag);
+    if (command != NULL)
+        words_add(&words, command);
     words_add(&words, "-o");
     words_add(&words, folder);
     if (options->isa != NULL) {
@@ -414,7 +419,7 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
     path = file != NULL ? path_join(folder, file) : NULL;
     if (folder != NULL && path == NULL)
         diag_environment(diag, NULL, "out of memory");
-    if (path != NULL && generate(folder, spec, options, diag))
+    if (path != NULL && generate(NULL, folder, spec, options, diag))
         header = file_read(path, &size, diag);
     bool good = header != NULL && constant_of(&folds->scores, header, name, "FOLDS_SCORES") &&
                 constant_of(&folds->values, header, name, "FOLDS_VALUES");
@@ -427,6 +432,83 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
     free(path);
     free(header);
     signals_release(&before);
+    return good;
+}
+
+/* ---- a program around a whole model ------------------------------------------------------------------------------ */
+
+/* text in capitals, with what stands in front and behind, as a word */
+static void add_capitals(struct words *words, const char *front, const char *text, int length, const char *behind)
+{
+    char *word = NULL;
+    if (asprintf(&word, "%s%.*s%s", front, length, text, behind) < 0)
+        word = NULL;
+    for (int i = 0; word != NULL && i < length; i++)
+        word[strlen(front) + (size_t)i] = (char)toupper((unsigned char)text[i]);
+    words_add(words, word != NULL ? word : "");
+    free(word);
+}
+
+/* The emitted .c files of a folder as words, each pair's with -DPAIR_PACK_ONLY; and the model's name, malloc'd. */
+static bool add_sources(struct words *words, const char *folder, char **model)
+{
+    static const char ending[] = "_model.c";
+    struct dirent **entries;
+    const int count = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        const size_t length = strlen(name), end = strlen(ending);
+        if (length > 2 && strcmp(name + length - 2, ".c") == 0) {
+            char *path = path_join(folder, name);
+            words_add(words, path != NULL ? path : "");
+            add_capitals(words, "-D", name, (int)length - 2, "_PACK_ONLY");
+            free(path);
+        }
+        if (length > end && strcmp(name + length - end, ending) == 0 && *model == NULL)
+            *model = strndup(name, length - end);
+    }
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    if (count >= 0)
+        free(entries);
+    return *model != NULL;
+}
+
+bool compile_model(const char *layers, const char *folder, const char *text, const struct compile_options *options,
+                   char **name, char **program, struct diag *diag)
+{
+    struct words words = {0};
+    struct process_result result = {0};
+    char *source = path_join(folder, "attnrun-program.c"), *command = NULL;
+    *name = NULL;
+    *program = path_join(folder, "attnrun-program");
+    bool good = generate("model", folder, layers, options, diag);
+    words_add_split(&words, compile_command());
+    words_add_split(&words, "-O2 -o");
+    words_add(&words, *program != NULL ? *program : "");
+    good = good && add_sources(&words, folder, name);
+    if (good && (asprintf(&command,
+                          "-DHEADER=\"%s_model.h\"|-DSHARD=%s_model_shard|-DPACK=%s_model_pack|-DSTRERROR=%s_model_strerror",
+                          *name, *name, *name, *name) < 0 || source == NULL || *program == NULL))
+        good = false;
+    for (char *at = good ? strtok(command, "|") : NULL; at != NULL; at = strtok(NULL, "|"))
+        words_add(&words, at);
+    if (good) {
+        add_capitals(&words, "-DBYTES=", *name, (int)strlen(*name), "_MODEL_BYTES");
+        add_capitals(&words, "-DWORK=", *name, (int)strlen(*name), "_MODEL_WORK_BYTES");
+        words_add(&words, source);
+        words_add(&words, "-lm");
+    }
+    if (diag->errors == 0 && (!good || words.failed)) {
+        diag_environment(diag, NULL, "out of memory");
+        good = false;
+    }
+    good = good && file_replace(source, &(struct piece){text, strlen(text)}, 1, diag) &&
+           process_run(&result, words.word, folder, diag) && ended_well(&result, words.word[0], "compiled the model", diag);
+    free(result.output);
+    free(command);
+    free(source);
+    words_free(&words);
     return good;
 }
 
@@ -467,7 +549,7 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
         diag_environment(diag, NULL, "out of memory");
     signals_hold(&before);
     bool good = flags != NULL && name_files(&files, name, diag) && cache_open(&files.cache, options->cache, diag) &&
-                generate(files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
+                generate(NULL, files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
                 write_shim(&files, name, diag) && make_key(&files, compiler, flags, diag) &&
                 load_or_compile(kernel, &files, compiler, flags, diag);
     files_free(&files);

@@ -25,6 +25,12 @@ struct compile_options {
 bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, const struct compile_options *options,
                     struct diag *diag);
 
+/* Generates a model from its NAME.layers into `folder` and compiles it there, for packing alone, with a program of this
+ * text: there HEADER, SHARD, PACK, STRERROR, BYTES and WORK are the names of NAME_model.h. The model's name and the
+ * program's path are malloc'd. */
+bool compile_model(const char *layers, const char *folder, const char *text, const struct compile_options *options,
+                   char **name, char **program, struct diag *diag);
+
 /* For a command that repeats something: the variables in front of it, each with a blank behind, and what of these
  * options changes the kernel, each with a blank before it; --isa is the caller's to print. */
 void compile_print_variables(FILE *out);

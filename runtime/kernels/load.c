@@ -80,6 +80,11 @@ static const char shim_text[] =
     "#define shim_backward_run_of 0\n"
     "#define shim_backward_phase_of 0\n"
     "#endif\n"
+    "#if defined @N_D_IN && !defined @N_PACK_ONLY\n" /* layer = linear alone has it */
+    "static int shim_column_of(const void *p, size_t c, float *o) { return (int)@n_column(p, c, o); }\n"
+    "#else\n"
+    "#define shim_column_of 0\n"
+    "#endif\n"
     "static int shim_isa_of(const void *p) { return (int)@n_isa(p); }\n"
     "static int shim_open_of(const void *b, size_t s, const void **p) { return @n_open(b, s, p); }\n"
     "static const char *shim_name_of(int i) { return @n_isa_name((@n_isa_id)i); }\n"
@@ -103,6 +108,7 @@ static const char shim_text[] =
     "    size_t few;\n"
     "    int (*reset)(const void *);\n"
     "    int (*move)(void *, int32_t *);\n"
+    "    int (*column)(const void *, size_t, float *);\n"
     "    size_t saved, grads;\n"
     "    size_t (*backward_scratch)(size_t);\n"
     "    int (*backward)(const void *, const void *, const void *, void *);\n"
@@ -116,7 +122,7 @@ static const char shim_text[] =
     "    @N_INTERFACE_VERSION, @N_PACKED_BYTES, @N_SCRATCH_BYTES, sizeof(@n_weights), sizeof(@n_args),\n"
     "    shim_scratch_of, shim_pack_of, shim_forward_of, shim_phases_of, shim_parts_of, shim_run_of, shim_phase_of,\n"
     "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES,\n"
-    "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of,\n"
+    "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of, shim_column_of,\n"
     "    SHIM_SAVED, SHIM_GRADS, shim_backward_scratch_of, shim_backward_of, shim_backward_phases_of,\n"
     "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of\n"
     "};\n";
@@ -175,7 +181,8 @@ static bool structs_match(const struct kernel_table *call)
 {
     const size_t args = call->saved_floats > 0 ? sizeof(struct kernel_args) : offsetof(struct kernel_args, saved);
     const size_t grads = call->saved_floats > 0 ? sizeof(struct kernel_grads) : 0;
-    return call->weights_size == sizeof(struct kernel_weights) && call->grads_size == grads &&
+    return (call->weights_size == sizeof(struct kernel_weights) ||
+            call->weights_size == offsetof(struct kernel_weights, w)) && call->grads_size == grads &&
            (call->args_size == args || call->args_size == sizeof(struct kernel_args)); /* to pack only */
 }
 
@@ -245,6 +252,7 @@ static const struct { size_t at, batch, h; } fields[TENSOR_COUNT] = {
     [TENSOR_N4_G] = WEIGHTS(n4_g), [TENSOR_N4_B] = WEIGHTS(n4_b), [TENSOR_W_1] = WEIGHTS(w_1),
     [TENSOR_B_1] = WEIGHTS(b_1), [TENSOR_W_G] = WEIGHTS(w_g), [TENSOR_B_G] = WEIGHTS(b_g), [TENSOR_W_2] = WEIGHTS(w_2),
     [TENSOR_B_2] = WEIGHTS(b_2),
+    [TENSOR_W] = WEIGHTS(w), [TENSOR_B] = WEIGHTS(b),
     [TENSOR_REL_BIAS] = WEIGHTS(rel_bias), [TENSOR_SINK] = WEIGHTS(sink),
 };
 

@@ -31,6 +31,7 @@ struct kernel_weights {
     const float *n1_g, *n1_b, *n2_g, *n2_b, *n3_g, *n3_b, *n4_g, *n4_b;
     const float *rel_bias, *sink;
     const float *const *tables;
+    const float *w, *b; /* the last two of layer = linear alone */
 };
 
 struct kernel_args {
@@ -100,6 +101,7 @@ struct kernel_table {
     /* of a layer with a cache, on a struct kernel_cache; else NULL */
     int (*cache_reset)(const void *cache);
     int (*cache_move)(void *cache, int32_t *from);
+    int (*column)(const void *packed, size_t column, float *out); /* of layer = linear; else NULL */
     /* of a layer that trains; else 0 and NULL */
     size_t saved_floats, grads_size; /* of a token; of the pair's struct */
     size_t (*back_scratch_bytes_for)(size_t workers);

@@ -119,7 +119,7 @@ static const float *off(const void *tensor)
     return (const float *)((uintptr_t)tensor + (tensor != NULL ? 2 : 0));
 }
 
-#define WEIGHTS 28
+#define WEIGHTS 30
 
 static const enum layer_tensor tensors[WEIGHTS] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K,
                                                    TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
@@ -127,14 +127,15 @@ static const enum layer_tensor tensors[WEIGHTS] = {TENSOR_W_Q, TENSOR_B_Q, TENSO
                                                    TENSOR_N1_G, TENSOR_N1_B, TENSOR_N2_G, TENSOR_N2_B,
                                                    TENSOR_N3_G, TENSOR_N3_B, TENSOR_N4_G, TENSOR_N4_B,
                                                    TENSOR_W_1, TENSOR_B_1, TENSOR_W_G, TENSOR_B_G,
-                                                   TENSOR_W_2, TENSOR_B_2, TENSOR_REL_BIAS, TENSOR_SINK};
+                                                   TENSOR_W_2, TENSOR_B_2, TENSOR_REL_BIAS, TENSOR_SINK,
+                                                   TENSOR_W, TENSOR_B};
 
 static const float **member_of(struct kernel_weights *w, size_t i)
 {
     const float **const members[WEIGHTS] = {&w->w_q, &w->b_q, &w->w_k, &w->b_k, &w->w_v, &w->b_v, &w->w_o, &w->b_o,
                                             &w->g_q, &w->c_q, &w->g_k, &w->c_k, &w->n1_g, &w->n1_b, &w->n2_g, &w->n2_b,
                                             &w->n3_g, &w->n3_b, &w->n4_g, &w->n4_b, &w->w_1, &w->b_1, &w->w_g, &w->b_g,
-                                            &w->w_2, &w->b_2, &w->rel_bias, &w->sink};
+                                            &w->w_2, &w->b_2, &w->rel_bias, &w->sink, &w->w, &w->b};
     return members[i];
 }
 
@@ -177,7 +178,8 @@ static bool nonfinite_weights(struct packing *p, size_t i, size_t count)
 /* Each weight in turn NULL (given, if the layer has none), off its boundary, and not finite. */
 static bool wrong_weights(struct packing *p)
 {
-    for (size_t i = 0; i < WEIGHTS; i++) {
+    const size_t fields = layer_is_linear(p->layer) ? WEIGHTS : WEIGHTS - 2; /* others lack the last ones */
+    for (size_t i = 0; i < fields; i++) {
         struct kernel_weights weights = kernel_weights_of(p->in);
         const float **member = member_of(&weights, i);
         const float *values = *member;

@@ -197,9 +197,9 @@ static bool sums_to_one(struct trial *t)
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
-        /* may hide by scores, or all scores but NaN */
-        const bool free = t->layer->score != NULL && (expression_decides(t->layer->score) ||
-                          (score_has(t->layer, SCORE_HIDING) && expression_adds(t->layer->score)));
+        /* may hide by its own size, as s / abs(p - j) does: the bounds judge which keys a row sees */
+        const bool free = t->layer->score != NULL &&
+                          (expression_decides(t->layer->score) || score_has(t->layer, SCORE_HIDING));
         if ((free && good && sum == 0) || (t->layer->score != NULL && isnan(sum)))
             continue; /* a row of NaN is judged by the bounds: an expression may overflow */
         const bool whole = t->layer->sink ? sum <= 1 + tolerance : fabs(sum - 1) <= tolerance;
@@ -819,7 +819,8 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
         return false;
     }
     choose_poison(p, t);
-    spread_taint(p, t);
+    if (layer_attends(layer))
+        spread_taint(p, t);
     if (layer_has_cache(layer))
         poison_cache(p, t, values);
     if (layer->projected) {
@@ -850,6 +851,8 @@ static enum taint taint_of_y(const struct poison *p, const struct trial *t, size
     enum taint taint = TAINT_NONE;
     if (layer->pad_skipped && row >= inputs_keys(t->in, b))
         return TAINT_NONE;
+    if (!layer_attends(layer))
+        return p->query[b * t->in->n + row] ? TAINT_OF_X : TAINT_NONE;
     if (layer_has_block(layer) && p->query[b * t->in->n + row])
         return TAINT_OF_X;
     reference_taps(layer, t->in, b, row, &first, &end);
@@ -962,15 +965,18 @@ static bool with_nan(struct trial *t)
     return with_poison(t, (const float[]){NAN, NAN, NAN}, false, DEMAND_OF_NAN, "NaN");
 }
 
-/* What another column's product shows already, this one's alone may not. */
+/* What another column's product shows already, this one's alone may not; but without attention all columns show it. */
 static bool with_one_nan(struct trial *t)
 {
-    return with_poison(t, (const float[]){NAN, NAN, NAN}, true, DEMAND_NOTHING, "NaN in one column");
+    const enum demand demand = layer_attends(t->layer) ? DEMAND_NOTHING : DEMAND_OF_NAN;
+    return with_poison(t, (const float[]){NAN, NAN, NAN}, true, demand, "NaN in one column");
 }
 
 static bool with_infinity(struct trial *t)
 {
-    return with_poison(t, (const float[]){INFINITY, -INFINITY, INFINITY}, false, DEMAND_OF_INFINITY, "infinity");
+    const bool shows = layer_attends(t->layer) || layer_norms_first(t->layer) || layer_has_block(t->layer);
+    const enum demand demand = shows ? DEMAND_OF_INFINITY : DEMAND_NOTHING; /* activations of infinities are finite */
+    return with_poison(t, (const float[]){INFINITY, -INFINITY, INFINITY}, false, demand, "infinity");
 }
 
 /* Some numbers of mask_add; tainted: rows that see one of these keys. */
@@ -1057,7 +1063,7 @@ static bool rows_at_the_ends(struct trial *t)
     struct reference reference = {.y = NULL};
     struct bounds bounds = {.y_worst = NULL};
     struct comparison c = {0};
-    if (!layer_has_block(t->layer))
+    if (!layer_has_block(t->layer) && layer_attends(t->layer))
         return true;
     if (!inputs_copy(&in, t->layer, t->in, t->diag))
         return false;
@@ -1935,11 +1941,12 @@ static bool without_keys(struct trial *t)
 static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
-    const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer);
+    const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
     const struct { const char *name; bool has; } all[] = {
-        {"norm x", layer_norms_first(t->layer)}, {"transpose", true}, {"project", true}, {"append", caches},
-        {"attend", true}, {"join", caches}, {"output", t->layer->w_o != W_O_NONE},
-        {"norm", ffn && block != BLOCK_PARALLEL}, {"hidden", ffn}, {"down", ffn},
+        {"padding", !attends && t->layer->pad_skipped}, {"norm x", layer_norms_first(t->layer)},
+        {"transpose", attends}, {"project", attends}, {"append", caches}, {"attend", attends}, {"join", caches},
+        {"output", attends && t->layer->w_o != W_O_NONE}, {"linear", layer_is_linear(t->layer)},
+        {"norm", attends && ffn && block != BLOCK_PARALLEL}, {"hidden", ffn}, {"down", ffn},
         {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};
     const char *phases[sizeof all / sizeof *all];
     size_t count = 0;
@@ -1997,6 +2004,61 @@ static bool good_and_bad_packing(struct trial *t)
     return packing_holds(t->kernel, t->layer, t->in, t->packed, t->why, t->diag);
 }
 
+/* ---- columns of packed weights ---------------------------------------------------------------------------------- */
+
+/* Those of layer = linear come back as they were given: at the edges of panels, and by chance. */
+static bool columns_come_back(struct trial *t)
+{
+    const struct layer *layer = t->layer;
+    const size_t in = (size_t)layer->d_model, out = (size_t)layer->d_out;
+    const float *w = t->in->tensor[TENSOR_W];
+    struct random random = {t->seed ^ 0x636F6C};
+    struct guarded row;
+    if (!layer_is_linear(layer))
+        return true;
+    if (!guarded_make(&row, in * sizeof(float), sizeof(float))) {
+        diag_environment(t->diag, NULL, "out of memory");
+        return false;
+    }
+    bool good = true;
+    for (size_t i = 0; good && i < 64; i++) {
+        const size_t column = (i < 17 ? i : i < 34 ? out + 16 - i : random_bits(&random)) % out;
+        guarded_fill(&row);
+        const int error = t->call->column(t->packed, column, row.data);
+        good = error == KERNEL_OK || violated(t, "column %zu returns %d (%s)", column, error, error_text(t, error));
+        for (size_t k = 0; good && k < in; k++) {
+            const float *given = &w[layer->out_in ? column * in + k : k * out + column];
+            good = memcmp((const float *)row.data + k, given, sizeof *given) == 0 ||
+                   violated(t, "column %zu has %.9g in row %zu, which was given as %.9g", column,
+                            ((const float *)row.data)[k], k, *given);
+        }
+        good = good && (guarded_zones_intact(&row) || violated(t, "column %zu wrote outside its numbers", column));
+    }
+    const struct {
+        const char *what;
+        const void *packed;
+        size_t column, offset;
+        bool nowhere;
+        int expected;
+    } wrong[] = {
+        {"no packed block", NULL, 0, 0, false, KERNEL_NULL}, {"no place", t->packed, 0, 0, true, KERNEL_NULL},
+        {"a column behind the last", t->packed, out, 0, false, KERNEL_SIZE},
+        {"the largest column", t->packed, SIZE_MAX, 0, false, KERNEL_SIZE},
+        {"a place off its boundary", t->packed, 0, 1, false, KERNEL_ALIGN},
+        {"a block off its boundary", (const char *)t->packed + 4, 0, 0, false, KERNEL_ALIGN}};
+    for (size_t i = 0; good && i < sizeof wrong / sizeof *wrong; i++) {
+        float *const to = wrong[i].nowhere ? NULL : (float *)((uintptr_t)row.data + wrong[i].offset);
+        guarded_fill(&row);
+        const int error = t->call->column(wrong[i].packed, wrong[i].column, to);
+        good = error == wrong[i].expected ||
+               violated(t, "column with %s returns %d (%s), not %d", wrong[i].what, error, error_text(t, error),
+                        wrong[i].expected);
+        good = good && (guarded_untouched(&row) || violated(t, "column with %s wrote its numbers", wrong[i].what));
+    }
+    guarded_free(&row);
+    return good;
+}
+
 /* ---- two results of one call ------------------------------------------------------------------------------------ */
 
 static bool merges(struct trial *t)
@@ -2043,6 +2105,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {nothing_remembered, PROMISES_ALL},
         {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
+        {columns_come_back, PROMISES_OF_VALUES},
         {merges, PROMISES_OF_VALUES}, {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
         {last_run, PROMISES_ALL},
     };

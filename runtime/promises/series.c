@@ -233,6 +233,8 @@ bool series_make(struct series *series, const struct layer *layer, const struct 
         return false;
     series->sized = series->count;
     k.work = work;
+    if (!layer_attends(layer)) /* there are no scores */
+        return true;
     return extremes_weights(&series->extreme_weights, layer, drawn, diag) && add_extremes(&k) && add_streams(&k);
 }
 

@@ -247,6 +247,8 @@ static bool extreme_gradients(const struct subject *s, const struct blocks *b, s
 static bool compare_extremes(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
     const struct series *series = &s->series;
+    if (!layer_attends(s->layer)) /* there are no scores */
+        return true;
     const struct kernel_weights weights = kernel_weights_of(&series->extreme_weights);
     const int error = s->kernel->call->pack(b->packed.data, &weights, isa);
     if (error != KERNEL_OK) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* docs/spec.md's equations of a block, but for attention:
+/* docs/spec.md's equations of a block, but for attention, and of layers without it:
  *
  *   post      u = n1(x + att)                 y = n2(u + ffn(u))
  *   pre       u = x + att                     y = u + ffn(n2(u))          att of n1(x)
@@ -22,6 +22,11 @@
 struct block_norms block_norms(const struct layer *layer)
 {
     const bool ffn = layer_has_ffn(layer);
+    if (!layer_attends(layer)) /* u is x */
+        return (struct block_norms){.before_ffn = layer_norms_first(layer) ? 1 : 0, .ffn_of_x = true,
+                                    .behind_ffn = layer->block == BLOCK_SANDWICH ? 2 : 0,
+                                    .behind_both = layer->block == BLOCK_POST ? 1 : 0,
+                                    .alone = !layer_has_block(layer)};
     switch (layer->block) {
     case BLOCK_POST:
         return (struct block_norms){.behind_sum = 1, .behind_both = ffn ? 2 : 0};
@@ -90,14 +95,23 @@ double block_activation(enum layer_activation activation, double a)
         return a < -50 ? 0 : a / (1 + exp(-2 * ROOT_2_BY_PI * (a + GELU_CUBE * a * a * a)));
     case ACTIVATION_SILU:
         return a < -700 ? 0 : a / (1 + exp(-a));
+    case ACTIVATION_TANH:
+        return tanh(a);
     default:
         return a;
     }
 }
 
+double block_cap(double number, double a)
+{
+    return number == 0 ? a : number * tanh(a / number);
+}
+
 double block_slope(enum layer_activation activation, double a)
 {
     const double far = activation == ACTIVATION_SILU ? 700 : 50;
+    if (activation == ACTIVATION_TANH)
+        return 1 - tanh(a) * tanh(a);
     if (activation == ACTIVATION_RELU || fabs(a) > far)
         return a > 0;
     switch (activation) {
@@ -122,8 +136,21 @@ struct block_matrix block_matrix(const struct layer *layer, const struct inputs 
 {
     const size_t d_model = (size_t)layer->d_model, d_ff = (size_t)layer->d_ff;
     const bool down = tensor == TENSOR_W_2;
+    if (tensor == TENSOR_W)
+        return (struct block_matrix){inputs_floats(in, tensor), d_model, (size_t)layer->d_out, layer->out_in, 0};
     return (struct block_matrix){inputs_floats(in, tensor), down ? d_ff : d_model, down ? d_model : d_ff,
                                  layer->out_in, 0};
+}
+
+/* panel [in][columns]: so many columns of the matrix from the first on */
+static void fill_panel(double *panel, const struct block_matrix *m, size_t first, size_t columns,
+                       enum block_weight which)
+{
+    for (size_t k = 0; k < m->in; k++)
+        for (size_t c = 0; c < columns; c++) {
+            const double w = m->out_in ? m->w[(first + c) * m->in + k] : m->w[k * m->columns + first + c];
+            panel[k * columns + c] = which == BLOCK_VALUE ? w : which == BLOCK_SIZE ? fabs(w) + m->more : w * w;
+        }
 }
 
 bool block_product(double *out, const double *a, size_t rows, const struct block_matrix *m, enum block_weight which)
@@ -131,12 +158,24 @@ bool block_product(double *out, const double *a, size_t rows, const struct block
     double *panel = malloc(m->in * PANEL * sizeof *panel + 1);
     for (size_t first = 0; panel != NULL && first < m->columns; first += PANEL) {
         const size_t columns = m->columns - first < PANEL ? m->columns - first : PANEL;
-        for (size_t k = 0; k < m->in; k++)
-            for (size_t c = 0; c < columns; c++) {
-                const double w = m->out_in ? m->w[(first + c) * m->in + k] : m->w[k * m->columns + first + c];
-                panel[k * columns + c] = which == BLOCK_VALUE ? w : which == BLOCK_SIZE ? fabs(w) + m->more : w * w;
-            }
+        fill_panel(panel, m, first, columns, which);
         product_add(out + first, m->columns, a, m->in, panel, columns, rows, m->in, columns);
+    }
+    const bool good = panel != NULL;
+    free(panel);
+    return good;
+}
+
+bool block_places(double *out, const double *a, size_t rows, const struct block_matrix *m, const float *bias)
+{
+    double *panel = malloc(m->in * PANEL * sizeof *panel + 1), b[PANEL], sum[PANEL];
+    for (size_t first = 0; panel != NULL && first < m->columns; first += PANEL) {
+        const size_t columns = m->columns - first < PANEL ? m->columns - first : PANEL;
+        fill_panel(panel, m, first, columns, BLOCK_VALUE);
+        for (size_t c = 0; c < columns; c++)
+            b[c] = bias != NULL ? (double)bias[first + c] : 0;
+        for (size_t r = 0; r < rows; r++)
+            product_places(out + r * m->columns + first, sum, a + r * m->in, panel, b, m->in, columns);
     }
     const bool good = panel != NULL;
     free(panel);
@@ -165,13 +204,17 @@ static double *doubles(size_t count, bool *good)
 
 bool block_allocate(struct block_chunk *k, const struct layer *layer)
 {
-    const size_t d = BLOCK_ROWS * (size_t)layer->d_model, d_ff = BLOCK_ROWS * (size_t)layer->d_ff;
-    double **const wide[] = {&k->x, &k->attention, &k->added, &k->sum, &k->u, &k->in, &k->ffn, &k->more, &k->both,
-                             &k->y};
+    const bool linear = layer_is_linear(layer);
+    const size_t d = BLOCK_ROWS * (size_t)layer->d_model, d_out = BLOCK_ROWS * (size_t)layer->d_out;
+    const size_t d_ff = linear ? d_out : BLOCK_ROWS * (size_t)layer->d_ff;
+    double **const wide[] = {&k->x, &k->attention, &k->added, &k->sum, &k->u, &k->in};
+    double **const out[] = {&k->ffn, &k->y, &k->more, &k->both};
     bool good = true;
     *k = (struct block_chunk){0};
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
         *wide[i] = doubles(d, &good);
+    for (size_t i = 0; i < (linear ? 2 : sizeof out / sizeof *out); i++)
+        *out[i] = doubles(d_out, &good);
     k->up = doubles(d_ff, &good);
     k->gate = layer_ffn_gated(layer) ? doubles(d_ff, &good) : k->up;
     k->hidden = doubles(d_ff, &good);
@@ -193,6 +236,17 @@ static void add(double *to, const double *a, const double *b, size_t count)
         to[i] = a[i] + b[i];
 }
 
+static bool linear(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
+{
+    if (!affine(k->up, k->in, k->rows, layer, in, TENSOR_W, TENSOR_B))
+        return false;
+    for (size_t at = 0; at < k->rows * (size_t)layer->d_out; at++) {
+        k->hidden[at] = block_activation(layer->activation, k->up[at]);
+        k->y[at] = k->ffn[at] = block_cap(layer->cap, k->hidden[at]);
+    }
+    return true;
+}
+
 static bool feed_forward(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
 {
     const bool gated = layer_ffn_gated(layer);
@@ -208,18 +262,27 @@ bool block_compute(struct block_chunk *k, const struct layer *layer, const struc
 {
     const struct block_norms norms = block_norms(layer);
     const size_t count = k->rows * (size_t)layer->d_model;
-    block_normalise(layer, in, norms.behind_attention, k->attention, k->rows, k->added);
-    add(k->sum, k->x, k->added, count);
-    block_normalise(layer, in, norms.behind_sum, k->sum, k->rows, k->u);
-    if (!layer_has_ffn(layer)) {
+    if (layer_attends(layer)) {
+        block_normalise(layer, in, norms.behind_attention, k->attention, k->rows, k->added);
+        add(k->sum, k->x, k->added, count);
+        block_normalise(layer, in, norms.behind_sum, k->sum, k->rows, k->u);
+    } else {
+        memcpy(k->u, k->x, count * sizeof *k->u);
+    }
+    if (!layer_has_ffn(layer) && layer_attends(layer)) {
         memcpy(k->y, k->u, count * sizeof *k->y);
         return true;
     }
     block_normalise(layer, in, norms.before_ffn, norms.ffn_of_x ? k->x : k->u, k->rows, k->in);
+    if (layer_is_linear(layer))
+        return linear(k, layer, in);
     if (!feed_forward(k, layer, in))
         return false;
     block_normalise(layer, in, norms.behind_ffn, k->ffn, k->rows, k->more);
-    add(k->both, k->u, k->more, count);
+    if (norms.alone)
+        memcpy(k->both, k->more, count * sizeof *k->both);
+    else
+        add(k->both, k->u, k->more, count);
     block_normalise(layer, in, norms.behind_both, k->both, k->rows, k->y);
     return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a block does around attention, in double: norms, residuals and the feed-forward, a few rows at a time.
+/* What a block does around attention, in double: norms, residuals and the feed-forward, a few rows at a time; and all
+ * that a layer without attention does.
  *
  * Left out on purpose: attention itself (reference.h), and rounding (block_error.h).
  */
@@ -16,6 +17,7 @@ struct block_norms {
     int before_attention, behind_attention, behind_sum; /* of x; of attention; of x + attention */
     int before_ffn, behind_ffn, behind_both;            /* of what the feed-forward reads; of what it gives; of y */
     bool ffn_of_x;                                      /* it reads x, and not x + attention */
+    bool alone;                                         /* nothing is added to what it gives */
 };
 struct block_norms block_norms(const struct layer *layer);
 
@@ -28,6 +30,8 @@ const float *block_shifts(const struct inputs *inputs, int number);
 void block_normalise(const struct layer *layer, const struct inputs *inputs, int number, const double *from,
                      size_t rows, double *to);
 
+/* number tanh(a / number); a where that is 0 */
+double block_cap(double number, double a);
 double block_activation(enum layer_activation activation, double a);
 double block_slope(enum layer_activation activation, double a);
 
@@ -42,11 +46,14 @@ struct block_matrix {
 };
 bool block_product(double *out, const double *a, size_t rows, const struct block_matrix *matrix,
                    enum block_weight which);
-/* w_1, w_g or w_2. */
+/* out [rows][columns] = product_places() of a w + bias; no bias: NULL. */
+bool block_places(double *out, const double *a, size_t rows, const struct block_matrix *matrix, const float *bias);
+/* w_1, w_g, w_2 or w. */
 struct block_matrix block_matrix(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
 
 /* Of one chunk, all that is on the way from x and attention to y. Rows have d_model columns, those of up, gate and
- * hidden d_ff; gate is up where nothing is gated. */
+ * hidden d_ff; gate is up where nothing is gated. Of layer = linear up, hidden, which is its activation, ffn, which is
+ * that behind the softcap, and y have d_out columns, and the others behind hidden are not there. */
 struct block_chunk {
     size_t rows;
     double *x, *attention;

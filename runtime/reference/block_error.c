@@ -158,7 +158,8 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
-/* Errors of a w + b, which is `value`, into `to`; `number` is that of the norm that made a, or 0. */
+/* Errors of a w + b, which is `value`, into `to`; `number` is that of the norm that made a, or 0. Where y shows such
+ * sums one by one, as without attention, drawn ones are no less than the deviations of their own roundings. */
 static bool product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
                            enum layer_tensor w, enum layer_tensor b, const double *value, struct block_error *to)
 {
@@ -168,11 +169,13 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
     const double gamma = gamma_of(m.in + 2), walk = of->lambda * U, root = sqrt((double)m.in + 1);
     const double small = of->omega * (double)(m.in + 1);
     const float *bias = inputs_floats(s->in, b);
+    const bool shown = !layer_attends(s->layer) && (w == TENSOR_W || w == TENSOR_W_2);
     double *size = calloc(s->rows * m.columns + 1, sizeof *size);
+    double *places = calloc(shown ? s->rows * m.columns : 1, sizeof *places);
     m.more = of->phi / U;
     memset(to->worst, 0, s->rows * m.columns * sizeof *to->worst);
     memset(to->drawn, 0, s->rows * m.columns * sizeof *to->drawn);
-    bool good = size != NULL;
+    bool good = size != NULL && places != NULL && (!shown || block_places(places, a, s->rows, &m, bias));
     for (size_t at = 0; at < count; at++)
         s->work[at] = fabs(a[at]) + m.more;
     good = good && block_product(size, s->work, s->rows, &m, BLOCK_SIZE) &&
@@ -187,12 +190,15 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
         const double sum = size[at] + bias_size + m.more, reach = sum + to->worst[at];
         const double common = square(of_a->common[r]) * (square(value[at]) + square(bias_size));
         to->worst[at] += gamma * reach + small;
-        to->drawn[at] = sqrt(to->drawn[at] + common + square(walk * (sum + root * fabs(value[at])))) + small;
+        const double deviations = shown ? BOUND_DEVIATIONS * sqrt(places[at] / 3) : 0;
+        const double own = fmax(walk * (sum + root * fabs(value[at])), deviations);
+        to->drawn[at] = sqrt(to->drawn[at] + common + square(own)) + small;
         to->drawn[at] = drawn_within(to->drawn[at], to->worst[at]);
         to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) <= FLT_MAX);
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
     free(size);
+    free(places);
     return good;
 }
 
@@ -201,7 +207,8 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
 /* The steepest slope of an activation, and the most that its slope changes by. */
 static const struct { double slope, bend; } steepest[] = {
     [ACTIVATION_NONE] = {1, 0}, [ACTIVATION_RELU] = {1, 0}, [ACTIVATION_GELU] = {1.13, 0.8},
-    [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5}};
+    [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5},
+    [ACTIVATION_TANH] = {1, 0.77}};
 
 /* What the kernel's own approximation may be off by, from a - e to a + e: of gelu a share of a, of the others, which
  * are a / (1 + 2^t), one of themselves that grows with t. Where a is positive 2^t is small, and what t is off by counts
@@ -217,6 +224,8 @@ static double approximation(enum layer_activation activation, double a, double e
         return BOUND_GELU_TANH * (1 + (a > e ? fmin(z, 1) : z)) * value + BOUND_VANISHED;
     case ACTIVATION_SILU:
         return BOUND_SILU * (2 + (a > e ? fmin(size, 1) : size)) * value + BOUND_VANISHED;
+    case ACTIVATION_TANH:
+        return BOUND_TANH * value;
     default:
         return 0;
     }
@@ -229,7 +238,7 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
     const enum layer_activation activation = layer_activation(s->layer);
     const bool gated = layer_ffn_gated(s->layer);
     const struct norm_rounding *of = s->rounding;
-    const size_t d_ff = (size_t)s->layer->d_ff;
+    const size_t d_ff = (size_t)(layer_is_linear(s->layer) ? s->layer->d_out : s->layer->d_ff);
     for (size_t at = 0; at < s->rows * d_ff; at++) {
         const double a = k->gate[at], value = fabs(block_activation(activation, a));
         const double turn = activation == ACTIVATION_RELU ? a > -gate->drawn[at] && a < gate->drawn[at] : 0;
@@ -246,11 +255,28 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
             worst = worst * (b + e_b) + value * e_b + U * reach + of->omega + of->phi * (1 + value + b);
             to->open[at / d_ff] |= up->open[at / d_ff] || !(reach * (1 + U) <= FLT_MAX);
         }
-        to->worst[at] = worst;
+        /* of a sum that overflows on the way an activation may make any number */
+        to->worst[at] = gate->open[at / d_ff] && activation != ACTIVATION_NONE ? INFINITY : worst;
         to->drawn[at] = drawn_within(drawn, worst);
         to->open[at / d_ff] |= gate->open[at / d_ff];
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
+}
+
+/* Errors of c tanh(a / c), c the cap of layer = linear: tanh of a times 1/c, each rounded, and times c, likewise. What
+ * is below f32 in a / c is so times c. */
+static void cap_errors(const struct steps *s, const struct block_chunk *k, struct block_error *e)
+{
+    const struct norm_rounding *of = s->rounding;
+    const double cap = s->layer->cap, share = BOUND_TANH + 4 * U, small = (of->omega + of->phi) * (1 + 3 * cap);
+    for (size_t at = 0; cap != 0 && at < s->rows * (size_t)s->layer->d_out; at++) {
+        const double value = fabs(k->y[at]), t = value / cap;
+        const double slope = fmin(1, 1 - t * t + 0.77 * e->drawn[at] / cap);
+        e->drawn[at] = sqrt(square(slope * e->drawn[at]) + square(share * value)) + small;
+        e->worst[at] = e->open[at / (size_t)s->layer->d_out] ? INFINITY /* as for activations */
+                     : e->worst[at] + share * (value + e->worst[at]) + small;
+        e->drawn[at] = drawn_within(e->drawn[at], e->worst[at]);
+    }
 }
 
 /* ---- all steps ------------------------------------------------------------------------------------------------- */
@@ -268,7 +294,8 @@ static void free_errors(struct errors *e)
 
 static bool make_errors(struct errors *e, const struct steps *s)
 {
-    const size_t d = (size_t)s->layer->d_model, d_ff = (size_t)s->layer->d_ff;
+    const size_t d = (size_t)s->layer->d_model;
+    const size_t d_ff = (size_t)(layer_is_linear(s->layer) ? s->layer->d_out : s->layer->d_ff);
     *e = (struct errors){0};
     return block_error_make(&e->u, s->rows, d) && block_error_make(&e->in, s->rows, d) &&
            block_error_make(&e->up, s->rows, d_ff) && block_error_make(&e->gate, s->rows, d_ff) &&
@@ -290,7 +317,9 @@ static bool feed_forward_errors(const struct steps *s, const struct block_chunk 
 {
     const bool gated = layer_ffn_gated(s->layer);
     int number = norms->before_ffn;
-    if (norms->ffn_of_x) {
+    if (norms->ffn_of_x && number == 0) {
+        copy_error(s, &e->in, &e->u);
+    } else if (norms->ffn_of_x) {
         block_norm_errors(s->layer, s->in, s->rounding, number, k->x, s->rows, &e->in);
     } else if (number > 0) {
         settle(s, norms->behind_sum, k->u, &e->u);
@@ -299,6 +328,12 @@ static bool feed_forward_errors(const struct steps *s, const struct block_chunk 
     } else {
         copy_error(s, &e->in, &e->u);
         number = norms->behind_sum;
+    }
+    if (layer_is_linear(s->layer)) {
+        const bool good = product_errors(s, k->in, &e->in, number, TENSOR_W, TENSOR_B, k->up, &e->up);
+        hidden_errors(s, k, &e->up, &e->up, error);
+        cap_errors(s, k, error);
+        return good;
     }
     if (!product_errors(s, k->in, &e->in, number, TENSOR_W_1, TENSOR_B_1, k->up, &e->up) ||
         (gated && !product_errors(s, k->in, &e->in, number, TENSOR_W_G, TENSOR_B_G, k->gate, &e->gate)))
@@ -312,34 +347,39 @@ bool block_errors(const struct block_chunk *k, const struct layer *layer, const 
                   const struct norm_rounding *rounding, struct block_error *error)
 {
     const struct block_norms norms = block_norms(layer);
-    const size_t widest = (size_t)(layer->d_ff > layer->d_model ? layer->d_ff : layer->d_model);
+    const size_t widest = (size_t)(layer->d_ff > layer->d_model ? layer->d_ff : layer->d_model); /* that is read */
     struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = k->rows,
                       .work = malloc((k->rows * widest + 1) * sizeof *s.work)};
     struct errors e;
     bool good = make_errors(&e, &s) && s.work != NULL;
-    if (good) {
+    if (good && layer_attends(layer)) {
         memset(error->common, 0, k->rows * sizeof *error->common);
         through_norm(&s, norms.behind_attention, k->attention, error);
         settle(&s, norms.behind_attention, k->added, error);
         add_errors(&s, k->x, NULL, k->added, error);
         through_norm(&s, norms.behind_sum, k->sum, error);
     }
-    if (good && layer_has_ffn(layer)) {
-        copy_error(&s, &e.u, error);
+    const bool attends = layer_attends(layer), feeds = layer_has_ffn(layer) || !attends;
+    for (size_t at = 0; good && !attends && at < k->rows * (size_t)layer->d_model; at++)
+        e.u.worst[at] = rounding->phi; /* x itself */
+    if (good && feeds) {
+        if (attends)
+            copy_error(&s, &e.u, error);
         good = feed_forward_errors(&s, k, &norms, &e, error);
         settle(&s, norms.behind_sum, k->u, &e.u);
     }
     if (good && layer_has_ffn(layer)) {
         through_norm(&s, norms.behind_ffn, k->ffn, error);
         settle(&s, norms.behind_ffn, k->more, error);
-        add_errors(&s, k->u, &e.u, k->more, error);
+        if (!norms.alone)
+            add_errors(&s, k->u, &e.u, k->more, error);
         through_norm(&s, norms.behind_both, k->both, error);
     }
-    if (good)
+    if (good && !layer_is_linear(layer))
         settle(&s, layer_has_ffn(layer) ? norms.behind_both : norms.behind_sum, k->y, error);
-    for (size_t at = 0; good && at < k->rows * (size_t)layer->d_model; at++)
-        error->drawn[at] = error->open[at / (size_t)layer->d_model] ? INFINITY
-                                                                    : drawn_within(error->drawn[at], error->worst[at]);
+    const size_t d_out = (size_t)layer->d_out;
+    for (size_t at = 0; good && at < k->rows * d_out; at++)
+        error->drawn[at] = error->open[at / d_out] ? INFINITY : drawn_within(error->drawn[at], error->worst[at]);
     free_errors(&e);
     free(s.work);
     return good;

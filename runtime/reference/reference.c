@@ -5,7 +5,8 @@
  *   terms.c (times the scale, plus mask_add, …),  A = softmax(S) over the visible keys and the sink,  Z = A V,
  *   y = merge of Z by W_O.
  *
- * In a block x is perhaps normed before, and y what block.c makes of x and of that merge.
+ * In a block x is perhaps normed before, and y what block.c makes of x and of that merge; without attention, of x
+ * alone.
  *
  * A row that sees no key has A = 0 and Z = 0. Hidden keys are never multiplied, not even by zero; visible NaN and
  * infinity take part as IEEE arithmetic has it.
@@ -615,12 +616,13 @@ void reference_chunk(const struct reference *reference, const struct layer *laye
         for (size_t c = 0; c < d; c++)
             chunk->x[r * d + c] = inputs_floats(in, TENSOR_X)[(b * in->n + t) * d + c];
     }
-    memcpy(chunk->attention, reference->attention + first * d, chunk->rows * d * sizeof *chunk->attention);
+    if (reference->attention != NULL)
+        memcpy(chunk->attention, reference->attention + first * d, chunk->rows * d * sizeof *chunk->attention);
 }
 
 static bool compute_block(struct reference *reference, const struct layer *layer, const struct inputs *in)
 {
-    const size_t d = (size_t)layer->d_model, all = in->batch * reference->y_rows.count;
+    const size_t d = (size_t)layer->d_out, all = in->batch * reference->y_rows.count;
     struct block_chunk chunk;
     bool good = block_allocate(&chunk, layer);
     for (size_t first = 0; good && first < all; first += BLOCK_ROWS) {
@@ -645,13 +647,15 @@ void reference_clear_padding(const struct layer *layer, const struct inputs *in,
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
                        reference_observer *observer, void *context, struct diag *diag)
 {
-    const size_t h = (size_t)layer->h, batch = in->n > 0 ? in->batch : 0; /* sequences that have a query */
+    const bool attends = layer_attends(layer), blocks = layer_has_block(layer) || !attends;
+    const size_t h = (size_t)layer->h, batch = attends && in->n > 0 ? in->batch : 0; /* sequences that have a query */
     struct reference_head head = {0};
     *reference = (struct reference){0};
     bool good = choose_rows(reference, layer, in, sample) &&
-                head_allocate(&head, layer, in, reference->z_rows.count) && norm_tokens(reference, layer, in);
+                (!attends || head_allocate(&head, layer, in, reference->z_rows.count)) &&
+                norm_tokens(reference, layer, in);
     head.normed = reference->normed;
-    if (good && layer_has_block(layer))
+    if (good && attends && blocks)
         reference->attention = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
     if (good)
         reference->y = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
@@ -668,7 +672,7 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
         for (head.i = 0; good && head.i < h; head.i++)
             good = compute_head(reference, &head, layer, in, observer, context);
     head_free(&head);
-    good = good && (!layer_has_block(layer) || compute_block(reference, layer, in));
+    good = good && (!blocks || compute_block(reference, layer, in));
     if (good) {
         reference_clear_padding(layer, in, &reference->y_rows, 1, (size_t)layer->d_out, reference->y);
         reference_clear_padding(layer, in, &reference->z_rows, h, inputs_columns(layer, in), reference->attn);

@@ -198,14 +198,16 @@ class Model:
     def embed(self, stack, data):
         e, kind, get = self.sections[stack + " embedding"], self.sections[stack + " input"]["kind"], self.weights.get
         if kind == "patches":
-            w = get(e["patch_w"], transpose=False)
-            x = F.conv2d(data, w, get(e["patch_b"]), stride=w.shape[-1]).flatten(2).transpose(1, 2)
+            of = self.sections[stack + " patches"]
+            w = get(of["w"], transpose=False)
+            x = F.conv2d(data, w, get(of["b"]), stride=w.shape[-1]).flatten(2).transpose(1, 2)
             x = torch.cat([get(e["class"]).expand(len(x), 1, -1), x], 1)
         elif kind == "frames":
             x = data
             for i in "12":
-                x = F.conv1d(x, get(e[f"conv_{i}_w"]), get(e[f"conv_{i}_b"]), int(e[f"conv_{i}_stride"]), padding=1)
-                x = ACT[e["activation"]](x)
+                of = self.sections[f"{stack} conv_{i}"]
+                x = F.conv1d(x, get(of["w"], transpose=False), get(of["b"]), int(of["stride"]), padding=1)
+                x = ACT[self.specs[of["spec"]]["activation"]](x)
             x = x.transpose(1, 2)
         else:
             x = get(e["word"])[data]
@@ -233,9 +235,10 @@ class Model:
             x = x[:, 0]
         x = linear(x * float(section.get("scale", 1)), self.weights.get(section["w"]),
                    self.weights.get(section["b"]) if "b" in section else None)
-        x = self.normed(section, ACT[section["activation"]](x) if "activation" in section else x)
-        cap = section.get("softcap")
-        return x if cap is None else float(cap) * torch.tanh(x / float(cap))
+        spec = self.specs[section["spec"]]
+        x = ACT[spec["activation"]](x) if "activation" in spec else x
+        cap = float(spec["softcap"]) if spec["softcap"] != "none" else None
+        return self.normed(section, x if cap is None else cap * torch.tanh(x / cap))
 
 
 def compare(name, attngen):

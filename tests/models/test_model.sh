@@ -1,48 +1,104 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# attngen model: the C of imported encoders gives what transformers answered (answers/, by make_answers.py), and keeps its
+# attngen model: the C of imported models gives what transformers answered (answers/, by make_answers.py), and keeps its
 # promises, under sanitizers. attngen model itself: what it refuses, and that it writes all or nothing.
 #
 #   tests/models/test_model.sh      ATTNGEN=build/attngen  CC=gcc  CLANG=clang
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
-log=$work/log
 
-models="bert bert_words bert_classes roberta roberta_classes distilbert"
-for name in $models; do
-    of=$work/$name
-    check "$name is imported" "$ATTNGEN" import "tests/models/imports/$name" -o "$of" --name "$name"
-    check "$name becomes C" "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa avx2 --deps "$of/deps"
-    check "no line is long" narrow "$of/${name}_model.c" "$of/${name}_model.h"
-    flags=(-DNAME="$name" -DPREFIX="$(echo "$name" | tr a-z A-Z)" -DHEADER="\"${name}_model.h\"" -I"$of")
-    grep -q _TYPES "$of/${name}_model.h" && flags+=(-DTYPES)
-    grep -q pooled "$of/${name}_model.h" && flags+=(-DPOOLER)
+verdict() { # STATUS TEXT: of a job, which ends where it fails
+    [ "$1" -eq 0 ] || fail "$name: $2"
+    echo "passed: $name: $2"
+}
+
+# Imports a model, generates it, compiles a program around it, and says what that says.
+one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
+    local name=$1 model=$2 program=$3 isa=$4 options=${5//,/ } of=$work/$1 said compiler
+    log=$work/$1.log
+    shift 5
+    # shellcheck disable=SC2086 # several options
+    "$ATTNGEN" import --specs "tests/models/imports/$model" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
+    verdict $? "is imported"
+    "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa "$isa" --deps "$of/deps" >"$log" 2>&1
+    verdict $? "becomes C"
+    narrow "$of/${name}_model.c" "$of/${name}_model.h" >"$log" 2>&1
+    verdict $? "no line is long"
     for compiler in $compilers; do
         # shellcheck disable=SC2086 # several flags
-        check "$compiler finds nothing in $name" "$compiler" $strict -O0 -c -o "$of/model.o" "$of/${name}_model.c"
+        "$compiler" $strict -O0 -c -o "$of/model.o" "$of/${name}_model.c" >"$log" 2>&1
+        verdict $? "$compiler finds nothing"
     done
-    compiler=${CC:-gcc}
-    check "$name is compiled" "$compiler" -std=c11 -O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
-        "${flags[@]}" -o "$of/program" tests/models/model_program.c "$of/${name}_model.c" "$of/${name}_layer.c" -lm
-    "$of/program" "tests/models/imports/$name/model.safetensors" "tests/models/answers/$name.f32" >"$of/said" 2>"$log"
-    result $? "$name"
-    while read -r verdict text; do
-        case $verdict in ok | not) check "$name: $text" test "$verdict" = ok ;; esac
-    done <"$of/said"
+    grep -q '_TYPES ' "$of/${name}_model.h" && set -- "$@" -DTYPES
+    "${CC:-gcc}" -std=c11 -O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DNAME="$name" \
+        -DPREFIX="${name^^}" -DHEADER="\"${name}_model.h\"" -I"$of" "$@" -o "$of/program" "tests/models/$program.c" \
+        "$of/$name"_*.c -lm >"$log" 2>&1
+    verdict $? "is compiled"
+    "$of/program" "tests/models/answers/$model" "tests/models/imports/$model"/*.safetensors >"$log" 2>&1
+    local status=$?
+    sed -n "s/^ok /passed: $name: /p; s/^not /FAILED: $name: /p" "$log"
+    grep -q '^not ' "$log" || verdict $status "runs to its end"
+}
+if [ "${1-}" = --one ]; then
+    shift 2
+    one_model "$@"
+    exit 0
+fi
+
+log=$work/log
+words='HEAD(transform,N,16)HEAD(logits,N,19)'
+job bert bert model_program avx2 none "-DHEADS=HEAD(pooler,1,16)"
+job bert_words bert_words model_program scalar none "-DHEADS=HEAD(pooler,1,16)${words}HEAD(seq_relationship,1,2)"
+job bert_classes bert_classes model_program scalar none "-DHEADS=HEAD(pooler,1,16)HEAD(classifier,1,3)"
+job roberta roberta model_program scalar none "-DHEADS=$words"
+job roberta_classes roberta_classes model_program scalar none "-DHEADS=HEAD(dense,1,16)HEAD(classifier,1,3)"
+job distilbert distilbert model_program scalar none "-DHEADS=$words"
+job vit vit model_program avx2 none -DPIXELS=432 "-DHEADS=HEAD(classifier,1,3)"
+job gpt2 gpt2 decoder_program avx2 none -DFIRST=_layer_isa -DPAST=12
+job gpt2_pages gpt2 decoder_program scalar --cache,paged -DFIRST=_layer_isa -DPAST=12 -DPAGED
+for name in llama llama_bias mistral qwen2 qwen3; do
+    job $name $name decoder_program scalar none -DFIRST=_layer_isa -DPAST=40
 done
+job mistral_ring mistral decoder_program scalar --cache,ring,--seq-len,9 -DFIRST=_layer_isa -DPAST=INT32_MAX
+job qwen2_window qwen2_window decoder_program scalar none -DFIRST=_full_isa -DPAST=40
+job gemma2 gemma2 decoder_program scalar none -DFIRST=_window_isa -DPAST=40
+job t5 t5 decoder_program scalar --seq-len,20,--cache-len,24 -DFIRST=_encoder_isa -DPAST=24 -DENCODER=1
+job t5_gated t5_gated decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
+job whisper whisper decoder_program scalar none -DFIRST=_encoder_isa -DPAST=12 -DENCODER=2 -DFRAMES=100
+run_jobs
 check "the rule names the specs" grep -q "bert_model.c.*bert_model.h: .*bert.layers .*bert_layer.layer" "$work/bert/deps"
 
 # the example, around another model of the same build
 checkpoint=$root/tests/models/imports/bert
 check "examples/minilm builds" make -s -C examples/minilm ATTNGEN="$ATTNGEN" OUT="$work/example" MODEL="$checkpoint" \
     CFLAGS="-O0 -Wpedantic -Werror" all
-printf '2 3 4\n2 3 4\n5 6 7 8\n' | "$work/example/embed" "$checkpoint/model.safetensors" >"$work/said" 2>"$log"
+printf '2 3 4\n2 3 4\n5 6 7 8\n' | "$work/example/embed" "$checkpoint/model.safetensors" >"$work/text" 2>"$log"
 result $? "it embeds"
-check "a sentence is like itself" test "$(grep -c '^[01]: 3 tokens, cosine 1.0000' "$work/said")" -eq 2
-check "and less like another one" grep -q '^2: 4 tokens, cosine 0\.' "$work/said"
-"$work/example/embed" "$checkpoint/config.json" </dev/null >"$work/said" 2>&1
-check "no checkpoint is an error" grep -q 'no safetensors' "$work/said"
+check "a sentence is like itself" test "$(grep -c '^[01]: 3 tokens, cosine 1.0000' "$work/text")" -eq 2
+check "and less like another one" grep -q '^2: 4 tokens, cosine 0\.' "$work/text"
+"$work/example/embed" "$checkpoint/config.json" </dev/null >"$work/text" 2>&1
+check "no checkpoint is an error" grep -q 'no safetensors' "$work/text"
+
+example() { # NAME MODEL OUT: builds one
+    make -s -C "examples/$1" ATTNGEN="$ATTNGEN" ATTNRUN="$ATTNRUN" OUT="$3" MODEL="$root/tests/models/imports/$2" \
+        ISA=scalar CFLAGS="-O0 -Wpedantic -Werror" all
+}
+check "examples/gpt2 builds" example gpt2 gpt2 "$work/example_gpt2"
+generate() { "$work/example_gpt2/generate" "$root/tests/models/imports/gpt2/model.safetensors" "$@" 2>"$work/error"; }
+echo 3 4 5 6 | generate 4 >"$work/four"
+result $? "it generates"
+check "as many tokens as asked for" test "$(wc -l <"$work/four")" -eq 4
+(echo 3 4 5 6; head -n 2 "$work/four") | generate 2 >"$work/two"
+check "which follow from a longer prompt too" cmp "$work/two" <(tail -n 2 "$work/four")
+echo 3 4 5 6 | generate 40 >"$work/text"
+check "more than the model has positions for are an error" grep -q 'more than 12 tokens' "$work/error"
+check "examples/llama builds" example llama llama_bias "$work/example_llama"
+generate() { "$work/example_llama/generate" "$work/example_llama/llama.packed" "$@" 2>"$work/error"; }
+printf '3 4 5 6\n7\n8 9\n' | generate 5 >"$work/together"
+result $? "it generates for three prompts"
+for prompt in '3 4 5 6' 7 '8 9'; do echo "$prompt" | generate 5; done >"$work/alone"
+check "which have the same tokens alone" cmp "$work/alone" "$work/together"
 
 # refused, by name, and nothing is written
 refuses() { # TEXT FILE: attngen model ends with 2, says so, and writes nothing
@@ -50,16 +106,12 @@ refuses() { # TEXT FILE: attngen model ends with 2, says so, and writes nothing
     "$ATTNGEN" model "$2" -o "$work/none" >"$log" 2>&1
     [ $? = 2 ] && grep -qF -- "$1" "$log" && [ ! -e "$work/none" ]
 }
-for name in gpt2 llama t5 vit whisper; do
-    "$ATTNGEN" import "tests/models/imports/$name" -o "$work/$name" --name "$name" >"$log" 2>&1
-    check "$name is refused" refuses "NAME_model.c is written for encoders of tokens" "$work/$name/$name.layers"
-done
 layers=$work/bert/bert.layers
 edit() { sed "$1" "$layers" >"$work/bert/edited.layers"; }
-edit 's/^format.*/format = 2/'
-check "another format is refused" refuses "is no NAME.layers of format 1" "$work/bert/edited.layers"
+edit 's/^format.*/format = 1/'
+check "another format is refused" refuses "is no NAME.layers of format 2" "$work/bert/edited.layers"
 edit '/layer 1\]/,$ s/^w_q.*//'
-check "a tensor that is missing is named" refuses "the layer has no tensor w_q" "$work/bert/edited.layers"
+check "a tensor that is missing is named" refuses "no tensor w_q; write" "$work/bert/edited.layers"
 edit 's/^w_k\(.*\) out_in/w_k\1 in_out/'
 check "another layout is named" refuses "w_k lies there as 'in_out'" "$work/bert/edited.layers"
 edit 's/^spec.*/spec = ..\/bert_layer.layer/'
@@ -73,18 +125,43 @@ edit 's/layer 1\]/layer 2]/'
 check "a layer that is missing is named" refuses "[encoder layer 1] is missing" "$work/bert/edited.layers"
 edit 's/^w_q.*/&\n&/'
 check "a key that is there twice is refused" refuses "the key is in this section twice" "$work/bert/edited.layers"
-edit 's/^activation.*/activation = relu/'
-check "another pooler is refused" refuses "the pooler is w, b and activation = tanh" "$work/bert/edited.layers"
-"$ATTNGEN" model "$layers" -o "$work/none" --set pad_rows=computed >"$work/said" 2>&1
-check "rows of padding that are computed are refused" grep -q 'pad_rows = skipped' "$work/said"
-"$ATTNGEN" model "$layers" -o "$work/none" --set name=bert_model >"$work/said" 2>&1
-check "a pair that has the model's names is refused" grep -q 'would share files or macros' "$work/said"
+edit 's/^rows.*/rows = last/'
+check "rows of a head that are neither are refused" refuses "rows is one of: all first" "$work/bert/edited.layers"
+edit 's/^from .*/from = head other/'
+check "a head of none is refused" refuses "from is one of" "$work/bert/edited.layers"
+edit 's/^\[head pooler\]/[pooler]/'
+check "a section that is not known is refused" refuses "[pooler] is no section" "$work/bert/edited.layers"
+edit 's/^vocab.*/&\nwords = 3/'
+check "a key that is not known is refused" refuses "'words' is not known here" "$work/bert/edited.layers"
+edit 's/^b_q\(.*\)"$/b_q\1" columns 0..9/'
+check "columns that are not those of a bias are refused" refuses "columns 0..9 are not those" "$work/bert/edited.layers"
+sed 's/^source.*//' "$work/whisper/whisper.layers" >"$work/whisper/edited.layers"
+check "a layer of cross-attention without source is refused" refuses "needs source = encoder" \
+    "$work/whisper/edited.layers"
+sed '/decoder layer 1\]/,/decoder norm/ s/^spec.*/spec = gpt2_other.layer/' "$work/gpt2/gpt2.layers" >"$work/gpt2/edited.layers"
+sed '/^cache/d; s/^name.*/name = gpt2_other/' "$work/gpt2/gpt2_layer.layer" >"$work/gpt2/gpt2_other.layer"
+check "layers with and without a cache are refused" refuses "some layers have a cache" "$work/gpt2/edited.layers"
+"$ATTNGEN" model "$layers" -o "$work/none" --set pad_rows=computed >"$work/text" 2>&1
+check "rows of padding that are computed are refused" grep -q 'pad_rows = skipped' "$work/text"
+"$ATTNGEN" model "$layers" -o "$work/none" --set name=bert_model >"$work/text" 2>&1
+check "a pair that has the model's names is refused" grep -q 'would share files or macros' "$work/text"
 check "and nothing is written" test ! -e "$work/none"
-"${CC:-gcc}" -std=c11 -O0 -DBERT_LAYER_PACK_ONLY -I"$work/bert" -shared -fPIC -Wl,-z,defs -o "$work/pack.so" \
-    "$work/bert/bert_model.c" "$work/bert/bert_layer.c" -lm >"$log" 2>&1
+"${CC:-gcc}" -std=c11 -O0 -DBERT_MODEL_PACK_ONLY -DBERT_LAYER_PACK_ONLY -DBERT_POOLER_PACK_ONLY -I"$work/bert" -shared -fPIC -Wl,-z,defs -o "$work/pack.so" \
+    "$work/bert"/bert_*.c -lm >"$log" 2>&1
 result $? "packing alone links"
+
+# attnrun pack --all, for sets that this machine need not have
+packed() { "$ATTNRUN" pack --all "$@" >"$work/text" 2>&1; }
+CFLAGS=-O0 check "a model is packed" packed "$work/llama/llama.layers" --weights tests/models/imports/llama \
+    --isa scalar,neon -o "$work/llama.packed"
+check "as many bytes as it says" grep -q "llama for scalar,neon: .*, $(stat -c %s "$work/llama.packed") bytes" "$work/text"
+packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safetensors --isa scalar \
+    -o "$work/none"
+check "another model's weights are refused" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
+packed "$work/llama/llama.layers" --weights "$work/nowhere" --isa scalar -o "$work/none"
+check "no weights are an error" grep -q "give the folder of config.json" "$work/text"
 edit '0,/^w_q/ s/^w_q.*/w_q = "other" out_in/'
-check "names that differ in more are refused" refuses "in more than the layer's number" "$work/bert/edited.layers"
+check "names that differ in more are refused" refuses "in more than a number" "$work/bert/edited.layers"
 edit 's/^vocab.*/vocab = 0/'
 check "a size of 0 is refused" refuses "vocab is missing or no size" "$work/bert/edited.layers"
 edit 's/^word\(.*\)"$/word\1/'

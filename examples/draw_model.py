@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A model of a published shape with drawn weights, for examples where no real one is at hand.
+
+    python3 draw_model.py gpt2|llama DIR      needs torch and transformers
+
+gpt2: 124 M numbers, the smallest one of Radford et al. llama: 110 M, the shape of stories110M. The seed is fixed.
+"""
+import sys
+
+import torch
+import transformers as t
+
+SHAPES = {
+    "gpt2": (t.GPT2LMHeadModel, t.GPT2Config()),
+    "llama": (t.LlamaForCausalLM, t.LlamaConfig(
+        vocab_size=32000, hidden_size=768, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=12,
+        max_position_embeddings=1024, tie_word_embeddings=True)),
+}
+if len(sys.argv) != 3 or sys.argv[1] not in SHAPES:
+    sys.exit(__doc__)
+kind, config = SHAPES[sys.argv[1]]
+torch.manual_seed(1)
+model = kind(config)
+with torch.no_grad():  # larger than what training begins with, so that tokens differ in what follows them
+    for name, tensor in model.named_parameters():
+        tensor.mul_(3 if tensor.dim() == 2 else 1)
+model.save_pretrained(sys.argv[2])
+print(f"{sys.argv[2]}: {sum(tensor.numel() for tensor in model.parameters()) / 1e6:.0f} M numbers")

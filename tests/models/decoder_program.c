@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* A decoder's NAME_model.c, with an encoder or without, against what transformers answers, and its promises: program
+ * ANSWERS CHECKPOINT…. See model_test.h; with -DENCODER=1 (an encoder of tokens) or 2 (of frames, -DFRAMES=100 numbers of an
+ * input), -DPAGED, -DPAST=9 (most tokens of a sequence). */
+#include "model_test.h"
+
+#ifdef ENCODER
+enum { N = 7, STEP = 3, M = ENCODER == 1 ? 9 : CONSTANT(ENCODER_SEQ_LEN), VOCAB = CONSTANT(DECODER_VOCAB),
+       SEQ_LEN = CONSTANT(DECODER_SEQ_LEN) };
+#else
+enum { N = 9, STEP = 5, VOCAB = CONSTANT(VOCAB), SEQ_LEN = CONSTANT(SEQ_LEN) };
+#endif
+enum { TOKENS = BATCH * N };
+#ifdef PAGED
+enum { UNITS = BATCH * CONSTANT(PAGES) + 1 };
+#else
+enum { UNITS = BATCH };
+#endif
+
+static int32_t ids[TOKENS], past[BATCH];
+static float hidden[TOKENS * D], logits[TOKENS * VOCAB], last[BATCH * VOCAB], some[TOKENS * VOCAB];
+
+static FUNCTION() model;
+static FUNCTION(_args) args;
+static unsigned char *arena;
+
+/* Tokens `from` to before `to` of both sequences, behind those; their logits into `some`, one row for each. */
+static int chunk(int from, int to)
+{
+    int32_t part[TOKENS];
+    FUNCTION(_args) call = args;
+    for (int s = 0; s < BATCH; s++) {
+        past[s] = from;
+        for (int i = from; i < to; i++)
+            part[s * (to - from) + i - from] = ids[s * N + i];
+    }
+    call.ids = part, call.n = (size_t)(to - from), call.hidden = NULL, call.last_logits = NULL, call.logits = some;
+    const int error = FUNCTION(_run)(&model, &call, arena);
+    for (int s = 0; s < BATCH; s++)
+        past[s] = 0;
+    return error;
+}
+
+/* Whether `some` has the logits of tokens `from` to before `to` */
+static int is_chunk(int from, int to, float within)
+{
+    float most = 0;
+    for (int s = 0; s < BATCH; s++) {
+        const float off = largest_difference(some + s * (to - from) * VOCAB, logits + (s * N + from) * VOCAB,
+                                             (size_t)(to - from) * VOCAB);
+        most = off <= most ? most : off;
+    }
+    return most <= within;
+}
+
+int main(int argc, char **argv)
+{
+    FUNCTION(_shard) shards[MOST_SHARDS];
+    const size_t count = argc > 2 ? read_shards(argc, argv, shards) : 0;
+    if (count == 0)
+        return 2;
+    const size_t file_bytes = CONSTANT(MODEL_BYTES)(2), cache_bytes = CONSTANT(MODEL_CACHE_BYTES)(UNITS);
+    unsigned char *file = aligned(file_bytes);
+    void *work = malloc(CONSTANT(MODEL_WORK_BYTES));
+    float *cache = aligned(cache_bytes);
+    arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(3));
+    check("a file is packed for this machine", FUNCTION(_pack)(file, shards, count, NULL, 1, work) == 0);
+    check("and opens", FUNCTION(_open)(&model, file, CONSTANT(MODEL_BYTES)(1)) == 0);
+    const int isas[2] = {SCALAR, (int)JOIN(NAME, FIRST)(model.part[0])};
+    check("a file is packed for two instruction sets", FUNCTION(_pack)(file, shards, count, isas, 2, work) == 0);
+    check("its checksum is right", FUNCTION(_verify)(file, file_bytes) == 0);
+    check("it opens", FUNCTION(_open)(&model, file, file_bytes) == 0);
+    check("by the best of its instruction sets", (int)JOIN(NAME, FIRST)(model.part[0]) == isas[1]);
+
+    draw_ids(ids, N, STEP);
+    memset(cache, 0xff, cache_bytes); /* NaN */
+    args = (FUNCTION(_args)){.ids = ids, .past = past, .cache = cache, .hidden = hidden, .logits = logits,
+                             .last_logits = last, .batch = BATCH, .n = N};
+#ifdef PAGED
+    int32_t table[BATCH * CONSTANT(PAGES)];
+    for (int i = 0; i < BATCH * CONSTANT(PAGES); i++)
+        table[i] = UNITS - 1 - i;
+    args.page_table = table, args.pages = UNITS;
+#endif
+#ifdef ENCODER
+    static float source[BATCH * M * D];
+    FUNCTION(_encode_args) encode = {.hidden = source, .batch = BATCH};
+#if ENCODER == 1
+    int32_t words[BATCH * M], lengths[BATCH] = {9, 6};
+    draw_ids(words, M, 5);
+    encode.ids = words, encode.lengths = lengths, encode.n = M;
+    args.source_lengths = lengths;
+#else
+    static float frames[BATCH * FRAMES];
+    draw_numbers(frames, BATCH * FRAMES);
+    encode.frames = frames;
+#endif
+    check("it encodes", FUNCTION(_encode)(&model, &encode, arena) == 0);
+    check("hidden states of the encoder are those of transformers",
+          is_answer(argv[1], "encoder_hidden", source, BATCH * M * D));
+    args.source = source, args.m = M;
+#endif
+    check("it runs", FUNCTION(_run)(&model, &args, arena) == 0);
+    check("hidden states are those of transformers", is_answer(argv[1], "hidden", hidden, TOKENS * D));
+    check("logits are those of transformers", is_answer(argv[1], "logits", logits, TOKENS * VOCAB));
+    int same = 1;
+    for (int s = 0; s < BATCH; s++)
+        same &= largest_difference(last + s * VOCAB, logits + (s * N + N - 1) * VOCAB, VOCAB) < 2e-5f;
+    check("last_logits are those of the last tokens", same);
+
+    /* the same in pieces, behind NaN */
+    memset(cache, 0xff, cache_bytes);
+    check("four tokens run", chunk(0, 4) == 0);
+    check("with the logits that they have among more", is_chunk(0, 4, 2e-5f));
+    check("two more run", chunk(4, 6) == 0);
+    check("with their logits", is_chunk(4, 6, 2e-5f));
+    for (int i = 6; i < N; i++) {
+        check("one more runs", chunk(i, i + 1) == 0);
+        check("with its logits", is_chunk(i, i + 1, 2e-5f));
+    }
+    float last_step[BATCH * VOCAB];
+    memcpy(last_step, some, sizeof last_step);
+
+    /* the same step by the function for steps */
+    int32_t next[BATCH];
+    for (int s = 0; s < BATCH; s++) {
+        past[s] = N - 1;
+        next[s] = ids[s * N + N - 1];
+    }
+    FUNCTION(_args) step = args;
+    step.hidden = NULL, step.logits = NULL, step.n = 5, step.ids = NULL, step.past = NULL;
+    check("a step runs", FUNCTION(_step)(&model, &step, next, past, arena) == 0);
+    check("its logits have the bits of a chunk of one token", memcmp(last, last_step, sizeof last) == 0);
+    check("past is one more", past[0] == N && past[1] == N);
+    same = 1;
+    for (int s = 0; s < BATCH; s++)
+        for (int i = 0; i < VOCAB; i++)
+            same &= last[s * VOCAB + next[s]] >= last[s * VOCAB + i];
+    check("and ids are the likeliest", same && next[0] >= 0 && next[0] < VOCAB);
+    /* new tokens of different number: those that are there have their logits, the others are zeros and store nothing */
+    int32_t few[BATCH] = {4, 2};
+    memset(cache, 0xff, cache_bytes);
+    past[0] = past[1] = 0;
+    FUNCTION(_args) ragged = args;
+    static float ragged_hidden[TOKENS * D];
+    ragged.lengths = few, ragged.logits = some, ragged.hidden = ragged_hidden, ragged.n = 4;
+    int32_t part[BATCH * 4];
+    for (int i = 0; i < BATCH * 4; i++)
+        part[i] = i % 4 < few[i / 4] ? ids[i / 4 * N + i % 4] : -1;
+    ragged.ids = part;
+    check("sequences of four and two tokens run", FUNCTION(_run)(&model, &ragged, arena) == 0);
+    check("with their logits", largest_difference(some, logits, 4 * VOCAB) < 2e-5f &&
+                                   largest_difference(some + 4 * VOCAB, logits + N * VOCAB, 2 * VOCAB) < 2e-5f);
+    static const float zeros[2 * VOCAB + 2 * D];
+    check("and zeros behind", memcmp(some + 6 * VOCAB, zeros, 2 * VOCAB * sizeof(float)) == 0 &&
+                                  memcmp(ragged_hidden + 6 * D, zeros, 2 * D * sizeof(float)) == 0);
+    check("last_logits are those of the last ones", largest_difference(last, logits + 3 * VOCAB, VOCAB) < 2e-5f &&
+                                                        largest_difference(last + VOCAB, logits + (N + 1) * VOCAB, VOCAB) < 2e-5f);
+    for (int i = 0; i < BATCH * 4; i++)
+        part[i] = ids[i / 4 * N + (few[i / 4] + i % 4) % N];
+    past[0] = few[0], past[1] = few[1], few[0] = 4, few[1] = 4;
+    check("four more of each run", FUNCTION(_run)(&model, &ragged, arena) == 0);
+    check("with their logits", largest_difference(some, logits + 4 * VOCAB, 3 * VOCAB) < 2e-5f &&
+                                   largest_difference(some + 4 * VOCAB, logits + (N + 2) * VOCAB, 4 * VOCAB) < 2e-5f);
+    past[0] = past[1] = 0;
+    check("all tokens again", FUNCTION(_run)(&model, &args, arena) == 0);
+    for (int s = 0; s < BATCH; s++)
+        next[s] = ids[s * N + N - 1], past[s] = N - 1;
+    check("and a step", FUNCTION(_step)(&model, &step, next, past, arena) == 0);
+
+    /* sequences change places, or become copies, in every layer */
+    int32_t from[BATCH] = {1, 0};
+    int32_t moving[CONSTANT(MODEL_MOVE_BYTES)(BATCH) / 4];
+    FUNCTION(_cache) moved = {.cache = cache, .past = past, .batch = BATCH};
+    static int32_t free_pages[] = {0};
+#ifdef PAGED
+    moved.page_table = table, moved.pages = UNITS, moved.free_pages = free_pages, moved.free_count = 1;
+#else
+    (void)free_pages;
+#endif
+    past[0] = past[1] = N - 1;
+    check("sequences change places", FUNCTION(_cache_move)(&moved, from, moving) == 0);
+#ifdef ENCODER /* what they read changes places too */
+    static float halves[M * D];
+    memcpy(halves, source, sizeof halves);
+    memcpy(source, source + M * D, sizeof halves);
+    memcpy(source + M * D, halves, sizeof halves);
+#if ENCODER == 1
+    lengths[0] = 6, lengths[1] = 9;
+#endif
+#endif
+    for (int s = 0; s < BATCH; s++)
+        next[s] = ids[(BATCH - 1 - s) * N + N - 1];
+    memcpy(last_step, last, sizeof last);
+    check("a step runs then", FUNCTION(_step)(&model, &step, next, past, arena) == 0);
+    check("and has the other one's logits", memcmp(last, last_step + VOCAB, sizeof last / BATCH) == 0 &&
+                                                memcmp(last + VOCAB, last_step, sizeof last / BATCH) == 0);
+#ifdef ENCODER
+    memcpy(halves, source, sizeof halves);
+    memcpy(source, source + M * D, sizeof halves);
+    memcpy(source + M * D, halves, sizeof halves);
+#if ENCODER == 1
+    lengths[0] = 9, lengths[1] = 6;
+#endif
+#else
+    past[0] = past[1] = N - 1;
+    from[0] = from[1] = 1;
+    check("a sequence is copied", FUNCTION(_cache_move)(&moved, from, moving) == 0);
+    next[0] = next[1] = ids[N - 1];
+    check("a step of copies runs", FUNCTION(_step)(&model, &step, next, past, arena) == 0);
+    check("with the same logits", memcmp(last, last + VOCAB, sizeof last / BATCH) == 0 &&
+                                      memcmp(last, last_step, sizeof last / BATCH) == 0);
+#endif
+    from[0] = BATCH, from[1] = 0;
+    check("no such sequence is an error", FUNCTION(_cache_move)(&moved, from, moving) != 0);
+
+    last[0] = NAN, last[5] = 1e30f;
+    check("NaN is never the likeliest", FUNCTION(_argmax)(last) == 5);
+    past[0] = past[1] = 0;
+
+    /* other orders, the same bits */
+    size_t phases = 0;
+    static float hidden_again[TOKENS * D];
+    args.hidden = hidden_again, args.logits = some, args.last_logits = last_step;
+    FUNCTION(_run)(&model, &args, arena);
+    FUNCTION(_args) many = args;
+    many.hidden = hidden, many.logits = logits, many.last_logits = last;
+    many.parallel = backwards, many.context = &phases;
+    memset(arena, 0xff, CONSTANT(MODEL_ARENA_BYTES)(3));
+    check("several workers run it", FUNCTION(_run)(&model, &many, arena) == 0 && phases > 0);
+    check("with the same bits", memcmp(hidden, hidden_again, sizeof hidden) == 0 &&
+                                    memcmp(logits, some, sizeof logits) == 0 && memcmp(last, last_step, sizeof last) == 0);
+
+    /* what is refused, and writes nothing */
+    memset(some, 0x55, sizeof some);
+    memset(hidden_again, 0x55, sizeof hidden_again);
+    memcpy(hidden, hidden_again, sizeof hidden);
+    memcpy(logits, some, sizeof logits);
+    float *copy = aligned(cache_bytes);
+    memcpy(copy, cache, cache_bytes);
+    args.last_logits = NULL;
+    ids[N + 3] = VOCAB;
+    check("an id out of range is an error", FUNCTION(_run)(&model, &args, arena) == ERROR(ID));
+    ids[N + 3] = -1;
+    check("a negative one too", FUNCTION(_run)(&model, &args, arena) == ERROR(ID));
+    ids[N + 3] = 2;
+    past[1] = PAST - N + 1;
+    check("more tokens than a sequence can have are an error", FUNCTION(_run)(&model, &args, arena) == ERROR(LENGTH));
+    past[1] = -1;
+    check("a negative past too", FUNCTION(_run)(&model, &args, arena) == ERROR(LENGTH));
+    past[1] = 0;
+    args.n = SEQ_LEN + 1;
+    check("more tokens than a call can have are an error", FUNCTION(_run)(&model, &args, arena) == ERROR(SIZE));
+    args.n = N;
+    args.cache = NULL;
+    check("no cache is an error", FUNCTION(_run)(&model, &args, arena) == ERROR(NULL));
+    args.cache = cache;
+    check("an arena beside its alignment is an error", FUNCTION(_run)(&model, &args, arena + 4) == ERROR(ALIGNMENT));
+#ifdef PAGED
+    table[CONSTANT(PAGES)] = UNITS;
+    check("a page out of range is an error", FUNCTION(_run)(&model, &args, arena) == ERROR(LENGTH));
+    table[CONSTANT(PAGES)] = -1;
+    check("a negative page too", FUNCTION(_run)(&model, &args, arena) == ERROR(LENGTH));
+    table[CONSTANT(PAGES)] = 0;
+#endif
+#ifdef ENCODER
+    args.m = M + SEQ_LEN + CONSTANT(ENCODER_SEQ_LEN);
+    check("more rows of the encoder than there can be are an error", FUNCTION(_run)(&model, &args, arena) == ERROR(SIZE));
+    args.m = M;
+    args.source = NULL;
+    check("no rows of the encoder are an error", FUNCTION(_run)(&model, &args, arena) == ERROR(NULL));
+    args.source = source;
+#if ENCODER == 1
+    lengths[1] = M + 1;
+    check("a length above m is an error", FUNCTION(_run)(&model, &args, arena) == ERROR(LENGTH));
+    check("and above n of the encoder", FUNCTION(_encode)(&model, &encode, arena) == ERROR(LENGTH));
+    lengths[1] = 6;
+#endif
+#endif
+    check("nothing was written then", memcmp(hidden_again, hidden, sizeof hidden) == 0 &&
+                                          memcmp(some, logits, sizeof logits) == 0 && memcmp(copy, cache, cache_bytes) == 0);
+    args.last_logits = last;
+    args.n = 0;
+    check("no token is no error", FUNCTION(_run)(&model, &args, arena) == 0 && last[0] == 0.0f);
+    args.n = N, args.batch = 0;
+    check("nor is no sequence", FUNCTION(_run)(&model, &args, arena) == 0);
+    file[file_bytes / 2] ^= 1;
+    check("a changed byte is noticed", FUNCTION(_verify)(file, file_bytes) == ERROR(PACKED));
+    file[0] ^= 1;
+    check("a file of another kind is not opened", FUNCTION(_open)(&model, file, file_bytes) == ERROR(PACKED));
+    for (size_t i = 0; i < count; i++)
+        free(shard_bytes[i]);
+    free(file), free(work), free(arena), free(cache), free(copy);
+    return failed;
+}
