@@ -2,7 +2,6 @@
 /* See backward.h. */
 #include "backward.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "reference/gradient.h"
 
 #define WORKERS 3
-#define MAY_OVERFLOW (0x1p-25 * (double)FLT_MAX) /* sums of sizes above FLT_MAX have at least this bound */
 
 /* A call, what it needs and what it made. */
 struct pass {
@@ -146,7 +144,7 @@ static bool compare(struct pass *p, const struct guarded *from, double times, do
         for (size_t i = 0; p->reference.of[t] != NULL && i < count_of(p, t); i++) {
             const double expected = times * p->reference.of[t][i], error = fabs((double)actual[i] - expected);
             const double worst = slack * p->reference.worst[t][i], gate = slack * p->reference.drawn[t][i];
-            if (!(worst < MAY_OVERFLOW) && !isfinite(actual[i]))
+            if (!(worst < GRADIENT_MAY_OVERFLOW) && !isfinite(actual[i]))
                 continue; /* nothing is promised but, of what is finite, the bound */
             if (!(error <= worst) || (drawn && !(error <= gate)))
                 return promise_violated(p->why, "d%s: element %zu is %.9g%s; the reference has %.9g, the bound is "
@@ -179,7 +177,7 @@ static bool is_accurate(struct pass *p)
         const float *once = p->base[t].data, *twice = p->gradient[t].data;
         for (size_t i = 0; p->reference.of[t] != NULL && i < count_of(p, t); i++) {
             const double times = is_weight(t) ? 2 : 1, error = fabs((double)twice[i] - times * (double)once[i]);
-            if (!(p->reference.worst[t][i] < MAY_OVERFLOW))
+            if (!(p->reference.worst[t][i] < GRADIENT_MAY_OVERFLOW))
                 continue;
             if (!(error <= (is_weight(t) ? 4 * p->reference.worst[t][i] : 0)))
                 return promise_violated(p->why, "d%s: element %zu is %.9g, then %.9g where that stood before: %s",

@@ -167,6 +167,29 @@ static double *form_of(const struct quantity *m, int form, bool *good)
     return to;
 }
 
+/* Whether some of `count` numbers, `step` apart, may be infinite in f32. */
+static bool may_overflow(const double *e, size_t count, size_t step)
+{
+    bool may = false;
+    for (size_t i = 0; i < count; i++)
+        may = may || !(e[i * step] < GRADIENT_MAY_OVERFLOW);
+    return may;
+}
+
+/* What infinity is multiplied by may be 0: then nothing is known of the sum. */
+static void open_sums(struct quantity *out, const struct quantity *a, const struct quantity *b)
+{
+    const size_t inner = a->columns, columns = b->columns;
+    for (size_t r = 0; r < a->rows; r++)
+        if (may_overflow(a->e + r * inner, inner, 1))
+            for (size_t c = 0; c < columns; c++)
+                out->e[r * columns + c] = INFINITY;
+    for (size_t c = 0; c < columns; c++)
+        if (may_overflow(b->e + c, inner, columns))
+            for (size_t r = 0; r < a->rows; r++)
+                out->e[r * columns + c] = INFINITY;
+}
+
 /* out += a b; `steps`: of the whole reduction that this is a part of */
 static void multiply(struct walk *w, struct quantity *out, const struct quantity *a, const struct quantity *b,
                      size_t steps)
@@ -190,6 +213,8 @@ static void multiply(struct walk *w, struct quantity *out, const struct quantity
         out->e[i] += (1 + gamma_of(steps)) * sum[1][i] - sum[0][i] + TINY;
         out->q[i] += sum[2][i] + sum[3][i];
     }
+    if (w->good)
+        open_sums(out, a, b);
     for (int i = 0; i < 4; i++)
         free(sum[i]);
 }

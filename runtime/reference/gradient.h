@@ -8,6 +8,9 @@
 
 #include "reference.h"
 
+/* Sums of sizes above the largest f32 have at least this bound: where it is reached, f32 may overflow on the way. */
+#define GRADIENT_MAY_OVERFLOW 0x1p103
+
 /* Each in the shape of its tensor, weight_layout applied; NULL where the layer has no such gradient. */
 struct gradients {
     double *of[TENSOR_COUNT];
