@@ -19,7 +19,7 @@ one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
     log=$work/$1.log
     shift 5
     # shellcheck disable=SC2086 # several options
-    "$ATTNGEN" import "tests/models/imports/$model" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
+    "$ATTNGEN" import --specs "tests/models/imports/$model" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
     verdict $? "is imported"
     "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa "$isa" --deps "$of/deps" >"$log" 2>&1
     verdict $? "becomes C"
