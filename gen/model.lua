@@ -587,9 +587,10 @@ name_parts()
 
 ---- sums for both templates ----
 
--- Heads are fields of a call beside these, and their widths are macros; pairs have functions beside those of NAME_model.c.
-local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean batch n m " ..
-               "parallel context "
+-- Heads are fields of a call beside these, and their widths are macros. Pairs have functions beside those of
+-- NAME_model.c.
+local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean batch " ..
+               "n m parallel context "
 local FUNCTIONS = " all head pack encoder_embed decoder_embed encoder_norm decoder_norm "
 
 local function check_names()
@@ -606,7 +607,8 @@ local function check_names()
     end
     for _, spec in ipairs(specs) do
         if FUNCTIONS:find(" " .. spec.name .. " ", 1, true) then
-            wrong(0, "%s is called '%s', as functions of NAME_model.c begin; write another name in it", spec.file, spec.name)
+            wrong(0, "%s is called '%s', as functions of NAME_model.c begin; write another name in it", spec.file,
+                  spec.name)
         end
     end
 end
