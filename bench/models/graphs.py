@@ -172,11 +172,11 @@ class Onnx:
             past = [self.value(f"{letter}_{layer}", kind, shape) for letter in "kv"]
             now = [self.value(f"{letter}_{layer}_now", kind, shape, self.outputs) for letter in "kv"]
             more = [self.constant(of) for of in turns(theta, width, self.length)] if theta else []
-            z = f"z_{layer}"
+            z, last = f"z_{layer}", self.constant(np.full(batch, self.length - 1, np.int32))
+            total = self.constant(np.array(self.length, np.int32))
             self.g.nodes.append(self.onnx.helper.make_node(
-                "GroupQueryAttention", [self.linear(x, w, b), "", "", *past, self.constant(np.full(batch, self.length - 1, np.int32)),
-                                        self.constant(np.array(self.length, np.int32)), *more],
-                [z, *now], domain="com.microsoft", num_heads=heads, kv_num_heads=heads, do_rotary=int(theta is not None)))
+                "GroupQueryAttention", [self.linear(x, w, b), "", "", *past, last, total, *more], [z, *now],
+                domain="com.microsoft", num_heads=heads, kv_num_heads=heads, do_rotary=int(theta is not None)))
             return z
         parts = []
         for part, perm in enumerate(([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])):

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Whole models: attngen's C beside ONNX Runtime, OpenVINO, PyTorch and llama.cpp. `make bench-models` calls it.
 
-    models.py --attngen PROGRAM --models DIR --out DIR [--cases WORDS] [--systems WORDS] [--rounds N] [--cores 0,1] [--threads 1,2]
+    models.py --attngen PROGRAM --models DIR --out DIR [--cases WORDS] [--systems WORDS] [--rounds N] [--cores 0,1]
 
-DIR/NAME has config.json and model.safetensors of each model. Each system is a process (systems.py) that is stopped while others
-are measured. Before a case is timed, what a system puts out is compared with ours: off by more than 1e-4 of the largest number, it
-is not timed (llama.cpp: 5e-3, see systems.py). In each round every system is timed once, in shuffled order; figures are medians, ratios medians of the rounds'.
+Each system is a process (systems.py) that is stopped while others are measured. Before a case is timed, what a system puts
+out is compared with ours: off by more than 1e-4 of the largest number, it is not timed (llama.cpp: 5e-3, see systems.py). In
+each round every system is timed once, in shuffled order; figures are medians, ratios the medians of the rounds' ratios.
+A prefill writes keys and values of all tokens and logits of the last one; each timed step is the same one, at the same past.
 """
 import argparse
 import ctypes
@@ -36,6 +37,19 @@ PREPARE_SECONDS = 1800  # torch.compile takes minutes
 PEERS = [name for name in systems.SYSTEMS if name != "attngen"]
 
 
+def get(name, folder):
+    """MiniLM's weights are real, the others drawn."""
+    if os.path.exists(os.path.join(folder, "config.json")):
+        return
+    if name != "minilm":
+        subprocess.run([sys.executable, "-B", os.path.join(ROOT, "examples", "draw_model.py"), name, folder], check=True)
+        return
+    subprocess.run(["make", "-s", "-C", os.path.join(ROOT, "examples", "minilm"), "OUT=" + folder, "PYTHON=" + sys.executable,
+                    "model"], check=True)
+    for file in os.listdir(os.path.join(folder, "model")):
+        os.rename(os.path.join(folder, "model", file), os.path.join(folder, file))
+
+
 # ---- ours, from a checkpoint to a shared object and a packed file ----
 
 def build(attngen, name, model, folder, isa):
@@ -50,7 +64,8 @@ def build(attngen, name, model, folder, isa):
         objects.append(source[:-2] + ".o")
         subprocess.run(["gcc", "-std=c11", "-O2", "-fPIC", "-c", "-I" + folder, "-o", objects[-1], source], check=True)
     family = cases.Checkpoint(model).family
-    output = {"bert": ["-DOUTPUT=hidden"], "vit": ["-DPIXELS", "-DOUTPUT=classifier"]}.get(family, ["-DDECODER", "-DOUTPUT=last_logits"])
+    output = {"bert": ["-DOUTPUT=hidden"], "vit": ["-DPIXELS", "-DOUTPUT=classifier"]}
+    output = output.get(family, ["-DDECODER", "-DOUTPUT=last_logits"])
     native.compile_shared(os.path.join(folder, "bench.so"), [os.path.join(HERE, "shim.c"), *objects], flags=[
         "-std=gnu11", "-O2", "-Wall", "-Wextra", "-I" + folder, f"-DNAME={name}", f"-DPREFIX={name.upper()}",
         f'-DHEADER="{name}_model.h"', *output], libraries=["-lm"])
@@ -217,6 +232,7 @@ def bench(run):
     for name in dict.fromkeys(case.model for case in run.cases):
         show(f"{name}: emitting, compiling, packing")
         model = os.path.join(run.models, name)
+        get(name, model)
         run.sizes[name] = build(run.attngen, name, model, os.path.join(run.out, name), run.isa)
         for threads in run.threads:
             machine.pin(run.cores[:threads])
@@ -231,8 +247,8 @@ def bench(run):
                         raise SystemExit("bench-models: " + "; ".join(run.notes))
                     times, peaks = measure(run, case, threads, ready)
                     flops = 2e-6 * cases.multiply_adds(case, cases.Checkpoint(model))  # GFLOP/s is flops / ms
-                    run.rows.append({"case": case.label, "threads": threads, "flops": flops, "peaks": peaks.tolist(), "memory": memory,
-                                     "ms": {system: of.tolist() for system, of in times.items()}})
+                    run.rows.append({"case": case.label, "threads": threads, "flops": flops, "peaks": peaks.tolist(),
+                                     "memory": memory, "ms": {system: of.tolist() for system, of in times.items()}})
                     with open(os.path.join(run.out, "results.json"), "w", encoding="utf-8") as file:
                         json.dump({"rows": run.rows, "sizes": run.sizes, "versions": run.versions, "errors": run.errors}, file)
                     show("")
@@ -271,17 +287,18 @@ def report(run, command):
              heading(), *(line(row) for row in run.rows), "",
              "Every way, ms:", "", "| model: case | threads | " + " | ".join(every) + " |",
              "| --- | --: |" + " --: |" * len(every)]
-    lines += [f"| {row['case']} | {row['threads']} | " + " | ".join(one(row, system) for system in every) + " |" for row in run.rows]
+    lines += [f"| {row['case']} | {row['threads']} | " + " | ".join(one(row, system) for system in every) + " |"
+              for row in run.rows]
     lines += ["", "Largest error beside ours, of the largest number: " +
               ", ".join(f"{system} {error:.1e}" for system, error in run.errors.items()) + ".", "",
-              f"C and object: {run.isa} and the scalar code that is always there, gcc -O2, code and constants. Memory: the largest "
-              "of the process over its cases, less what Python took before the library, MB.", "",
+              f"C and object: {run.isa} and the scalar code that is always there, gcc -O2, code and constants. Memory: the "
+              "largest of the process over its cases, less what Python took before the library, MB.", "",
               "| model | C, KB | object, KB | packed file, MB | arena, MB | opening, ms | " + " | ".join(every) + " |",
               "| --- |" + " --: |" * (5 + len(every))]
     for name, sizes in run.sizes.items():
         most = max(run.threads)
-        memory = [max((row["memory"][system] for row in run.rows if row["case"].startswith(name + ":") and system in row["memory"]),
-                      default=None) for system in every]
+        rows = [row["memory"] for row in run.rows if row["case"].startswith(name + ":")]
+        memory = [max((row[system] for row in rows if system in row), default=None) for system in every]
         lines.append(f"| {name} | {sizes['c'] / 1e3:.0f} | {sizes['object'] / 1e3:.0f} | {sizes[f'packed_{most}'] / 1e6:.1f} | "
                      f"{sizes[f'arena_{most}'] / 1e6:.1f} | {sizes[f'open_ms_{most}']:.2f} | " +
                      " | ".join("–" if of is None else f"{of / 1e6:.0f}" for of in memory) + " |")
@@ -299,33 +316,31 @@ def show(text):
 def main():
     usable = sorted(os.sched_getaffinity(0))
     words = lambda text: [word.strip() for word in text.split(",") if word.strip()]
+    numbers = lambda text: [int(word) for word in text.replace(",", " ").split()]
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--attngen", required=True)
-    p.add_argument("--models", required=True)
-    p.add_argument("--out", required=True)
+    p.add_argument("--attngen", required=True, help="the program")
+    p.add_argument("--models", required=True, help="folder of the models' folders; what is missing is fetched or drawn")
+    p.add_argument("--out", required=True, help="folder of the results")
     p.add_argument("--cases", type=words, default=[], help="parts of cases' names: 'minilm: 1 x 16, step at 64'; default: all")
     p.add_argument("--systems", type=words, default=[], help="libraries, or ways of them: PyTorch/compiled, llama.cpp")
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--seconds", type=float, default=SECONDS, help="of a sample")
-    p.add_argument("--cores", type=words, default=usable)
-    p.add_argument("--threads", type=words, default=["1", "2"])
-    p.add_argument("--list", action="store_true")
-    p.add_argument("--list-models", action="store_true", help="names of the models that the cases need")
+    p.add_argument("--cores", type=numbers, default=usable, help="the first one for one thread")
+    p.add_argument("--threads", type=numbers, default=[1, 2], help="those for which there are cores")
+    p.add_argument("--list", action="store_true", help="say which cases and systems there are")
     p.add_argument("--command", default="models.py")
     run = p.parse_args()
     run.cases = [case for case in cases.CASES if not run.cases or any(word in case.label for word in run.cases)]
-    if run.list or run.list_models:
-        print("\n".join([case.label for case in run.cases] + [f"{library}/{way}" for library, kind in systems.SYSTEMS.items()
-                        for way in kind.WAYS] if run.list else dict.fromkeys(case.model for case in run.cases)))
+    ways = [f"{library}/{way}" for library, kind in systems.SYSTEMS.items() for way in kind.WAYS]
+    if run.list:
+        print("\n".join([case.label for case in run.cases] + ways))
         return 0
-    known = {f"{library}/{way}" for library, kind in systems.SYSTEMS.items() for way in kind.WAYS} | set(systems.SYSTEMS)
-    unknown = [word for word in run.systems if word not in known]
+    unknown = [word for word in run.systems if word not in ways and word not in systems.SYSTEMS]
     if unknown or not run.cases:
         print("bench-models: unknown: " + (", ".join(unknown) or "these cases") + "; MODELS_LIST=1 lists what there is",
               file=sys.stderr)
         return 2
-    run.cores = [int(core) for core in run.cores]
-    run.threads = [n for n in map(int, run.threads) if n <= len(run.cores)]
+    run.threads = [n for n in run.threads if n <= len(run.cores)]
     run.usable, run.cpu, run.out = usable, machine.cpu(), os.path.abspath(run.out)
     run.models, run.isa = os.path.abspath(run.models), run.cpu.isa
     run.rows, run.sizes, run.versions, run.errors, run.notes = [], {}, {}, {}, {}

@@ -163,7 +163,7 @@ class OnnxRuntime(System):
             before = dataclasses.replace(case, n=case.past, past=0)
             session, binding, held = self.session(before, {**inputs, "ids": inputs["ids"][:, :case.past]})
             session.run_with_iobinding(binding)
-            rows = [of.numpy() for of in held[1:]]
+            rows = [np.array(of.numpy()) for of in held[1:]]  # copies: the memory goes with the session
             del session, binding, held
         session, binding, held = self.session(case, inputs)
         if case.past:
@@ -250,7 +250,8 @@ class Torch(System):
         kind = {"bert": t.BertModel, "vit": t.ViTForImageClassification, "gpt2": t.GPT2LMHeadModel,
                 "llama": t.LlamaForCausalLM}[w.family]
         more = {"add_pooling_layer": False} if w.family == "bert" else {}
-        self.model = kind.from_pretrained(os.path.dirname(w.path), attn_implementation="sdpa", dtype=torch.float32, **more).eval()
+        self.model = kind.from_pretrained(os.path.dirname(w.path), attn_implementation="sdpa", dtype=torch.float32, **more)
+        self.model.eval()
         self.decodes, self.family = w.decodes, w.family
         if self.way == "compiled":
             import torch._inductor.config as inductor
@@ -304,14 +305,16 @@ class Torch(System):
 
 class LlamaCpp(System):
     """Weights and cache in f32; softmax: products and soft_max, or flash attention. Sequences of several lengths come without
-    padding. Its GELU is a table in f16 of the formula with tanh, for BERT too, hence a larger error."""
-    WAYS = ("softmax", "flash")
+    padding; alone: one after the other. Its GELU is a table in f16 of the formula with tanh, for BERT too, hence a larger error."""
+    WAYS = ("softmax", "flash", "alone")
     largest_error = 5e-3
     environment = {"OMP_PROC_BIND": "true"}
 
     @classmethod
     def why_not(cls, family, way):
-        return None if family in llama_cpp.ARCHITECTURES else "llama.cpp has no such model alone"
+        if way == "alone" and family != "bert":
+            return "one sequence"
+        return None if family in llama_cpp.ARCHITECTURES else "llama.cpp has this model only in front of a language model"
 
     def load(self, about):
         self.lib, self.about = llama_cpp.Library(), about
@@ -340,23 +343,28 @@ class LlamaCpp(System):
                 if lib.decode(context, first) != 0:
                     raise RuntimeError("llama_decode failed")
         rows = [row[c.past:length] for row, length in zip(ids, lengths)]
-        batch = lib.batch(rows, c.past, not w.decodes)
-        step = lib.decode if w.decodes else lib.encode
+        groups = [[row] for row in rows] if self.way == "alone" else [rows]
+        batches = [lib.batch(group, c.past, not w.decodes) for group in groups]
+        step, d = lib.decode if w.decodes else lib.encode, w.sizes[0]
+        y = np.zeros((c.batch, c.n, d), np.float32)
 
         def call():
-            if step(context, batch) != 0:
-                raise RuntimeError("the call failed")
-            lib.synchronize(context)
+            for batch in batches:
+                if step(context, batch) != 0:
+                    raise RuntimeError("the call failed")
+                lib.synchronize(context)
 
         def output():
             if w.decodes:
                 return np.ctypeslib.as_array(lib.get_logits_ith(context, -1), (w.config["vocab_size"],)).copy()[None]
-            d, at = w.sizes[0], 0
-            y = np.zeros((c.batch, c.n, d), np.float32)
-            for s, row in enumerate(rows):
-                for t in range(len(row)):
-                    y[s, t] = np.ctypeslib.as_array(lib.get_embeddings_ith(context, at), (d,))
-                    at += 1
+            sequences = iter(y)
+            for group, batch in zip(groups, batches):
+                step(context, batch)
+                at = 0
+                for row, into in zip(group, sequences):
+                    for t in range(len(row)):
+                        into[t] = np.ctypeslib.as_array(lib.get_embeddings_ith(context, at), (d,))
+                        at += 1
             return y
 
         return before, call, output
