@@ -17,11 +17,11 @@
 static const struct option_row options[] = {
     {.name = "output", .letter = 'o', .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(folder),
      .commands = ALL, .help = "write into DIR, made if it is missing; default: the current folder"},
-    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isas), .commands = EMITS,
+    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isas), .commands = ALL,
      .help = "the instruction sets to emit, joined by commas: all, or any of %a; default: %d; always with scalar"},
-    {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = EMITS,
+    {.name = "size", .argument = "fast|small", .kind = OPTION_WORD, .field = FIELD(size), .commands = ALL,
      .help = "small: less code, slower; the same as --set plan.size=SIZE; default: fast"},
-    {.name = "split", .kind = OPTION_FLAG, .field = FIELD(split), .commands = EMITS,
+    {.name = "split", .kind = OPTION_FLAG, .field = FIELD(split), .commands = ALL,
      .help = "write each instruction set's code into a file of its own, NAME_ISA.c, beside NAME.c and NAME_internal.h"},
     {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = EMITS,
      .help = "set a key of each spec, overriding the file; may be repeated"},
@@ -39,6 +39,8 @@ static const struct option_row options[] = {
      .commands = EMITS, .help = "read the templates from DIR instead of the built-in ones"},
     {.name = "name", .argument = "NAME", .kind = OPTION_TEXT, .field = FIELD(name), .commands = ARGUMENTS_IMPORT,
      .help = "prefix of the specs and of NAME.layers; default: the model's family"},
+    {.name = "specs", .kind = OPTION_FLAG, .field = FIELD(specs_alone), .commands = ARGUMENTS_IMPORT,
+     .help = "write the specs and NAME.layers alone, to be changed before attngen model makes C of them"},
     {.name = "seq-len", .argument = "N", .kind = OPTION_NUMBER, .field = FIELD(seq_len), .min = 1, .max = INT32_MAX,
      .commands = ARGUMENTS_IMPORT,
      .help = "most tokens of a sequence in a call; default: as many as the model has positions, behind a cache at most "
@@ -62,9 +64,10 @@ static const struct option_command commands[] = {
      "the same whether its spec is given alone or with others; where one is bad, nothing is written"},
     {"import", ARGUMENTS_IMPORT, "one folder of a model", false, "DIR [-o DIR] [--name NAME] [OPTION…]",
      "reads the config.json of a Hugging Face model and the headers of its safetensors, and writes a spec for each\n"
-     "distinct layer, and NAME.layers, which says how they follow and where their numbers lie"},
+     "distinct layer, NAME.layers, which says how they follow and where their numbers lie, and what attngen model makes\n"
+     "of these: NAME_model.c, NAME_model.h and the pair of each spec"},
     {"model", ARGUMENTS_MODEL, "one NAME.layers", false, "NAME.layers [-o DIR] [OPTION…]",
-     "writes the C of a model that attngen import has read: NAME_model.c and NAME_model.h, and the pair of its layers"},
+     "writes the C of a model that attngen import has read: NAME_model.c and NAME_model.h, and the pair of each spec"},
 };
 
 const struct option_program attngen_program = {"attngen", commands, sizeof commands / sizeof *commands, options,

@@ -21,7 +21,7 @@ struct arguments {
     const char *folder;             /* NULL: not given, as of each of these */
     const char *isas, *deps, *templates, *plan, *size, *name, *cache;
     uint64_t batch, seq_len, cache_len; /* 0: not given */
-    bool split, explain, any_cpu, keys, help, version;
+    bool split, explain, any_cpu, keys, help, version, specs_alone;
 };
 
 extern const struct option_program attngen_program;

@@ -237,6 +237,12 @@ static void run_script(struct importer *importer)
 
 /* ---- the command ---- */
 
+static bool ends_in(const char *text, const char *ending)
+{
+    const size_t length = strlen(text), end = strlen(ending);
+    return length >= end && strcmp(text + length - end, ending) == 0;
+}
+
 static bool name_good(const struct import_request *request, struct diag *diag)
 {
     char good[MAX_NAME + 1];
@@ -248,7 +254,7 @@ static bool name_good(const struct import_request *request, struct diag *diag)
     return false;
 }
 
-void import_model(const struct import_request *request, struct diag *diag)
+char *import_model(const struct import_request *request, struct diag *diag)
 {
     struct importer importer = {.request = request, .diag = diag};
     const size_t errors = diag->errors;
@@ -256,8 +262,15 @@ void import_model(const struct import_request *request, struct diag *diag)
         run_script(&importer);
     if (diag->errors == errors)
         output_write(&importer.output, 1, request->folder, NULL, NULL, diag);
+    char *layers = NULL;
+    for (size_t i = 0; i < importer.output.count && diag->errors == errors; i++)
+        if (layers == NULL && ends_in(importer.output.files[i].path, ".layers"))
+            layers = strdup(importer.output.files[i].path);
+    if (layers == NULL && diag->errors == errors)
+        diag_environment(diag, NULL, "no memory for the paths");
     free(importer.reader.text);
     layer_free(importer.layer);
     output_free(&importer.output);
     checkpoint_free(&importer.checkpoint);
+    return layers;
 }

@@ -19,7 +19,7 @@ struct import_request {
     uint64_t seq_len, cache_len; /* 0: by the model */
 };
 
-/* All files or, with errors in diag, none. */
-void import_model(const struct import_request *request, struct diag *diag);
+/* All files or, with errors in diag, none. The path of NAME.layers, malloc'd; NULL with errors. */
+char *import_model(const struct import_request *request, struct diag *diag);
 
 #endif

@@ -35,6 +35,7 @@ struct job {
     struct arguments arguments;
     struct diag diag;
     unsigned isas;
+    char *imported;      /* the path of a NAME.layers that was made just now */
     struct model *model; /* whose layers the specs are; NULL: none */
     const char *const *specs;
     size_t count; /* of the specs, and of what becomes of each: */
@@ -45,6 +46,11 @@ struct job {
 static bool good(const struct job *job)
 {
     return job->diag.errors == 0;
+}
+
+static const char *layers_path(const struct job *job)
+{
+    return job->imported != NULL ? job->imported : job->arguments.specs.text[0];
 }
 
 /* ---- specs and plans ---- */
@@ -273,7 +279,7 @@ static void make_model(struct job *job, FILE *rules)
     if (done) {
         size_t count;
         const char *const *templates = emit_files_read(emit, &count);
-        output_print_rule(&job->outputs[job->count], a->specs.text[0], job->specs[0], templates, count, rules);
+        output_print_rule(&job->outputs[job->count], layers_path(job), job->specs[0], templates, count, rules);
     }
     emit_close(emit);
     free(layers);
@@ -300,7 +306,7 @@ static void import(struct job *job)
 {
     const struct arguments *a = &job->arguments;
     const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->seq_len, a->cache_len};
-    import_model(&request, &job->diag);
+    job->imported = import_model(&request, &job->diag);
 }
 
 static void free_job(struct job *job)
@@ -313,10 +319,32 @@ static void free_job(struct job *job)
     if (job->outputs != NULL)
         output_free(&job->outputs[job->count]);
     model_free(job->model);
+    free(job->imported);
     free(job->pairs);
     free(job->outputs);
     arguments_free(&job->arguments);
     diag_free(&job->diag);
+}
+
+/* From specs, or NAME.layers, to C. */
+static void make(struct job *job)
+{
+    const struct arguments *a = &job->arguments;
+    if (a->command->bit != ARGUMENTS_SPECS)
+        job->model = model_read(layers_path(job), &job->diag);
+    if (good(job))
+        read_specs(job);
+    if (good(job))
+        check_model_names(job);
+    if (good(job))
+        make_plans(job);
+    check_names(job);
+    if (good(job))
+        warn_of_layers(job);
+    if (good(job) && a->explain)
+        explain(job);
+    if (good(job) && (!a->explain || a->folder != NULL))
+        generate(job);
 }
 
 int main(int argc, char **argv)
@@ -333,25 +361,11 @@ int main(int argc, char **argv)
         layer_print_keys(stdout);
     else if (a->version)
         puts("attngen " ATTNGEN_VERSION);
-    else if (good(&job) && a->command->bit == ARGUMENTS_IMPORT) {
-        import(&job);
-        code = diag_report(&job.diag, stderr);
-    } else {
-        if (good(&job) && a->command->bit == ARGUMENTS_MODEL)
-            job.model = model_read(a->specs.text[0], &job.diag);
-        if (good(&job))
-            read_specs(&job);
-        if (good(&job))
-            check_model_names(&job);
-        if (good(&job))
-            make_plans(&job);
-        check_names(&job);
-        if (good(&job))
-            warn_of_layers(&job);
-        if (good(&job) && a->explain)
-            explain(&job);
-        if (good(&job) && (!a->explain || a->folder != NULL))
-            generate(&job);
+    else {
+        if (good(&job) && a->command->bit == ARGUMENTS_IMPORT)
+            import(&job);
+        if (good(&job) && !a->specs_alone)
+            make(&job);
         code = diag_report(&job.diag, stderr);
     }
     free_job(&job);

@@ -23,22 +23,25 @@ takes() { "$attngen" --explain "$1"/*.layer >explained && "$attngen" -o pairs --
 [ $# -gt 0 ] || set -- "$models"/*/
 for folder; do
     name=$(basename "$folder")
-    check "$name" "$attngen" import "$models/$name" -o "$name"
+    check "$name" "$attngen" import --specs "$models/$name" -o "$name"
     [ "${UPDATE-}" = 1 ] && all_of "$name" >"$models/$name.expected"
     check "$name: its files" diff -u "$models/$name.expected" <(all_of "$name")
     check "$name: attngen takes its specs" takes "$name"
 done
-check "a model with a / behind it" "$attngen" import "$models/bert/" -o again
+check "a model with a / behind it" "$attngen" import --specs "$models/bert/" -o again
 check "the same command gives the same bytes" diff -r bert again
-check "another name" eval '"$attngen" import "$models/bert" -o named --name minilm && diff <(sed "s/bert_\([lp]\)/minilm_\1/
+check "without --specs the C too" "$attngen" import "$models/bert" -o made_at_once --isa scalar
+check "which is that of attngen model" eval '"$attngen" model bert/bert.layers -o bert_c --isa scalar &&
+    cp bert/* bert_c && diff -r bert_c made_at_once'
+check "another name" eval '"$attngen" import --specs "$models/bert" -o named --name minilm && diff <(sed "s/bert_\([lp]\)/minilm_\1/
     s/^name *= bert$/name    = minilm/" bert/bert.layers) named/minilm.layers && test -f named/minilm_layer.layer'
-check "into the current folder" eval '(mkdir here && cd here && "$attngen" import "$models/bert" && test -f bert.layers)'
+check "into the current folder" eval '(mkdir here && cd here && "$attngen" import --specs "$models/bert" && test -f bert.layers)'
 check "by links, as in a cache" eval 'mkdir -p blobs links && cp "$models"/bert/* blobs/ &&
-    ln -s ../blobs/config.json ../blobs/model.safetensors links/ && "$attngen" import links -o linked && diff -r bert linked'
+    ln -s ../blobs/config.json ../blobs/model.safetensors links/ && "$attngen" import --specs links -o linked && diff -r bert linked'
 
 # ---- what may be asked for ----
 
-import() { rm -rf made && "$attngen" import "$models/$1" -o made "${@:2}"; }
+import() { rm -rf made && "$attngen" import --specs "$models/$1" -o made "${@:2}"; }
 says_line() { check "$1" grep -Eqx "$1" "$2"; }
 check "ring: of the layers with a window" import gemma2 --cache ring --seq-len 10
 says_line 'cache +=.* rows' made/gemma2_full.layer
@@ -66,7 +69,7 @@ add() { sed -i "1s/.*/{ $1,/" m/config.json; }
 refused() {
     local status=$1 text=$2
     shift 2
-    ends "$status" "$attngen" import m -o made "$@"
+    ends "$status" "$attngen" import --specs m -o made "$@"
     says "$text"
     check "nothing is written" test ! -e made
 }
@@ -153,10 +156,10 @@ model bert; rm m/model.safetensors; refused 2 'has neither model.safetensors nor
 : >m/model.onnx; : >m/pytorch_model.bin; refused 2 'pytorch_model.bin is weights of PyTorch, which is not read: load the model'
 model bert; ln -sf model.safetensors m/model.safetensors; refused 3 'model.safetensors: error: cannot be read'
 ends 2 "$attngen" import; says 'import needs one folder of a model; see attngen help import'
-ends 2 "$attngen" import m m; says 'import needs one folder of a model'
-ends 2 "$attngen" import m --isa avx2; says "unknown option '--isa'"
+ends 2 "$attngen" import --specs m m; says 'import needs one folder of a model'
+ends 2 "$attngen" import --specs m --plan x; says "unknown option '--plan'"
 ends 0 "$attngen" help import; prints '--cache-len N'
-ends 0 "$attngen" import --help; prints 'usage: attngen import DIR'
+ends 0 "$attngen" import --specs --help; prints 'usage: attngen import DIR'
 
 # ---- headers ----
 
@@ -214,22 +217,22 @@ model llama; truncate -s 200 m/$index; refused 2 'index.json: error: byte'
 # ---- where it is written ----
 
 : >file
-ends 3 "$attngen" import "$models/bert" -o file; says 'file: error: cannot be made a folder'
+ends 3 "$attngen" import --specs "$models/bert" -o file; says 'file: error: cannot be made a folder'
 check "the file is left" test -f file
 mkdir target && ln -s target link
-check "a link to a folder" eval '"$attngen" import "$models/bert" -o link && diff -r bert target'
+check "a link to a folder" eval '"$attngen" import --specs "$models/bert" -o link && diff -r bert target'
 mkdir -p full/bert.layers
-ends 3 "$attngen" import "$models/bert" -o full
+ends 3 "$attngen" import --specs "$models/bert" -o full
 check "where one file cannot be written, none is" test "$(ls full)" = bert.layers
 if [ "$(id -u)" -ne 0 ]; then
     mkdir shut && chmod a-w shut
-    ends 3 "$attngen" import "$models/bert" -o shut
+    ends 3 "$attngen" import --specs "$models/bert" -o shut
     check "nothing in it" test -z "$(ls shut)"
 fi
 for kib in 20000 30000; do # too little for Lua or for the texts, on some machines
     (ulimit -v $kib; "$attngen" --version >/dev/null 2>&1) || continue
     rm -rf nomem
-    (ulimit -v $kib; "$attngen" import "$models/llama" -o nomem >out 2>err)
+    (ulimit -v $kib; "$attngen" import --specs "$models/llama" -o nomem >out 2>err)
     status=$?
     check "with $kib KiB: all or nothing" eval '{ [ $status -eq 0 ] && [ -e nomem/llama.layers ]; } ||
         { [ $status -eq 3 ] && [ ! -e nomem ]; }'

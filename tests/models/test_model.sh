@@ -19,7 +19,7 @@ one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
     log=$work/$1.log
     shift 5
     # shellcheck disable=SC2086 # several options
-    "$ATTNGEN" import "tests/models/imports/$model" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
+    "$ATTNGEN" import --specs "tests/models/imports/$model" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
     verdict $? "is imported"
     "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa "$isa" --deps "$of/deps" >"$log" 2>&1
     verdict $? "becomes C"
@@ -79,6 +79,26 @@ check "a sentence is like itself" test "$(grep -c '^[01]: 3 tokens, cosine 1.000
 check "and less like another one" grep -q '^2: 4 tokens, cosine 0\.' "$work/text"
 "$work/example/embed" "$checkpoint/config.json" </dev/null >"$work/text" 2>&1
 check "no checkpoint is an error" grep -q 'no safetensors' "$work/text"
+
+example() { # NAME MODEL OUT: builds one
+    make -s -C "examples/$1" ATTNGEN="$ATTNGEN" ATTNRUN="$ATTNRUN" OUT="$3" MODEL="$root/tests/models/imports/$2" \
+        ISA=scalar CFLAGS="-O0 -Wpedantic -Werror" all
+}
+check "examples/gpt2 builds" example gpt2 gpt2 "$work/example_gpt2"
+generate() { "$work/example_gpt2/generate" "$root/tests/models/imports/gpt2/model.safetensors" "$@" 2>"$work/error"; }
+echo 3 4 5 6 | generate 4 >"$work/four"
+result $? "it generates"
+check "as many tokens as asked for" test "$(wc -l <"$work/four")" -eq 4
+(echo 3 4 5 6; head -n 2 "$work/four") | generate 2 >"$work/two"
+check "which follow from a longer prompt too" cmp "$work/two" <(tail -n 2 "$work/four")
+echo 3 4 5 6 | generate 40 >"$work/text"
+check "more than the model has positions for are an error" grep -q 'more than 12 tokens' "$work/error"
+check "examples/llama builds" example llama llama_bias "$work/example_llama"
+generate() { "$work/example_llama/generate" "$work/example_llama/llama.packed" "$@" 2>"$work/error"; }
+printf '3 4 5 6\n7\n8 9\n' | generate 5 >"$work/together"
+result $? "it generates for three prompts"
+for prompt in '3 4 5 6' 7 '8 9'; do echo "$prompt" | generate 5; done >"$work/alone"
+check "which have the same tokens alone" cmp "$work/alone" "$work/together"
 
 # refused, by name, and nothing is written
 refuses() { # TEXT FILE: attngen model ends with 2, says so, and writes nothing
