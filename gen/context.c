@@ -585,6 +585,26 @@ static bool keeps_nothing(const struct layer *layer)
     return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer);
 }
 
+/* Those of a layer without attention, in order: what the emitted code and its callers call them. */
+static void push_row_phases(struct emit *emit, const struct layer *layer)
+{
+    const bool linear = layer_is_linear(layer), behind = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
+    const struct { const char *id, *name; bool has; } all[] = {
+        {"PAD", "padding", layer->pad_skipped}, {"NORM_X", "norm x", layer_norms_first(layer)},
+        {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear}, {"DOWN", "down", !linear},
+        {"NORM_Y", "norm y", behind}};
+    emit_begin_table(emit, "row_phases");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i].has || layer_attends(layer))
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "id", all[i].id);
+        emit_set_string(emit, "name", all[i].name);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 static void push_layer(struct emit *emit, const struct layer *layer)
 {
     emit_set_string(emit, "NAME", layer->name);
@@ -608,6 +628,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
         {"MASKS_PLACED", score_masks_placed(layer)},
+        {"SCORES_FALL_TO_LOWEST", layer->score != NULL || score_has(layer, SCORE_MASK_ADD)},
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
         {"BLOCK_RMS", layer->block_rms}, {"NORM_SHARED", layer->norm_shared}, {"NORMS_FIRST", layer_norms_first(layer)},
         {"GATED", layer_ffn_gated(layer)}, {"FFN_BIAS", layer->ffn_bias},
@@ -633,6 +654,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     score_equation(layer, "scale Q_i K_i^T", "", equation);
     emit_set_string(emit, "EQUATION", equation);
     push_finish(emit, layer);
+    push_row_phases(emit, layer);
     push_rules(emit, layer);
     push_terms(emit, layer);
     push_expression(emit, "score_nodes", layer->score_kernel, layer);

@@ -300,17 +300,12 @@ static void print_float(struct selftest *s, float value)
 static void print_asserts(struct selftest *s)
 {
     const struct layer *l = s->layer;
-    const bool attends = layer_attends(l);
-    const struct { const char *name; int64_t value; bool has; } facts[] = {
-        {"INTERFACE_VERSION", KERNEL_INTERFACE_VERSION, true}, {"D_MODEL", l->d_model, true}, {"H", l->h, attends},
-        {"H_KV", l->h_kv, attends}, {"D_K", l->d_k, attends}, {"D_V", l->d_v, attends},
-        {"D_SOURCE", l->d_source, attends}, {"D_OUT", l->d_out, true}, {"SEQ_LEN", l->seq_len, true},
-        {"SOURCE_LEN", l->source_len, attends}, {"FOLDS_SCORES", s->folds.scores, true},
-        {"FOLDS_VALUES", s->folds.values, true},
+    const struct { const char *name; int64_t value; } facts[] = {
+        {"INTERFACE_VERSION", KERNEL_INTERFACE_VERSION}, {"D_MODEL", l->d_model}, {"H", l->h}, {"H_KV", l->h_kv},
+        {"D_K", l->d_k}, {"D_V", l->d_v}, {"D_SOURCE", l->d_source}, {"D_OUT", l->d_out}, {"SEQ_LEN", l->seq_len},
+        {"SOURCE_LEN", l->source_len}, {"FOLDS_SCORES", s->folds.scores}, {"FOLDS_VALUES", s->folds.values},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
-        if (!facts[i].has)
-            continue;
         fputs(i == 0 ? "_Static_assert(" : " &&\n               ", s->out);
         print_upper(s);
         fprintf(s->out, "_%s == %lld", facts[i].name, (long long)facts[i].value);

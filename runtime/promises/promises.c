@@ -197,9 +197,9 @@ static bool sums_to_one(struct trial *t)
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
-        /* may hide by scores, or all scores but NaN */
-        const bool free = t->layer->score != NULL && (expression_decides(t->layer->score) ||
-                          (score_has(t->layer, SCORE_HIDING) && expression_adds(t->layer->score)));
+        /* may hide by its own size, as s / abs(p - j) does: the bounds judge which keys a row sees */
+        const bool free = t->layer->score != NULL &&
+                          (expression_decides(t->layer->score) || score_has(t->layer, SCORE_HIDING));
         if ((free && good && sum == 0) || (t->layer->score != NULL && isnan(sum)))
             continue; /* a row of NaN is judged by the bounds: an expression may overflow */
         const bool whole = t->layer->sink ? sum <= 1 + tolerance : fabs(sum - 1) <= tolerance;

@@ -142,17 +142,40 @@ struct block_matrix block_matrix(const struct layer *layer, const struct inputs 
                                  layer->out_in, 0};
 }
 
+/* panel [in][columns]: so many columns of the matrix from the first on */
+static void fill_panel(double *panel, const struct block_matrix *m, size_t first, size_t columns,
+                       enum block_weight which)
+{
+    for (size_t k = 0; k < m->in; k++)
+        for (size_t c = 0; c < columns; c++) {
+            const double w = m->out_in ? m->w[(first + c) * m->in + k] : m->w[k * m->columns + first + c];
+            panel[k * columns + c] = which == BLOCK_VALUE ? w : which == BLOCK_SIZE ? fabs(w) + m->more : w * w;
+        }
+}
+
 bool block_product(double *out, const double *a, size_t rows, const struct block_matrix *m, enum block_weight which)
 {
     double *panel = malloc(m->in * PANEL * sizeof *panel + 1);
     for (size_t first = 0; panel != NULL && first < m->columns; first += PANEL) {
         const size_t columns = m->columns - first < PANEL ? m->columns - first : PANEL;
-        for (size_t k = 0; k < m->in; k++)
-            for (size_t c = 0; c < columns; c++) {
-                const double w = m->out_in ? m->w[(first + c) * m->in + k] : m->w[k * m->columns + first + c];
-                panel[k * columns + c] = which == BLOCK_VALUE ? w : which == BLOCK_SIZE ? fabs(w) + m->more : w * w;
-            }
+        fill_panel(panel, m, first, columns, which);
         product_add(out + first, m->columns, a, m->in, panel, columns, rows, m->in, columns);
+    }
+    const bool good = panel != NULL;
+    free(panel);
+    return good;
+}
+
+bool block_places(double *out, const double *a, size_t rows, const struct block_matrix *m, const float *bias)
+{
+    double *panel = malloc(m->in * PANEL * sizeof *panel + 1), b[PANEL], sum[PANEL];
+    for (size_t first = 0; panel != NULL && first < m->columns; first += PANEL) {
+        const size_t columns = m->columns - first < PANEL ? m->columns - first : PANEL;
+        fill_panel(panel, m, first, columns, BLOCK_VALUE);
+        for (size_t c = 0; c < columns; c++)
+            b[c] = bias != NULL ? (double)bias[first + c] : 0;
+        for (size_t r = 0; r < rows; r++)
+            product_places(out + r * m->columns + first, sum, a + r * m->in, panel, b, m->in, columns);
     }
     const bool good = panel != NULL;
     free(panel);

@@ -158,7 +158,8 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
-/* Errors of a w + b, which is `value`, into `to`; `number` is that of the norm that made a, or 0. */
+/* Errors of a w + b, which is `value`, into `to`; `number` is that of the norm that made a, or 0. Where y shows such
+ * sums one by one, as without attention, drawn ones are no less than the deviations of their own roundings. */
 static bool product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
                            enum layer_tensor w, enum layer_tensor b, const double *value, struct block_error *to)
 {
@@ -168,11 +169,13 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
     const double gamma = gamma_of(m.in + 2), walk = of->lambda * U, root = sqrt((double)m.in + 1);
     const double small = of->omega * (double)(m.in + 1);
     const float *bias = inputs_floats(s->in, b);
+    const bool shown = !layer_attends(s->layer) && (w == TENSOR_W || w == TENSOR_W_2);
     double *size = calloc(s->rows * m.columns + 1, sizeof *size);
+    double *places = calloc(shown ? s->rows * m.columns : 1, sizeof *places);
     m.more = of->phi / U;
     memset(to->worst, 0, s->rows * m.columns * sizeof *to->worst);
     memset(to->drawn, 0, s->rows * m.columns * sizeof *to->drawn);
-    bool good = size != NULL;
+    bool good = size != NULL && places != NULL && (!shown || block_places(places, a, s->rows, &m, bias));
     for (size_t at = 0; at < count; at++)
         s->work[at] = fabs(a[at]) + m.more;
     good = good && block_product(size, s->work, s->rows, &m, BLOCK_SIZE) &&
@@ -187,12 +190,15 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
         const double sum = size[at] + bias_size + m.more, reach = sum + to->worst[at];
         const double common = square(of_a->common[r]) * (square(value[at]) + square(bias_size));
         to->worst[at] += gamma * reach + small;
-        to->drawn[at] = sqrt(to->drawn[at] + common + square(walk * (sum + root * fabs(value[at])))) + small;
+        const double deviations = shown ? BOUND_DEVIATIONS * sqrt(places[at] / 3) : 0;
+        const double own = fmax(walk * (sum + root * fabs(value[at])), deviations);
+        to->drawn[at] = sqrt(to->drawn[at] + common + square(own)) + small;
         to->drawn[at] = drawn_within(to->drawn[at], to->worst[at]);
         to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) <= FLT_MAX);
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
     free(size);
+    free(places);
     return good;
 }
 

@@ -50,7 +50,7 @@
  * Keys and values that a cache shows are compared one by one, some of them sums that went far and came back: there
  * sum |a||b| + sqrt(K) |sum a b| does not tell how large the partial sums were. A rounding is spread evenly over half a
  * last place, h, to each side, so that those of one sum have the variance sum h^2 / 3, with the partial sums in the
- * order of the columns, and products rounded too. The gate is DEVIATIONS times its root at least.
+ * order of the columns, and products rounded too. The gate is BOUND_DEVIATIONS times its root at least.
  *
  * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
  * rows then, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. In place of |w|
@@ -77,7 +77,6 @@
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +100,6 @@
 #define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */
 #define SATURATED 0.1
 #define MILLIONS 4e6
-#define DEVIATIONS 6.5
 
 static double gamma_of(size_t k)
 {
@@ -142,7 +140,7 @@ struct propagation {
         double *worst, *squares;     /* [rows][heads d_k] */
     } all[2];                        /* rms_all: what those give to all heads' columns of queries, of keys; else NULL */
     double *z_spread;                /* [rows]: what the squares of z.drawn may exceed their mean by, in y */
-    double *z_open;                  /* [rows][d_v]: not 0 where f32 may overflow on the way */
+    double *z_open;                  /* [rows][d_v]: as y_open */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */
     double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
@@ -362,33 +360,6 @@ static void operand_errors(struct propagation *p, struct pair error, const doubl
         error.drawn[at] += square(a->common[at / of->d]) * (square(value[at]) + square(of->b[at % of->d]));
 }
 
-/* u times the power of two at or below |x|: half of x's last place in f32 */
-static double half_place(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits &= UINT64_C(0x7FF0000000000000);
-    memcpy(&x, &bits, sizeof x);
-    return U * x;
-}
-
-/* squares[c] = sum of half_place^2 of all partial sums, and of all products, of one row of a w + b, in order */
-WIDE static void place_squares(double *restrict squares, double *restrict sum, const double *a,
-                               const double *restrict w, const double *b, size_t in, size_t d)
-{
-    for (size_t c = 0; c < d; c++) {
-        squares[c] = 0;
-        sum[c] = b[c];
-    }
-    for (size_t k = 0; k < in; k++)
-        for (size_t c = 0; c < d; c++) {
-            const double product = a[k] * w[k * d + c], of_product = half_place(product);
-            sum[c] += product;
-            const double of_sum = half_place(sum[c]);
-            squares[c] += of_sum * of_sum + of_product * of_product;
-        }
-}
-
 /* What a cache shows of a projection: its drawn errors are no less than the deviations of its own roundings. */
 static bool shown_one_by_one(struct pair error, const struct projection *of)
 {
@@ -396,10 +367,10 @@ static bool shown_one_by_one(struct pair error, const struct projection *of)
     if (!room(&work, 2 * of->d))
         return false;
     for (size_t r = 0; r < of->rows; r++) {
-        place_squares(work, work + of->d, of->a + r * of->in, of->w, of->b, of->in, of->d);
+        product_places(work, work + of->d, of->a + r * of->in, of->w, of->b, of->in, of->d);
         for (size_t c = 0; c < of->d; c++) {
             double *drawn = &error.drawn[r * of->d + c];
-            *drawn = fmax(*drawn, DEVIATIONS * sqrt(work[c] / 3));
+            *drawn = fmax(*drawn, BOUND_DEVIATIONS * sqrt(work[c] / 3));
         }
     }
     free(work);
@@ -482,7 +453,7 @@ struct row {
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
-    bool unsure;    /* f32 may see other keys: nothing is promised */
+    bool unsure;    /* f32 may see other keys, or numbers where the reference has none: nothing is promised */
     double alike;   /* keys with the weight of the key seen before, to a rounding of the sum */
     size_t t;
     bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
@@ -527,20 +498,35 @@ static struct term_error pair_error(const struct propagation *p, const struct re
     return e;
 }
 
-/* Whether f32 may hide, or see, another key of the row than the reference does. */
+/* Whether f32 may see a key that the reference hides, or none of those that it sees; or may find a finite score where
+ * the expression makes none of a finite one. Of several keys that are seen, one that f32 may hide has any weight from 0
+ * to 1, and Z lies in the hull of the values still; without all of them it is 0. */
 static bool row_unsure(const struct propagation *p, const struct reference_head *head, const struct row *row, size_t r)
 {
-    bool unsure = false, one;
+    const bool hides = score_has(p->layer, SCORE_HIDING);
+    bool unsure = false, one, seen = false, remains = row->sink; /* a sink has the value 0 in the hull */
     for (size_t j = 0; j < head->keys && p->layer->visible != NULL; j++) {
         (void)expressions_visible(p->layer, p->in, reference_pair(p->layer, p->in, head->b, head->i, row->t, j), &one);
         unsure = unsure || one;
     }
-    for (size_t j = 0; j < head->keys && score_has(p->layer, SCORE_HIDING); j++)
-        if (!row->visible[j] && reference_visible(p->layer, p->in, head->b, head->i, row->t, j)) { /* by its score */
+    for (size_t j = 0; j < head->keys && p->layer->score != NULL; j++) {
+        const size_t at = r * head->keys + j;
+        const bool sees = row->visible[j], leaves = sees && isfinite(head->raw[at]) && !isfinite(head->scores[at]);
+        const bool by_score = hides && !sees && reference_visible(p->layer, p->in, head->b, head->i, row->t, j);
+        if (by_score || leaves || (sees && hides && !remains)) { /* NaN may hide or not */
             const struct term_error e = pair_error(p, head, row, r, j, SCORE_EXPRESSION, NOT_SHOWN);
-            unsure = unsure || !isfinite(e.worst) || e.open || p->q_open[r] || p->k_open[j]; /* NaN may hide or not */
+            const bool sure = isfinite(e.worst) && !e.open && !p->q_open[r] && !p->k_open[j];
+            seen = seen || sees;
+            remains = remains || (sees && sure);
+            unsure = unsure || (!sure && (by_score || leaves));
         }
-    return unsure;
+    }
+    return unsure || (hides && seen && !remains);
+}
+
+static void promise_nothing(double *worst, double *drawn, double *open, size_t at)
+{
+    worst[at] = drawn[at] = open[at] = INFINITY;
 }
 
 static void score_errors(const struct propagation *p, const struct reference_head *head, struct row *row, size_t r)
@@ -575,8 +561,6 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     row->open = !isfinite(maximum) || isnan(sum) || p->q_open[r];
     for (size_t j = 0; j < keys; j++) {
         const size_t at = first + j;
-        if (!row->visible[j] && row->unsure && head->shown != NULL)
-            p->bounds->attn_worst[shown_at + j] = p->bounds->attn_drawn[shown_at + j] = INFINITY;
         if (!row->visible[j])
             continue;
         const double t = LOG2_E * head->scores[at], below = LOG2_E * maximum - t + gap;
@@ -590,6 +574,8 @@ static void score_errors(const struct propagation *p, const struct reference_hea
                           sqrt(square(LN_2) * e_drawn + (rescalings + 1) * square(EXP_ERROR));
         row->open = row->open || p->k_open[j] || e.open;
     }
+    for (size_t j = 0; j < keys && row->unsure && p->layer->scores == SCORES_BIASED; j++)
+        promise_nothing(p->bounds->attn_worst, p->bounds->attn_drawn, p->bounds->attn_open, shown_at + j);
     if (row->sink) { /* rounded when packed */
         const double t = LOG2_E * head->sink, rounded = U * (3 * fabs(t) + 2 * (LOG2_E * maximum - t + gap));
         row->log_a[keys] = head->sink - maximum - log(sum);
@@ -715,7 +701,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
     if (indicator)
         worst[d_v - 1] = drawn[d_v - 1] = 0;
     for (size_t c = 0; row->unsure && c < d_v; c++)
-        worst[c] = drawn[c] = INFINITY;
+        promise_nothing(worst, drawn, open, c);
 }
 
 /* What attn may be off by: e_a and the rounding of the sum and the division; nothing where hidden. */
@@ -739,7 +725,7 @@ static void attn_errors(struct propagation *p, const struct reference *reference
                 p->bounds->attn_drawn[at + j] = INFINITY;
         }
     for (size_t j = 0; row->unsure && j < row->keys; j++)
-        p->bounds->attn_worst[at + j] = p->bounds->attn_drawn[at + j] = INFINITY;
+        promise_nothing(p->bounds->attn_worst, p->bounds->attn_drawn, p->bounds->attn_open, at + j);
 }
 
 /* What lse may be off by: each summand's d, the rounding of their sum, and that of the result. The sum is at least one
@@ -754,11 +740,13 @@ static void lse_errors(struct propagation *p, const struct reference *reference,
         if (takes_part(row, j))
             drawn += exp(row->log_a[j]) * row->d_drawn[j];
     const double last = U * fabs(head->lse[r]) + BOUND_LOG;
-    p->bounds->lse_worst[at] = row->open || row->unsure ? INFINITY : fmax(high, -low) + gamma_of(row->keys + 8) + last;
+    p->bounds->lse_worst[at] = row->open ? INFINITY : fmax(high, -low) + gamma_of(row->keys + 8) + last;
     p->bounds->lse_drawn[at] = drawn + LAMBDA * U * (root + 1) + last;
     p->bounds->lse_open[at] = row->open;
-    if (row->saturated || row->open || row->unsure)
+    if (row->saturated || row->open)
         p->bounds->lse_drawn[at] = INFINITY;
+    if (row->unsure)
+        promise_nothing(p->bounds->lse_worst, p->bounds->lse_drawn, p->bounds->lse_open, at);
 }
 
 static bool attention_errors(struct propagation *p, const struct reference *reference,
@@ -1047,17 +1035,21 @@ static bool block_tail_errors(const struct propagation *p, const struct referenc
     bool good = block_allocate(&chunk, p->plain) && block_error_make(&e, BLOCK_ROWS, d);
     for (size_t first = 0; good && first < all; first += BLOCK_ROWS) {
         reference_chunk(reference, p->plain, p->in, first, &chunk);
+        double most[BLOCK_ROWS] = {0}; /* of y_open in each row, all of whose columns a norm joins */
         memset(e.open, 0, chunk.rows);
         for (size_t at = 0; at < chunk.rows * d; at++) {
             e.worst[at] = b->y_worst[first * d + at];
             e.drawn[at] = b->y_drawn[first * d + at];
             e.open[at / d] |= b->y_open[first * d + at] != 0;
+            most[at / d] = fmax(most[at / d], b->y_open[first * d + at]);
         }
         good = block_compute(&chunk, p->plain, p->in) && block_errors(&chunk, p->plain, p->in, &rounding, &e);
         for (size_t at = 0; at < chunk.rows * d; at++) {
             b->y_worst[first * d + at] = e.worst[at];
             b->y_drawn[first * d + at] = e.drawn[at];
             b->y_open[first * d + at] = e.open[at / d];
+            if (isinf(most[at / d]))
+                promise_nothing(b->y_worst, b->y_drawn, b->y_open, first * d + at);
         }
     }
     block_error_free(&e);
@@ -1111,7 +1103,7 @@ static bool finish(struct propagation *p, const struct reference *reference)
             *y_drawn += LAMBDA * U * (size + root * fabs(reference_attention(reference)[at])) + denormal;
         }
         if (!(size + *y_worst <= FLT_MAX))
-            p->bounds->y_open[at] = 1;
+            p->bounds->y_open[at] = fmax(p->bounds->y_open[at], 1);
         if (p->bounds->y_open[at] != 0)
             *y_drawn = INFINITY;
     }

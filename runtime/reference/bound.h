@@ -10,6 +10,7 @@
 #define BOUND_U 0x1p-24 /* the unit roundoff of f32 */
 #define BOUND_EXP2 2.5e-7 /* of 2^x, the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
 #define BOUND_LAMBDA 2.5 /* bound.c says what it covers */
+#define BOUND_DEVIATIONS 6.5 /* of sums that are seen one by one: likewise */
 #define BOUND_LOG2_E 1.4426950408889634
 #define BOUND_LOG 1e-9 /* the series for log in double (templates/sequence.in) */
 #define BOUND_TANH 4e-7 /* the quotient for tanh: 2.1e-8; in f32 up to 3.4e-7 (tests/unit/test_tanh.c) */
@@ -28,7 +29,9 @@ struct bounds {
     struct {
         double *worst, *drawn, *open;
     } cache[2]; /* of the keys and values that the call puts into a cache */
-    double *y_open, *attn_open, *lse_open; /* not 0 where f32 may overflow on the way: not finite, or within *_worst */
+    /* not 0 where f32 may overflow on the way: not finite, or within *_worst; infinite where f32 may see other keys
+     * than the reference, or find a number where that has none: nothing is promised, whatever the reference is */
+    double *y_open, *attn_open, *lse_open;
 };
 
 /* Computes the reference and the bounds that go with it, for a kernel that folds these weights and runs on a thread

@@ -41,7 +41,8 @@ void compare_lse(struct comparison *comparison, const struct layer *layer, const
 bool compare_cache(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                    const struct reference *reference, const struct bounds *bounds, bool values, const float *after,
                    unsigned gates);
-/* "3 of 6 elements of y have no bound, as f32 may overflow on their way, and were not compared", or nothing. */
+/* "3 of 6 elements of y have no bound, as f32 may overflow on their way or see other keys, and were
+ * not compared", or nothing. */
 void compare_print_unbounded(const struct comparison *comparison, enum layer_tensor tensor, FILE *out);
 /* What to print: the largest error where there is a statistical gate, as one row that the worst case alone bounds
  * says nothing of the others; without any such element, the largest of all. */

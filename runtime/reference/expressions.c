@@ -121,14 +121,34 @@ static void divide(struct error *out, const struct error *a, const struct error 
     round_off(out, quotient);
 }
 
-/* The larger one, or the smaller: where they are too near to each other, the steeper of them. */
-static void choose(struct error *out, const struct error *a, const struct error *b, bool first, double distance)
+/* Of T's drawn errors, squared: where f32 may find another slope, their difference has no sign, and is an error of its
+ * own. A slope that is only steeper may meet its opposite later, as in min(2.0, abs(s)) + s. */
+static double squares_of(const struct term_error *score)
+{
+    return score->squares + SQUARED(BOUND_LAMBDA * U * score->rounded);
+}
+
+/* The larger one, or the smaller: where they are too near to each other, both. */
+static void choose(struct error *out, const struct error *a, const struct error *b, bool first, double distance,
+                   const struct term_error *score)
 {
     const struct error *chosen = first ? a : b, *other = first ? b : a;
-    const bool near = distance <= a->worst + b->worst;
-    out->worst = near ? fmax(a->worst, b->worst) : chosen->worst;
-    out->slope = near && fabs(other->slope) > fabs(chosen->slope) ? other->slope : chosen->slope;
-    out->squares = near ? fmax(a->squares, b->squares) : chosen->squares;
+    out->worst = chosen->worst;
+    out->slope = chosen->slope;
+    out->squares = chosen->squares;
+    if (distance > a->worst + b->worst)
+        return;
+    out->worst = fmax(a->worst, b->worst);
+    out->squares = fmax(a->squares, b->squares);
+    if (other->slope != chosen->slope)
+        out->squares += SQUARED(other->slope - chosen->slope) * squares_of(score);
+}
+
+static void absolute(struct error *out, const struct error *a, double x, const struct term_error *score)
+{
+    pass_on(out, a, x < 0 ? -1 : 1, 1);
+    if (fabs(x) <= a->worst && a->slope != 0)
+        out->squares += SQUARED(2 * a->slope) * squares_of(score);
 }
 
 static void power(struct error *out, const struct error *a, double x)
@@ -173,6 +193,7 @@ static void choose_where(struct error *out, const struct error *condition, const
     out->unsure = true;
     out->worst = fabs(x - y) + fmax(a->worst, b->worst);
     out->squares += SQUARED(x - y);
+    out->open = out->open || x == INFINITY || y == INFINITY || isnan(x) || isnan(y); /* (-infinity hides instead) */
 }
 
 /* An integer, or what is made of conditions: exact, or not sure. */
@@ -213,9 +234,9 @@ static void of_float(const struct expression_node *n, struct error *out, const s
     case NODE_MUL: multiply(out, of[0], of[1], x, y); break;
     case NODE_DIV: divide(out, of[0], of[1], x, y); break;
     case NODE_NEG: pass_on(out, of[0], -1, 1); break;
-    case NODE_ABS: pass_on(out, of[0], x < 0 ? -1 : 1, 1); break;
-    case NODE_MIN: choose(out, of[0], of[1], x < y, fabs(x - y)); break;
-    case NODE_MAX: choose(out, of[0], of[1], x > y, fabs(x - y)); break;
+    case NODE_ABS: absolute(out, of[0], x, score); break;
+    case NODE_MIN: choose(out, of[0], of[1], x < y, fabs(x - y), score); break;
+    case NODE_MAX: choose(out, of[0], of[1], x > y, fabs(x - y), score); break;
     case NODE_EXP2: power(out, of[0], x); break;
     case NODE_TANH: hyperbolic_tangent(out, of[0], x); break;
     case NODE_SQRT: square_root(out, of[0], x); break;
@@ -236,8 +257,8 @@ static struct error error_of(const struct expression *e, const union expression_
         const struct error *of[3] = {&errors[n->a], &errors[n->b], &errors[n->c]};
         const int operands = expression_operands(n->op);
         struct error out = {0};
-        for (int k = 0; k < operands && k < 3; k++)
-            out.open = out.open || of[k]->open;
+        for (int k = 0; k < operands && k < 3; k++) /* of a -infinity that f32 may have, anything may come */
+            out.open = out.open || of[k]->open || (n->op != NODE_WHERE && of[k]->worst == INFINITY);
         if (n->type == EXPRESSION_FLOAT)
             of_float(n, &out, of, values, score);
         else if (n->op >= NODE_EQ && n->op <= NODE_LE && e->nodes[n->a].type == EXPRESSION_FLOAT)
@@ -275,8 +296,7 @@ void expressions_error(const struct layer *layer, const struct inputs *in, struc
     const struct expression_point at = point_of(in, pair, score->value);
     expression_evaluate(e, &at, values);
     const struct error error = error_of(e, values, score);
-    score->squares =
-        SQUARED(error.slope) * (score->squares + SQUARED(BOUND_LAMBDA * U * score->rounded)) + error.squares;
+    score->squares = SQUARED(error.slope) * squares_of(score) + error.squares;
     score->lost = error.slope == 0 ? 0 : fabs(error.slope) * score->lost;
     score->value = values[e->root].number;
     score->worst = error.worst;

@@ -45,7 +45,7 @@ static const struct pair {
 
 #define FUNCTIONS(n, N) \
     _Static_assert(sizeof(struct kernel_args) == sizeof(n##_args), "alike for every layer"); \
-    _Static_assert(sizeof(struct kernel_weights) == sizeof(n##_weights), "alike for every layer"); \
+    _Static_assert(offsetof(struct kernel_weights, w) == sizeof(n##_weights), "alike for every layer that attends"); \
     static size_t n##_of_scratch(size_t w) { return N##_SCRATCH_BYTES_FOR(w); } \
     static int n##_of_pack(void *p, const void *w, int i) { return (int)n##_pack(p, w, (n##_isa_id)i); } \
     static int n##_of_forward(const void *p, const void *a, void *s) { return (int)n##_forward(p, a, s); } \

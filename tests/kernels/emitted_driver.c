@@ -88,15 +88,18 @@ static uint32_t checksum(void)
 /* The weights that the layer takes: those without which, all others given, it misses one. */
 static int find_weights(const float *w)
 {
-    enum { FIELDS = offsetof(OF(_weights), tables) / sizeof(const float *) };
+    enum {
+        FIELDS = sizeof(OF(_weights)) / sizeof(const float *),
+        TABLES = offsetof(OF(_weights), tables) / sizeof(const float *) /* no layer here has any */
+    };
     const float *all[FIELDS], *used[FIELDS];
     for (size_t i = 0; i < FIELDS; i++)
-        all[i] = w;
+        all[i] = i != TABLES ? w : NULL;
     for (size_t i = 0; i < FIELDS; i++) {
         all[i] = NULL;
         memcpy(&call.weights, all, sizeof all);
         used[i] = OF(_pack)(call.packed, &call.weights, THE(_ISA_AUTO)) == THE(_ERROR_NULL) ? w : NULL;
-        all[i] = w;
+        all[i] = i != TABLES ? w : NULL;
     }
     memcpy(&call.weights, used, sizeof used);
     return call.error = OF(_pack)(call.packed, &call.weights, THE(_ISA_AUTO));

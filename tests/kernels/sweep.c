@@ -103,6 +103,8 @@ struct draft {
     const char *scores, *offset, *qk_norm, *rope, *rope_scaling, *rope_truncate, *relative; /* NULL: not given */
     const char *cache, *exact_chunks;             /* likewise */
     const char *block, *norm, *ffn, *ffn_bias, *norm_shared; /* likewise */
+    const char *layer, *activation;               /* likewise: one without attention */
+    int64_t d_out;
     int64_t d_ff;                                 /* 0: not given */
     int64_t cache_len, page_len;                  /* 0: not given */
     int64_t rope_dims, rel_buckets, rel_distance; /* likewise */
@@ -126,6 +128,15 @@ static const struct {
     {MASK_PREFIX, "prefix", 0.4},     {MASK_SEGMENTS, "segments", 0.15},
 };
 #define MASKS (sizeof masks / sizeof *masks)
+
+struct options {
+    uint64_t seed;
+    size_t first, count, jobs;
+    const char *isa, *attnrun, *keep, *flags;
+    char *compilers[MAX_COMPILERS];
+    size_t compiler_count;
+    bool print, cached, blocks, rows;
+};
 
 /* What decides the sizes. */
 static void draw_kind(struct dice *dice, struct draft *d)
@@ -376,6 +387,45 @@ static void draw_block(struct dice *dice, struct draft *d)
         d->norm_shared = "true";
 }
 
+/* A layer without attention in place of the one that was drawn, with its plan. */
+static void draw_rows(struct dice *dice, struct draft *d)
+{
+    const struct draft drawn = *d;
+    const bool deep = chance(dice, 0.12);
+    *d = (struct draft){.layer = WORD(dice, "ffn", "linear"), .window_left = -1, .window_right = -1, .rel_left = -1,
+                        .rel_right = -1, .w_o = "dense", .crowded = chance(dice, 0.2)};
+    d->d_model = deep ? PICK(dice, 1023, 1024, 1025, 1536) : near_edge(dice, 200);
+    d->seq_len = chance(dice, 0.25) ? 1 : near_edge(dice, d->crowded ? 30 : 90);
+    d->out_in = chance(dice, 0.4);
+    d->mask = chance(dice, 0.45) ? MASK_PADDING : 0;
+    d->pad_skipped = d->mask != 0 && chance(dice, 0.75);
+    if (is(d->layer, "linear")) {
+        d->d_out = near_edge(dice, 300);
+        d->bias = chance(dice, 0.5);
+        d->activation = WORD(dice, "relu", "gelu", "gelu_tanh", "silu", "tanh", "none", NULL);
+        d->norm = WORD(dice, "layer", "rms", "none", NULL);
+        d->norm_eps = d->norm == NULL || is(d->norm, "none") ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
+        d->softcap = REAL(dice, 0.3, 30, 1, 0.02);
+    } else {
+        d->ffn = WORD(dice, "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh");
+        d->d_ff = chance(dice, 0.1) ? PICK(dice, 1023, 1024, 1025, 1040) : near_edge(dice, 300);
+        d->ffn_bias = chance(dice, 0.5) ? "true" : chance(dice, 0.2) ? "false" : NULL;
+        d->block = WORD(dice, "post", "pre", "sandwich", "none", NULL);
+        const bool norms = d->block != NULL && !is(d->block, "none");
+        d->norm = norms ? WORD(dice, "layer", "rms", NULL) : NULL;
+        d->norm_eps = norms ? REAL(dice, 0.5, 1e-12, 1e-5, 0.01) : 0;
+    }
+    d->size = drawn.size;
+    d->prefetch = drawn.prefetch;
+    d->unroll = drawn.unroll;
+    d->query_vecs = drawn.query_vecs;
+    d->group_rows = drawn.group_rows;
+    d->panel_vecs = drawn.panel_vecs;
+    d->panel_rows = drawn.panel_rows;
+    d->panel_depth = drawn.panel_depth;
+    d->batch_rows = drawn.batch_rows;
+}
+
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
 
 /* One of three words, or none. */
@@ -429,8 +479,9 @@ static void draw_plan(struct dice *dice, struct draft *d)
         d->group_rows = near_edge(dice, 70);
 }
 
-static void draw_layer(struct dice *dice, struct draft *d, bool cached, bool in_block)
+static void draw_layer(struct dice *dice, struct draft *d, const struct options *options)
 {
+    const bool cached = options->cached, in_block = options->blocks;
     static const double scales[] = {0, 1, -0.5, 0.125, 0.3, 2.5, 1e-3, -3, 20};
     *d = (struct draft){0};
     const bool more_kinds = chance(dice, 0.6) || cached, caches = chance(dice, 0.2) || cached;
@@ -451,6 +502,9 @@ static void draw_layer(struct dice *dice, struct draft *d, bool cached, bool in_
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
+    struct dice of_rows = {mix(dice->state ^ 0x726F7773)}; /* likewise */
+    if (options->rows || (chance(&of_rows, 0.1) && !cached && !in_block))
+        draw_rows(&of_rows, d);
 }
 
 /* ---- the spec -------------------------------------------------------------------------------------------------- */
@@ -547,10 +601,52 @@ static void add_more_kinds(struct text *text, const struct draft *d)
     add_given(text, "ffn_bias", d->ffn_bias);
 }
 
+static void add_plan(struct text *text, const struct draft *d)
+{
+    add_number(text, "plan.unroll", d->unroll, 0);
+    add_number(text, "plan.query_vecs", d->query_vecs, 0);
+    add_number(text, "plan.key_block", d->key_block, 0);
+    add_number(text, "plan.group_rows", d->group_rows, 0);
+    add_number(text, "plan.depth_slab", d->depth_slab, 0);
+    add_given(text, "plan.fold", d->fold);
+    add_given(text, "plan.prefetch", d->prefetch);
+    add_given(text, "plan.value_layout", d->value_layout);
+    add_given(text, "plan.z_layout", d->z_layout);
+    add_number(text, "plan.panel_vecs", d->panel_vecs, 0);
+    add_number(text, "plan.panel_rows", d->panel_rows, 0);
+    add_number(text, "plan.panel_depth", d->panel_depth, 0);
+    add_number(text, "plan.lane_rows", d->lane_rows, 0);
+    add_number(text, "plan.score_rows", d->score_rows, 0);
+    add_number(text, "plan.value_rows", d->value_rows, 0);
+    add_number(text, "plan.batch_rows", d->batch_rows, 0);
+    add_given(text, "plan.softmax", d->softmax);
+    add_given(text, "plan.size", d->size);
+}
+
+static void write_rows(struct text *text, struct dice *dice, const struct draft *d)
+{
+    const bool linear = is(d->layer, "linear");
+    add_given(text, "layer", d->layer);
+    add_number(text, linear ? "d_in" : "d_model", d->d_model, 0);
+    add_number(text, "d_out", d->d_out, 0);
+    add_number(text, "seq_len", d->seq_len, 0);
+    add_masks(text, dice, d);
+    if (linear)
+        add_word(text, dice, "bias", d->bias, "true", "false");
+    add_given(text, "activation", d->activation);
+    add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
+    add_more_kinds(text, d);
+}
+
 static void write_spec(struct text *text, struct dice *dice, const struct draft *d)
 {
     const bool both = d->d_k > 0 && d->d_v > 0;
     text->used = 0;
+    if (d->layer != NULL) {
+        write_rows(text, dice, d);
+        add_plan(text, d);
+        return;
+    }
     add_number(text, "d_model", d->d_model, 0);
     add_number(text, "h", d->h, 0);
     add_number(text, "h_kv", d->h_kv, 0);
@@ -585,36 +681,10 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_word(text, dice, "scores", d->scores != NULL, d->scores, "false");
     add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
     add_more_kinds(text, d);
-    add_number(text, "plan.unroll", d->unroll, 0);
-    add_number(text, "plan.query_vecs", d->query_vecs, 0);
-    add_number(text, "plan.key_block", d->key_block, 0);
-    add_number(text, "plan.group_rows", d->group_rows, 0);
-    add_number(text, "plan.depth_slab", d->depth_slab, 0);
-    add_given(text, "plan.fold", d->fold);
-    add_given(text, "plan.prefetch", d->prefetch);
-    add_given(text, "plan.value_layout", d->value_layout);
-    add_given(text, "plan.z_layout", d->z_layout);
-    add_number(text, "plan.panel_vecs", d->panel_vecs, 0);
-    add_number(text, "plan.panel_rows", d->panel_rows, 0);
-    add_number(text, "plan.panel_depth", d->panel_depth, 0);
-    add_number(text, "plan.lane_rows", d->lane_rows, 0);
-    add_number(text, "plan.score_rows", d->score_rows, 0);
-    add_number(text, "plan.value_rows", d->value_rows, 0);
-    add_number(text, "plan.batch_rows", d->batch_rows, 0);
-    add_given(text, "plan.softmax", d->softmax);
-    add_given(text, "plan.size", d->size);
+    add_plan(text, d);
 }
 
 /* ---- one layer under check ------------------------------------------------------------------------------------- */
-
-struct options {
-    uint64_t seed;
-    size_t first, count, jobs;
-    const char *isa, *attnrun, *keep, *flags;
-    char *compilers[MAX_COMPILERS];
-    size_t compiler_count;
-    bool print, cached, blocks;
-};
 
 /* How the drawn layer is called. */
 struct call {
@@ -695,7 +765,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         struct diag diag = {0};
         struct text text = {job->spec, 0, sizeof job->spec};
         char path[300];
-        draw_layer(&dice, &job->draft, sweep->options->cached, sweep->options->blocks);
+        draw_layer(&dice, &job->draft, sweep->options);
         write_spec(&text, &dice, &job->draft);
         snprintf(path, sizeof path, "%s/layer_%zu.layer", job->folder, index);
         struct layer *layer = NULL;
@@ -944,6 +1014,12 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("block, folded", d->block != NULL && is(d->fold, "on")) F("block, split", d->block != NULL && d->split) \
     F("block, rows skipped", d->block != NULL && d->pad_skipped) \
     F("block, identity", d->block != NULL && d->identity) F("block, tied", d->block != NULL && d->tied) \
+    F("layer ffn", is(d->layer, "ffn")) F("layer linear", is(d->layer, "linear")) \
+    F("linear, normed", is(d->layer, "linear") && d->norm_eps > 0) F("linear, activation", d->activation != NULL) \
+    F("linear, softcap", is(d->layer, "linear") && d->softcap > 0) \
+    F("linear, rows skipped", is(d->layer, "linear") && d->pad_skipped) \
+    F("ffn, rows skipped", is(d->layer, "ffn") && d->pad_skipped) \
+    F("one row", d->layer != NULL && d->seq_len == 1) \
     F("visible, segments", d->visible[0] != '\0' && d->mask & MASK_SEGMENTS) F("table.NAME", reads(d, "tau[") || reads(d, "grid["))
 
 #define FEATURE_NAME(name, test) name,
@@ -992,7 +1068,8 @@ static void summarise(struct sweep *sweep)
         print_series(&sweep->series[i]);
     printf("%zu layers, %zu kernels checked, %zu kernels skipped that this machine cannot run\n", layers,
            sweep->kernels, sweep->skipped);
-    if (layers >= EVERYTHING_FROM && missing > 0 && !sweep->options->cached && !sweep->options->blocks) {
+    if (layers >= EVERYTHING_FROM && missing > 0 && !sweep->options->cached && !sweep->options->blocks &&
+        !sweep->options->rows) {
         printf("FAILED: %zu of the features above were never drawn\n", missing);
         sweep->failed++;
     }
@@ -1057,9 +1134,9 @@ static int run(const struct options *options)
 static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
-          "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--print]\n"
+          "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
-          "--blocks all that can be stand in a block. The first compiler gets most of them.\n"
+          "--blocks all that can be stand in a block, with --rows they have no attention. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -1080,7 +1157,7 @@ static bool parse(struct options *options, int argc, char **argv)
     static const struct option table[] = {{"seed", 1, NULL, 's'}, {"first", 1, NULL, 'f'}, {"count", 1, NULL, 'c'},
                                           {"jobs", 1, NULL, 'j'}, {"isa", 1, NULL, 'i'},   {"cc", 1, NULL, 'C'},
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
-                                          {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+                                          {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"rows", 0, NULL, 'r'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
     for (int found; good && (found = getopt_long(argc, argv, "", table, NULL)) != -1;)
@@ -1100,6 +1177,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'p': options->print = true; break;
         case 'd': options->cached = true; break;
         case 'b': options->blocks = true; break;
+        case 'r': options->rows = true; break;
         default: good = false;
         }
     options->seed = seed;

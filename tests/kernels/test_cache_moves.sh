@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # NAME_cache_reset and NAME_cache_move of caches = rows, ring and paged beside a naive model; see cache_moves.c. With
-# the address and undefined-behaviour sanitizers where the compiler can link them. Then three pairs that are wrong on
-# purpose must be noticed.
+# the address and undefined-behaviour sanitizers where the compiler can link them. Then pairs that are wrong on purpose
+# must be noticed.
 #
 #   tests/kernels/test_cache_moves.sh      ATTNGEN  CC=gcc  ROUNDS=4000  SEED=1
 set -u
@@ -58,5 +58,11 @@ check "rows: a circle that is not closed is noticed" edited rows "take_sequence(
     "take_sequence(cache, to, source, 0)"
 check "ring: too few rows of a copy are noticed" edited ring "const size_t rows = min_size(most, CACHE_LEN);" \
     "const size_t rows = min_size(most, CACHE_LEN - 1);"
-check "paged: pages that are not parted are noticed" edited paged "if (!shared)" "if (!shared || c->pages > 0)"
+check "paged: pages that are not parted are noticed" edited paged "if (!shared || c->free_count == 0)" \
+    "if (!shared || c->pages > 0)"
+check "paged: the pair is made again" pair paged
+check "paged: pages taken from behind the list are noticed" edited paged " || c->free_count == 0" ""
+check "paged: the pair is made again" pair paged
+check "paged: pages that are not emptied without sequences are noticed" edited paged \
+    "c->batch == 0 && c->pages == 0" "c->batch == 0"
 tally

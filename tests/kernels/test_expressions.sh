@@ -43,6 +43,14 @@ keys_of() {
     grows) printf '%s\n' 'score = s - exp(1000.0 * p)' 'scores = true' ;;
     hides_shown) printf '%s\n' 'score = where(s > 0, s, -1e999)' 'scores = raw' ;;
     grown) printf '%s\n' 'score = exp(s)' 'scores = true' ;;
+    # the same in a whole row, with a cache, where -FLT_MAX stands for a seen -infinity
+    lowest_alone) printf '%s\n' cache=rows cache_len=90 mask=causal sink=true 'score = where(j < p, s, -3.4e38)' ;;
+    # one key is seen, or none: what f32 does not know of a score's sign decides
+    only_key)
+        printf '%s\n' cache=rows cache_len=90 mask=causal 'score = where(j == p and s < 0, s, -1e999)' \
+            'scores = biased' ;;
+    # -infinity, infinity and NaN by the sign of a score
+    quotient) printf '%s\n' mask=causal 'score = s / abs(p - j)' 'scores = true' ;;
     # weights that are alike: roundings of their sum are not random
     alike) printf '%s\n' 'source_len = 4001' 'score = where(j == 0, 2.792, 0.0)' 'visible = j % 2 == 0' 'scores = true' ;;
     # lanes behind the last query read no table
@@ -98,7 +106,8 @@ scalar,*) export lanes=${lanes#scalar,} ;;
 *) export lanes= ;;
 esac
 for name in of_nan of_zero of_minus_zero lowest factors far_index chosen chosen_key larger lowest_integer behind forgets order floats squares distances \
-    rests parts words rising exact_rest exact_quotient lowest_rest grows hides_shown grown alike; do
+    rests parts words rising exact_rest exact_quotient lowest_rest grows hides_shown grown alike \
+    lowest_alone only_key quotient; do
     job "$name"
 done
 run_jobs

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The equations of a layer of self-attention by full heads and of the block around it, for one type of number: whoever
- * includes this defines NUMBER, the type, OWN(name), what names begin with, and ERF, TANH, EXP and ROOT. Included
- * twice by test_block.c.
+/* The equations of a layer of self-attention by full heads and of the block around it, or of one without attention, for
+ * one type of number: whoever includes this defines NUMBER, the type, OWN(name), what names begin with, and ERF, TANH,
+ * EXP and ROOT. Included twice by test_block.c.
  *
  * Left out on purpose: speed.
  */
@@ -84,10 +84,14 @@ static NUMBER OWN(activation)(const struct OWN(of) *k, NUMBER a)
     const NUMBER cube = k->mutant == GELU_COEFFICIENT ? (NUMBER)0.0447 : (NUMBER)0.044715;
     const NUMBER half = k->mutant == GELU_COEFFICIENT ? (NUMBER)0.707 : (NUMBER)0.70710678118654752440L;
     const NUMBER root = (NUMBER)0.79788456080286535588L;
+    if (k->layer->kind != LAYER_ATTENTION && layer_activation(k->layer) == ACTIVATION_GELU_TANH)
+        return a / (1 + EXP(-2 * root * (a + cube * a * a * a))); /* few others hide what that loses */
     switch (layer_activation(k->layer)) {
     case ACTIVATION_RELU: return a > 0 ? a : 0;
     case ACTIVATION_GELU: return a * ((1 + ERF(a * half)) / 2);
     case ACTIVATION_GELU_TANH: return a * ((1 + TANH(root * (a + cube * a * a * a))) / 2);
+    case ACTIVATION_TANH: return TANH(a);
+    case ACTIVATION_NONE: return a;
     default: return a / (1 + EXP(-a));
     }
 }
@@ -146,6 +150,29 @@ static NUMBER *OWN(sum)(const struct OWN(of) *k, const NUMBER *a, const NUMBER *
     return out;
 }
 
+/* A layer without attention */
+static NUMBER *OWN(alone)(const struct OWN(of) *k, const NUMBER *x, size_t rows)
+{
+    const struct layer *l = k->layer;
+    const bool norms = l->row_norm || l->block == BLOCK_PRE || l->block == BLOCK_SANDWICH;
+    const NUMBER *u = norms ? OWN(norm)(k, x, rows, TENSOR_N1_G, TENSOR_N1_B) : x, cap = (NUMBER)l->cap;
+    if (l->kind == LAYER_LINEAR) {
+        NUMBER *y = OWN(affine)(k, u, rows, (size_t)l->d_model, (size_t)l->d_out, TENSOR_W, TENSOR_B);
+        for (size_t at = 0; at < rows * (size_t)l->d_out; at++) {
+            y[at] = OWN(activation)(k, y[at]);
+            y[at] = cap != 0 ? cap * TANH(y[at] / cap) : y[at];
+        }
+        return y;
+    }
+    NUMBER *f = OWN(ffn)(k, u, rows);
+    switch (l->block) {
+    case BLOCK_NONE: return f;
+    case BLOCK_POST: return OWN(norm)(k, OWN(sum)(k, x, f), rows, TENSOR_N1_G, TENSOR_N1_B);
+    case BLOCK_PRE: return OWN(sum)(k, x, f);
+    default: return OWN(sum)(k, x, OWN(norm)(k, f, rows, TENSOR_N2_G, TENSOR_N2_B));
+    }
+}
+
 /* y, good until OWN(free)() */
 static NUMBER *OWN(block)(const struct OWN(of) *k)
 {
@@ -154,6 +181,8 @@ static NUMBER *OWN(block)(const struct OWN(of) *k)
     NUMBER *x = OWN(room)(count), *u, *t, *f, *n1 = NULL;
     for (size_t at = 0; at < count; at++)
         x[at] = (NUMBER)inputs_floats(k->in, TENSOR_X)[at];
+    if (k->layer->kind != LAYER_ATTENTION)
+        return OWN(alone)(k, x, rows);
     if (k->layer->block != BLOCK_POST)
         n1 = OWN(norm)(k, x, rows, TENSOR_N1_G, TENSOR_N1_B);
     switch (k->layer->block) {

@@ -32,20 +32,23 @@ struct subject {
     struct inputs in;
     struct reference reference;
     struct bounds bounds;
-    float *y, *attn;
+    float *y, *attn, *lse;
 };
 
 static const char plain[] = "d_model = 24\nh = 3\nseq_len = 40\nscores = true\nbias = true\nmask = causal\n";
 
-static void make(struct subject *s, const char *spec, uint64_t seed)
+static void make_of(struct subject *s, const char *spec, uint64_t seed, size_t batch, size_t n)
 {
     struct diag diag = {0};
-    s->layer = layer_of(spec);
-    const struct inputs_draw draw = {.seed = seed, .batch = 2, .n = N, .m = N, .full_lengths = true};
+    *s = (struct subject){.layer = layer_of(spec)};
+    const struct inputs_draw draw = {.seed = seed, .batch = batch, .n = n, .m = n, .full_lengths = true};
     assert_true(inputs_draw(&s->in, s->layer, &draw, &diag));
+    s->lse = calloc(inputs_count(s->layer, &s->in, TENSOR_LSE) + 1, sizeof(float));
     s->y = calloc(inputs_count(s->layer, &s->in, TENSOR_Y) + 1, sizeof(float));
     s->attn = calloc(inputs_count(s->layer, &s->in, TENSOR_ATTN) + 1, sizeof(float));
 }
+
+static void make(struct subject *s, const char *spec, uint64_t seed) { make_of(s, spec, seed, 2, N); }
 
 static void bound(struct subject *s)
 {
@@ -61,6 +64,7 @@ static void unmake(struct subject *s)
     layer_free(s->layer);
     free(s->y);
     free(s->attn);
+    free(s->lse);
 }
 
 static struct comparison compare(const struct subject *s, unsigned gates)
@@ -69,6 +73,8 @@ static struct comparison compare(const struct subject *s, unsigned gates)
     compare_y(&c, s->layer, &s->in, &s->reference, &s->bounds, s->y, gates);
     if (s->layer->scores)
         compare_attn(&c, s->layer, &s->in, &s->reference, &s->bounds, s->attn, gates);
+    if (s->layer->lse)
+        compare_lse(&c, s->layer, &s->in, &s->reference, &s->bounds, s->lse, gates);
     return c;
 }
 
@@ -79,6 +85,8 @@ static void answer(struct subject *s)
         s->y[at] = (float)s->reference.y[at];
     for (size_t at = 0; at < inputs_count(s->layer, &s->in, TENSOR_ATTN); at++)
         s->attn[at] = (float)s->reference.attn[at];
+    for (size_t at = 0; at < inputs_count(s->layer, &s->in, TENSOR_LSE); at++)
+        s->lse[at] = (float)s->reference.lse[at];
 }
 
 /* ---- the naive layer and its mutants --------------------------------------------------------------------------- */
@@ -482,6 +490,106 @@ static void test_weights_far_apart(void **state)
     unmake(&s);
 }
 
+/* ---- scores that hide by their own size ------------------------------------------------------------------------- */
+
+/* Two queries and keys, W_K = diag(1, -factor): q_0 k_0 = 1e14 - factor 1e14, whose sign f32 does not know. */
+static void make_cancelling(struct subject *s, const char *score, const char *more, float factor)
+{
+    char spec[400];
+    snprintf(spec, sizeof spec, "d_model = 2\nh = 1\nseq_len = 2\nscale = 1\nw_v = identity\nw_o = none\nlse = true\n"
+             "scores = biased\nscore = %s\n%s", score, more);
+    make_of(s, spec, 1, 1, 2);
+    memcpy(s->in.tensor[TENSOR_X], (const float[]){1e7f, 1e7f, 1, 0}, 4 * sizeof(float));
+    memcpy(s->in.tensor[TENSOR_W_Q], (const float[]){1, 0, 0, 1}, 4 * sizeof(float));
+    memcpy(s->in.tensor[TENSOR_W_K], (const float[]){1, 0, 0, -factor}, 4 * sizeof(float));
+    bound(s);
+    answer(s);
+}
+
+/* The reference sees one key alone, or none, and f32 may find it the other way round: of that row nothing is promised.
+ * Of the next one, which sees both for sure, everything is. */
+static void test_unsure_of_only_key(void **state)
+{
+    (void)state;
+    static const struct { float factor; bool sees; } cases[] = {{0.9999999f, true}, {1.0000001f, false}};
+    for (size_t i = 0; i < 2; i++) {
+        struct subject s;
+        make_cancelling(&s, "where(s > 0, s, -1e999)", "mask = causal\n", cases[i].factor);
+        assert_int_equal(isfinite(s.reference.lse[0]), cases[i].sees);
+        assert_true(isinf(s.bounds.lse_open[0]) && s.bounds.lse_open[1] == 0);
+        assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+        s.y[0] = s.y[1] = cases[i].sees ? 0 : 1e7f;
+        s.lse[0] = s.attn[0] = cases[i].sees ? -INFINITY : 1e6f;
+        assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+        s.y[2] = 0;
+        s.attn[2] = s.lse[1] = -INFINITY;
+        assert_int_equal(compare(&s, GATE_WORST).misses, 3);
+        unmake(&s);
+    }
+}
+
+/* Where another key is seen for sure, or a sink takes part, the row keeps its bound: the hull. */
+static void test_unsure_of_one_key(void **state)
+{
+    (void)state;
+    static const struct { const char *more; float inside; } cases[] = {{"", 1}, {"mask = causal\nsink = true\n", 0}};
+    for (size_t i = 0; i < 2; i++) {
+        struct subject s;
+        make_cancelling(&s, "where(s > 0, s, -1e999)", cases[i].more, 0.9999999f);
+        assert_true(isfinite(s.bounds.lse_open[0]));
+        s.y[0] = cases[i].inside;
+        s.y[1] = 0;
+        assert_int_equal(compare(&s, GATE_WORST).misses, 0);
+        s.y[0] = 2.1e7f;
+        assert_int_equal(compare(&s, GATE_WORST).misses, 1);
+        unmake(&s);
+    }
+}
+
+/* A score that is infinite for one sign of s: the reference of row 0 is not finite, or f32's may not be. Of row 1 the
+ * sign is known. */
+static void test_unsure_of_infinity(void **state)
+{
+    (void)state;
+    static const struct { const char *score; float factor; bool finite; float other; } cases[] = {
+        {"s / abs(p - j)", 0.9999999f, false, -INFINITY}, {"s / abs(p - j)", 1.0000001f, true, NAN},
+        {"where(s < 0, 1e999, s)", 0.9999999f, true, NAN}, {"where(s < 0, 1e999, s)", 1.0000001f, false, 1e6f},
+        {"-where(s < 0, -1e999, s)", 0.9999999f, true, NAN}, {"sqrt(s)", 1.0000001f, false, 1e3f},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct subject s;
+        make_cancelling(&s, cases[i].score, "mask = causal\n", cases[i].factor);
+        assert_int_equal(isfinite(s.reference.y[0]), cases[i].finite);
+        assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+        s.y[0] = s.y[1] = s.attn[0] = s.lse[0] = cases[i].other;
+        assert_int_equal(compare(&s, GATE_WORST | GATE_DRAWN).misses, 0);
+        const bool finite = isfinite(s.reference.y[2]);
+        s.y[2] = s.lse[1] = finite ? NAN : 1;
+        assert_int_equal(compare(&s, GATE_WORST).misses, 2);
+        unmake(&s);
+    }
+}
+
+/* s = 1e3 - 1002.0001, which f32 may have on the other side of a kink: a slope that another one cancels there is not
+ * taken for the only one. */
+static void test_kinks(void **state)
+{
+    (void)state;
+    static const char *const scores[] = {"min(2.0, abs(s)) + s", "abs(s + 2.0) + s + 2.0", "max(s, -2.0) - s"};
+    for (size_t i = 0; i < sizeof scores / sizeof *scores; i++) {
+        struct subject s;
+        make_cancelling(&s, scores[i], "", 1);
+        memcpy(s.in.tensor[TENSOR_X], (const float[]){1e3f, 1e3f, 1, 0}, 4 * sizeof(float));
+        memcpy(s.in.tensor[TENSOR_W_K], (const float[]){1e-3f, 0, 0, -1.0020001e-3f}, 4 * sizeof(float));
+        reference_free(&s.reference);
+        bounds_free(&s.bounds);
+        bound(&s);
+        assert_true(fabs(s.reference.attn[0]) < 1e-3);
+        assert_true(s.bounds.attn_drawn[0] > 1e-4 && s.bounds.attn_drawn[0] < 2e-3);
+        unmake(&s);
+    }
+}
+
 /* q b_K is the same for all keys; where it is so large that the reference's double loses what tells them apart, a
  * kernel with folded scores, which leaves it out, is right and the reference is not. */
 static void test_large_key_bias(void **state)
@@ -666,6 +774,10 @@ int main(void)
         cmocka_unit_test(test_lowest_mask),
         cmocka_unit_test(test_hull),
         cmocka_unit_test(test_weights_far_apart),
+        cmocka_unit_test(test_unsure_of_only_key),
+        cmocka_unit_test(test_unsure_of_one_key),
+        cmocka_unit_test(test_unsure_of_infinity),
+        cmocka_unit_test(test_kinks),
         cmocka_unit_test(test_large_key_bias),
         cmocka_unit_test(test_rounding_of_the_caller),
         cmocka_unit_test(test_flushing),

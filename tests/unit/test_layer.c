@@ -203,6 +203,36 @@ static void test_projected(void **state)
     }
 }
 
+#define LINEAR "layer = linear\nd_in = 6\nd_out = 10\nseq_len = 4\n"
+#define FFN "layer = ffn\nd_model = 6\nd_ff = 9\nseq_len = 4\n"
+
+static void test_without_attention(void **state)
+{
+    (void)state;
+    const struct { const char *text; double work; int64_t parameters, norms; } cases[] = {
+        {LINEAR, 4 * 6 * 10, 6 * 10, 0}, {LINEAR "bias = true\nnorm = layer\n", 4 * 6 * 10, 6 * 10 + 10 + 12, 1},
+        {LINEAR "norm = rms\n", 4 * 6 * 10, 6 * 10 + 6, 1}, {LINEAR "norm = none\n", 4 * 6 * 10, 6 * 10, 0},
+        {FFN "ffn = gelu\n", 4 * 2 * 6 * 9, 2 * 6 * 9, 0},
+        {FFN "ffn = geglu\nffn_bias = true\nblock = pre\n", 4 * 3 * 6 * 9, 3 * 6 * 9 + 9 + 9 + 6 + 12, 1},
+        {FFN "ffn = silu\nblock = sandwich\nnorm = rms\n", 4 * 2 * 6 * 9, 2 * 6 * 9 + 12, 2}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct layer *layer = good(cases[i].text);
+        int64_t shape[4];
+        assert_true(!layer_attends(layer) && layer->self && layer->mask == 0 && layer->d_model == 6);
+        assert_true(layer_multiply_adds(layer, 4, 4).total == cases[i].work);
+        assert_int_equal(layer_parameters(layer).total, cases[i].parameters);
+        assert_int_equal(layer_norms(layer), cases[i].norms);
+        assert_int_equal(layer_tensor_shape(layer, TENSOR_Y, &(struct layer_call){2, 3, 3, 0}, shape), 3);
+        assert_true(shape[0] == 2 && shape[1] == 3 && shape[2] == (layer_is_linear(layer) ? 10 : 6));
+        layer_free(layer);
+    }
+    struct layer *layer = good(LINEAR "weight_layout = out_in\nsoftcap = 2.5\nactivation = silu\n");
+    int64_t shape[4];
+    assert_true(layer_weight_shape(layer, TENSOR_W, shape) == 2 && shape[0] == 10 && shape[1] == 6);
+    assert_true(layer->cap == 2.5 && layer_activation(layer) == ACTIVATION_SILU && !layer_has_block(layer));
+    layer_free(layer);
+}
+
 static void test_every_key(void **state)
 {
     (void)state;
@@ -705,6 +735,14 @@ static void test_has_tensor(void **state)
          "x lengths past page_table w_q w_k w_v w_o y k_pages v_pages "},
         {BASE "mask = causal+prefix+segments\nqk_norm = layer\nrope = half\nrope_positions = given\nsink = true\n"
          "relative = t5\n", "x positions prefix segment w_q w_k w_v w_o g_q c_q g_k c_k rel_bias sink y "},
+        {LINEAR, "x w y "},
+        {LINEAR "bias = true\nnorm = layer\nmask = padding\n", "x lengths n1_g n1_b w b y "},
+        {LINEAR "norm = rms\nsoftcap = 5\nactivation = tanh\n", "x n1_g w y "},
+        {FFN "ffn = relu\n", "x w_1 w_2 y "},
+        {FFN "ffn = swiglu\nffn_bias = true\nblock = sandwich\n",
+         "x n1_g n1_b n2_g n2_b w_1 b_1 w_g b_g w_2 b_2 y "},
+        {FFN "ffn = geglu\nblock = post\nnorm = rms\nmask = padding\npad_rows = skipped\n",
+         "x lengths n1_g w_1 w_g w_2 y "},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct layer *layer = good(rows[i].spec);
@@ -1036,7 +1074,7 @@ static void test_diag(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_restated_defaults), cmocka_unit_test(test_every_key),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_restated_defaults), cmocka_unit_test(test_every_key), cmocka_unit_test(test_without_attention),
         cmocka_unit_test(test_derived), cmocka_unit_test(test_cache), cmocka_unit_test(test_legal), cmocka_unit_test(test_names),
         cmocka_unit_test(test_stem), cmocka_unit_test(test_text_forms), cmocka_unit_test(test_nul_and_length),
         cmocka_unit_test(test_unreadable), cmocka_unit_test(test_set), cmocka_unit_test(test_earlier_error),

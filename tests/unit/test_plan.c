@@ -23,6 +23,8 @@
 #include "plan.h"
 #include "score.h"
 
+#include "layer_of.h"
+
 #define SPEC "examples/tiny.layer" /* the keys that a test needs are set over it */
 #define MAX_SETS 24
 
@@ -784,6 +786,31 @@ static struct plan_isa plan_for(const char *isa, const char *const words[], stru
         layer_free(layer); \
     } while (0)
 
+/* Logits of a vocabulary: no rows of it in the scratch, and parts enough for threads however few rows there are. */
+static void test_linear(void **state)
+{
+    static const struct { const char *text; int64_t normed; } cases[] = {
+        {"layer = linear\nd_in = 3072\nd_out = 256000\nseq_len = 1\nsoftcap = 30\n", 0},
+        {"layer = linear\nd_in = 768\nd_out = 50257\nseq_len = 1024\nweight_layout = out_in\nnorm = layer\n", 1},
+        {"layer = linear\nd_in = 768\nd_out = 768\nseq_len = 196\nbias = true\n", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct layer *layer = layer_of(cases[i].text);
+        struct plan *plan = make_plan(layer);
+        for (int64_t k = 0; k < plan->count; k++) {
+            const struct plan_isa *p = &plan->isas[k];
+            const struct product *g = plan_product(p, PRODUCT_LINEAR);
+            const int64_t rows = layer->seq_len > p->batch_rows ? layer->seq_len : p->batch_rows;
+            assert_true(p->product_count == 1 + cases[i].normed && g != NULL && g->kind == PRODUCT_PANELS);
+            assert_true(g->writes == LAYOUT_Y && g->panels.to_caller && g->panels.parts >= (i < 2 ? 64 : 2));
+            assert_true(p->bytes[OWNER_SCRATCH] >= 64 && p->bytes[OWNER_WORKER] == 0);
+            assert_true(p->bytes[OWNER_SCRATCH] <= 64 + cases[i].normed * (rows + 16) * (layer->d_model + 16) * 4);
+        }
+        plan_free(plan);
+        layer_free(layer);
+    }
+}
+
 /* Where things lie, as lengths and widths decide it. */
 static void test_layouts(void **state)
 {
@@ -964,7 +991,7 @@ int main(void)
         cmocka_unit_test(test_requests_of_folding), cmocka_unit_test(test_fold_rule),
         cmocka_unit_test(test_identity_is_not_folded), cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
-        cmocka_unit_test(test_small), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
+        cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
     };

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes test vectors of blocks: small layers with drawn inputs and PyTorch's answers in float64.
+"""Writes test vectors of blocks and of layers without attention: small ones with drawn inputs and PyTorch's answers
+in float64.
 
     python3 tests/vectors/blocks/make_blocks.py [FOLDER]        (default: beside this file; needs torch)
 
@@ -37,7 +38,8 @@ class Vector:
     """The tensors of one layer as they are drawn, by name, and what it takes to compute with them."""
 
     def __init__(self, name, about, seed, **spec):
-        self.name, self.about, self.spec = name, about, dict(d_model=D_MODEL, **spec)
+        sizes = {} if spec.get("layer") == "linear" else dict(d_model=D_MODEL)
+        self.name, self.about, self.spec = name, about, {**sizes, **spec}
         self.tensors = {}
         self.random = torch.Generator().manual_seed(seed)
 
@@ -242,6 +244,57 @@ def geglu_sandwich():
     return v, u + v.norm(4, feed_forward(v, v.norm(3, u)))
 
 
+# ---- without attention -------------------------------------------------------------------------------------------
+
+def skipped(v, y, lengths):
+    """Rows from lengths[b] on are zero."""
+    v.tensors["lengths"] = torch.tensor(lengths, dtype=torch.int32)
+    for b, length in enumerate(lengths):
+        y[b, length:] = 0
+    return v, y
+
+
+def linear(name, about, seed, n, d_out, **spec):
+    v = Vector(name, about, seed, layer="linear", d_in=D_MODEL, d_out=d_out, seq_len=n + 1, **spec)
+    y = v.draw("x", BATCH, n, D_MODEL)
+    if spec.get("norm", "none") != "none":
+        y = v.norm(1, y)
+    y = v.linear(y, "w", "b", D_MODEL, d_out, spec.get("bias", False))
+    y = {**ACTIVATIONS, "tanh": torch.tanh, "none": lambda a: a}[spec.get("activation", "none")](y)
+    return v, spec["softcap"] * torch.tanh(y / spec["softcap"]) if "softcap" in spec else y
+
+
+def ffn(name, about, seed, n, **spec):
+    v = Vector(name, about, seed, layer="ffn", seq_len=n, d_ff=D_FF, **spec)
+    x = v.draw("x", BATCH, n, D_MODEL)
+    block = spec.get("block", "none")
+    if block == "none":
+        return v, feed_forward(v, x)
+    if block == "post":
+        return v, v.norm(1, x + feed_forward(v, x))
+    y = feed_forward(v, v.norm(1, x))
+    return v, x + (v.norm(2, y) if block == "sandwich" else y)
+
+
+def without_attention():
+    yield linear("linear_patches", "a linear layer with a bias, as a patch embedding", 20, 9, 24, bias=True)
+    yield linear("linear_logits", "a normed row, its logits and a softcap, as at the end of Gemma 2", 21, 1, 51,
+                 norm="rms", softcap=3.0, weight_layout="out_in")
+    yield linear("linear_pooler", "a linear layer and tanh, as BERT's pooler", 22, 1, D_MODEL, bias=True,
+                 activation="tanh", weight_layout="out_in")
+    yield skipped(*linear("linear_skipped", "layer norm, a linear layer and gelu; rows of padding are skipped", 23, 8,
+                          19, norm="layer", norm_eps=1e-5, bias=True, activation="gelu", mask="padding",
+                          pad_rows="skipped"), [3, 0])
+    yield linear("linear_silu", "a linear layer, silu and a softcap", 24, 5, 7, activation="silu", softcap=0.5)
+    yield ffn("ffn_alone", "a feed-forward alone", 25, 6, ffn="relu", ffn_bias=True)
+    yield ffn("ffn_llama", "the feed-forward of Llama", 26, 5, ffn="swiglu", block="pre", norm="rms", norm_eps=1e-5,
+              weight_layout="out_in")
+    yield skipped(*ffn("ffn_bert", "the feed-forward of BERT; rows of padding are skipped", 27, 7, ffn="gelu",
+                       ffn_bias=True, block="post", norm_eps=1e-12, weight_layout="out_in", mask="padding",
+                       pad_rows="skipped"), [7, 2])
+    yield ffn("ffn_gemma2", "the feed-forward of Gemma 2", 28, 4, ffn="geglu_tanh", block="sandwich", norm="rms")
+
+
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     torch.set_num_threads(1)
@@ -249,7 +302,8 @@ def main():
         for v, y in (bert(), bert_skipped(), gpt2(), llama(), falcon(), neox(), gemma2(), t5(), silu_post(),
                      geglu_sandwich(),
                      cross("block_cross_post", "post", "cross-attention with a norm behind it and no feed-forward", 7),
-                     cross("block_cross_pre", "pre", "cross-attention behind a norm and no feed-forward", 8)):
+                     cross("block_cross_pre", "pre", "cross-attention behind a norm and no feed-forward", 8),
+                     *without_attention()):
             v.write(folder, y)
 
 
