@@ -106,7 +106,7 @@ class Ours(System):
 
 def huge(size):
     """Bytes that begin on 2 MiB, in huge pages where the system has them for whom asks."""
-    memory = mmap.mmap(-1, size + (2 << 20))
+    memory = mmap.mmap(-1, size + (2 << 20), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.madvise(mmap.MADV_HUGEPAGE)
     array = np.frombuffer(memory, np.uint8)
     return array[-array.ctypes.data % (2 << 20):][:size]
