@@ -487,8 +487,8 @@ function Model:classes(name, from, rows, width)
 end
 
 -- Words masked out: a layer, a norm, and logits by the word embedding. w, b, gain, shift, head, bias: names. `own`: the
--- bias that the matrix of logits has besides, which is the other one's copy where the matrix is tied. transformers reads
--- no other of the two where it is not.
+-- bias that the matrix of logits has besides, which is the other one's copy where the matrix is tied. transformers
+-- reads no other of the two where it is not.
 function Model:masked_words(word, vocab, width, of)
     if not of.tied then
         self:take(of.head, {vocab, width})

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What a NAME.layers says of a model, checked against its specs, as the templates of NAME_model.c and NAME_model.h read
--- it. docs/models.md says what the sections hold. Nothing is left out: a section, a key or a word that is not known is an
--- error.
+-- it. docs/models.md says what the sections hold. Nothing is left out: a section, a key or a word that is not known is
+-- an error.
 --
 --   (sections, specs, path) -> model
 --
@@ -107,7 +107,8 @@ local function tensor(section, key, known, layout)
     if layout then
         local stands, rest = words:match("^(%S*)%s*(.*)$")
         if stands ~= layout then
-            wrong(line.number, "%s lies there as '%s'; NAME_model.c reads it as the spec has it, %s", key, stands, layout)
+            wrong(line.number, "%s lies there as '%s'; NAME_model.c reads it as the spec has it, %s", key, stands,
+                  layout)
         end
         words = rest
     end
@@ -353,7 +354,8 @@ local function check_layer(stack, section, spec)
     end
     if not spec.cross and not spec.ffn then -- attention of the stack's own rows: all of it sees the same ones
         if stack.padded ~= nil and stack.padded ~= has_call(spec, "lengths") then
-            wrong(place, "%s has padding, or none, unlike the layers before; give all of them mask = padding", spec.file)
+            wrong(place, "%s has padding, or none, unlike the layers before; give all of them mask = padding",
+                  spec.file)
         end
         stack.padded = has_call(spec, "lengths")
     end
@@ -395,7 +397,8 @@ local function read_layers(stack)
         wrong(titles[stack.name .. " input"].number, "the stack has no [%s layer 0]", stack.name)
     end
     if stack.plain and stack.cached then
-        wrong(titles[stack.name .. " layer 0"].number, "some layers have a cache and others have none; give all of them one")
+        wrong(titles[stack.name .. " layer 0"].number,
+              "some layers have a cache and others have none; give all of them one")
     end
     stack.plain = nil
     local last = #stack.layers > 0 and stack.layers[#stack.layers].spec
@@ -506,7 +509,9 @@ end
 
 local function read_head(section, heads, stacks)
     local name = section.title:match("^head ([%a_][%w_]*)$")
-    if not name then wrong(section.number, "a head's name is letters, digits and _; write for example [head logits]") end
+    if not name then
+        wrong(section.number, "a head's name is letters, digits and _; write for example [head logits]")
+    end
     local from = value_of(section, "from") or ""
     local head = {name = name, rows = choice(section, "rows", "all first"), parent = heads[from:match("^head (.*)$")]}
     head.stack = head.parent and head.parent.stack or stacks[from]
@@ -589,7 +594,8 @@ name_parts()
 
 -- Heads are fields of a call beside these, and their widths are macros. Pairs have functions beside those of
 -- NAME_model.c.
-local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean batch " ..
+local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean " ..
+    "batch " ..
                "n m parallel context "
 local FUNCTIONS = " all head pack encoder_embed decoder_embed encoder_norm decoder_norm "
 

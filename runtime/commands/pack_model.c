@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun pack --all: a whole model's packed file from its checkpoint. The emitted NAME_model.c packs, compiled with its
- * pairs to do nothing else, in a program of its own: this file finds the checkpoint's files and puts the result in place.
+/* attnrun pack --all: a whole model's packed file from its checkpoint. The emitted NAME_model.c packs, compiled with
+ * its pairs to do nothing else, in a program of its own: this file finds the checkpoint's files and puts the result in
+ * place.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -111,7 +112,8 @@ static bool numbers_of(const struct options *options, char names[200], char numb
     return diag->errors == 0;
 }
 
-static bool pack(const struct options *options, const char *program, const char *name, const char *out, struct diag *diag)
+static bool pack(const struct options *options, const char *program, const char *name, const char *out,
+                 struct diag *diag)
 {
     struct words words = {0};
     struct process_result result = {0};
