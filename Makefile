@@ -23,7 +23,7 @@ docdir   ?= $(datadir)/doc/attngen
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-compilers test-vectors \
         test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
-        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-minilm demo install clean
+        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-models bench-minilm demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -87,8 +87,9 @@ help:
 	@echo '                lists what there is'
 	@echo 'make bench-decode  steps and chunks behind a cache, beside the same libraries: PEERS_SHAPES, PEERS_SYSTEMS, PEERS_ROUNDS,'
 	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
-	@echo 'make bench-minilm  all of MiniLM on real weights beside ONNX Runtime, OpenVINO and PyTorch: MINILM_ROUNDS, PEERS_CORES,'
-	@echo '                MINILM=DIR of the model, which is fetched else'
+	@echo 'make bench-models  whole models (MiniLM, ViT, GPT-2, a Llama of 110 M) beside ONNX Runtime, OpenVINO, PyTorch and'
+	@echo '                llama.cpp: MODELS_CASES="vit, step at 64", MODELS_SYSTEMS, MODELS_ROUNDS, MODELS_THREADS=1,2,'
+	@echo '                PEERS_CORES=0,1, MODELS=DIR of the models, MODELS_LIST=1; make bench-minilm: MiniLM alone'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
 	@echo 'make lint       clang-tidy and cppcheck over the tools and the pairs of LINT_LAYERS'
@@ -288,15 +289,26 @@ ifeq ($(PEERS_LIST)$(PEERS_SHAPES),)
 	@ATTNGEN='$(BUILD)/attngen' CC='$(CC)' PEERS_CORES='$(PEERS_CORES)' bench/decode/decode.sh '$(BUILD)/bench-decode/decode'
 endif
 
-# a whole model beside other libraries: MINILM_ROUNDS; MINILM=DIR, with config.json and model.safetensors, or it is fetched
-MINILM_ROUNDS ?= 30
-MINILM        ?= $(BUILD)/minilm/model
-bench-minilm: $(BUILD)/attngen | $(installers)
-	@bench/peers/install.sh $(peers_venv) $(PYTHON) 'onnxruntime openvino torch'
-	@[ -f '$(MINILM)/config.json' ] || $(MAKE) -s -C examples/minilm OUT=$(abspath $(BUILD))/minilm model
-	@$(MAKE) -s -C examples/minilm ATTNGEN=$(abspath $(BUILD))/attngen OUT=$(abspath $(BUILD))/minilm MODEL=$(abspath $(MINILM)) all
-	@$(if $(PEERS_CORES),taskset -c $(firstword $(PEERS_CORES))) $(peers_venv)/bin/python -B bench/minilm/minilm.py \
-	    $(BUILD)/minilm $(MINILM)/model.safetensors $(MINILM_ROUNDS)
+# whole models beside other libraries, see bench/models/models.py. MODELS=DIR: a folder for each of minilm, vit, gpt2 and llama
+# with config.json and model.safetensors; where it is missing, minilm is fetched and the others are drawn
+MODELS         ?= $(BUILD)/models
+MODELS_CASES   ?=
+MODELS_SYSTEMS ?=
+MODELS_ROUNDS  ?=
+MODELS_THREADS ?=
+MODELS_LIST    ?=
+bench-models: $(BUILD)/attngen | $(installers)
+	@bench/peers/install.sh $(peers_venv) $(PYTHON) $(if $(MODELS_LIST),base,'onnxruntime openvino torch ggml models')
+	@$(peers_venv)/bin/python -B bench/models/models.py --attngen $(BUILD)/attngen --models '$(MODELS)' \
+	    --out $(BUILD)/bench-models --cases='$(MODELS_CASES)' --systems='$(MODELS_SYSTEMS)' \
+	    $(if $(MODELS_ROUNDS),--rounds=$(MODELS_ROUNDS)) $(if $(MODELS_THREADS),--threads='$(MODELS_THREADS)') \
+	    $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') $(if $(MODELS_LIST),--list) --command="make bench-models $(strip \
+	    $(foreach v,MODELS MODELS_CASES MODELS_SYSTEMS MODELS_ROUNDS MODELS_THREADS PEERS_CORES,$(if $(filter file \
+	    undefined,$(origin $v)),,$(if $($v),$v='$($v)'))))"
+
+# MiniLM alone
+bench-minilm:
+	@$(MAKE) --no-print-directory bench-models MODELS_CASES=minilm
 
 # With -j these are made together; the tests themselves want none, as run.sh shares out the cores.
 test-programs: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast

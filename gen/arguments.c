@@ -64,8 +64,8 @@ static const struct option_command commands[] = {
      "the same whether its spec is given alone or with others; where one is bad, nothing is written"},
     {"import", ARGUMENTS_IMPORT, "one folder of a model", false, "DIR [-o DIR] [--name NAME] [OPTION…]",
      "reads the config.json of a Hugging Face model and the headers of its safetensors, and writes a spec for each\n"
-     "distinct layer, NAME.layers, which says how they follow and where their numbers lie, and what attngen model makes\n"
-     "of these: NAME_model.c, NAME_model.h and the pair of each spec"},
+     "distinct layer, NAME.layers, which says how they follow and where their numbers lie, and what attngen model\n"
+     "makes of these: NAME_model.c, NAME_model.h and the pair of each spec"},
     {"model", ARGUMENTS_MODEL, "one NAME.layers", false, "NAME.layers [-o DIR] [OPTION…]",
      "writes the C of a model that attngen import has read: NAME_model.c and NAME_model.h, and the pair of each spec"},
 };

@@ -486,13 +486,24 @@ function Model:classes(name, from, rows, width)
     end
 end
 
--- Words masked out: a layer, a norm, and logits by the word embedding. w, b, gain, shift, head, bias: names.
+-- Words masked out: a layer, a norm, and logits by the word embedding. w, b, gain, shift, head, bias: names. `own`: the
+-- bias that the matrix of logits has besides, which is the other one's copy where the matrix is tied. transformers
+-- reads no other of the two where it is not.
 function Model:masked_words(word, vocab, width, of)
+    if not of.tied then
+        self:take(of.head, {vocab, width})
+    end
+    if of.own and not of.tied and self:has(of.own) then
+        of.bias, of.own = of.own, of.bias
+    end
+    if of.own then
+        self:buffers((of.own:gsub("%p", "%%%0")))
+    end
     self:head("transform", "encoder", "all",
               {d_in = width, d_out = width, activation = of.activation, w = of.w, b = of.b}, function(section)
         section:norm("layer", of.eps, of.gain, of.shift, width)
     end)
-    self:logits(of.head, word, vocab, width, true, {from = "head transform", bias = of.bias})
+    self:logits(of.head, word, vocab, width, of.tied, {from = "head transform", bias = of.bias})
 end
 
 -- The shape of the tensor that a spec's tensor of `shape` is taken from. The axis that a fused one is longer in is that

@@ -223,11 +223,24 @@ static bool add_spec(struct model *model, const struct section *section, struct 
     return true;
 }
 
+/* A head's name becomes a field of the call's arguments. */
+static bool check_head(const struct model *model, const struct section *section, struct diag *diag)
+{
+    const char *const fault = strncmp(section->title, "head ", 5) == 0 ? layer_name_fault(section->title + 5) : NULL;
+    char text[200];
+    if (fault == NULL)
+        return true;
+    snprintf(text, sizeof text, "the head's name %s; write for example [head logits]", fault);
+    return wrong(model, section->number, diag, text);
+}
+
 /* Sections and keys that occur twice would be left out. */
 static bool check_sections(const struct model *model, struct diag *diag)
 {
     for (size_t i = 0; i < model->section_count; i++) {
         const struct section *section = &model->sections[i];
+        if (!check_head(model, section, diag))
+            return false;
         for (size_t k = 0; k < section->count && strcmp(section->title, "weights") != 0; k++) {
             const struct line *line = &model->lines[section->first + k];
             if (line_of(model, section, line->key) != line)
@@ -401,6 +414,7 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_string(emit, "file", slash != NULL ? slash + 1 : path);
     emit_set_string(emit, "name", layer->name);
     emit_set_boolean(emit, "linear", layer_is_linear(layer));
+    emit_set_boolean(emit, "ffn", layer->kind == LAYER_FFN);
     emit_set_integer(emit, "d_in", layer->d_model);
     emit_set_integer(emit, "d_out", layer->d_out);
     emit_set_integer(emit, "seq_len", layer->seq_len);

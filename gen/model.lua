@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What a NAME.layers says of a model, checked against its specs, as the templates of NAME_model.c and NAME_model.h read
--- it. docs/models.md says what the sections hold. Nothing is left out: a section, a key or a word that is not known is an
--- error.
+-- it. docs/models.md says what the sections hold. Nothing is left out: a section, a key or a word that is not known is
+-- an error.
 --
 --   (sections, specs, path) -> model
 --
@@ -16,6 +16,7 @@ for i, spec in ipairs(of_layers) do
 end
 
 local MOST = 0x7fffffff
+local LONGEST = 500 -- a tensor's name, without a layer's number: name_of() of model_checkpoint.in has room for it
 
 -- A fault of the file: of its line `number`, or of all of it.
 local function wrong(number, text, ...)
@@ -58,12 +59,12 @@ local function size_of(section, key, default)
     return number
 end
 
--- A number above 0
+-- A number above 0, as f32 has it
 local function number_of(section, key)
     local line = line_of(section, key)
     local number = line and tonumber(line.value)
-    if line and not (number and number > 0 and number < math.huge) then
-        wrong(line.number, "%s is no number above 0", key)
+    if line and not (number and number >= 0x1p-126 and number <= 0x1.fffffep127) then
+        wrong(line.number, "%s is no number above 0 that f32 has", key)
     end
     return number
 end
@@ -77,6 +78,13 @@ local function choice(section, key, words)
 end
 
 local d_model = size_of(sections[1], "d_model")
+
+for _, line in ipairs((titles.weights or {lines = {}}).lines) do
+    local name = line.key == "file" and line.quoted and line.words == "" and line.value or ""
+    if name == "" or name:find("/", 1, true) then
+        wrong(line.number, "[weights] has lines of file = \"NAME\", files of the model's folder, and no others")
+    end
+end
 
 ---- tensors ----
 
@@ -92,11 +100,15 @@ local function tensor(section, key, known, layout)
     if not line.quoted or line.value == "" then
         wrong(line.number, "no name of a tensor; write %s = \"its name in the checkpoint\"", key)
     end
+    if #line.value > LONGEST then
+        wrong(line.number, "a tensor's name has %d characters; NAME_model.c has room for %d", #line.value, LONGEST)
+    end
     local of, words = {name = line.value, outer = 1, first = 0, exact = true}, line.words
     if layout then
         local stands, rest = words:match("^(%S*)%s*(.*)$")
         if stands ~= layout then
-            wrong(line.number, "%s lies there as '%s'; NAME_model.c reads it as the spec has it, %s", key, stands, layout)
+            wrong(line.number, "%s lies there as '%s'; NAME_model.c reads it as the spec has it, %s", key, stands,
+                  layout)
         end
         words = rest
     end
@@ -110,7 +122,10 @@ local function tensor(section, key, known, layout)
         if behind and known[word] then of[word], words = true, behind end
     end
     local row = words:match("^from (%d+)$")
-    if row and known.from then of.row, words = tonumber(row), "" end
+    if row and known.from then
+        of.row, words = tonumber(row), ""
+        if of.row > MOST then wrong(line.number, "no table has a row %s", row) end
+    end
     if words ~= "" then
         wrong(line.number, "words behind the name that NAME_model.c does not know: '%s'", words)
     end
@@ -172,6 +187,21 @@ local function spec_of(section)
         if spec.file == file then return spec, i end
     end
     wrong(section.number, "no spec; write spec = FILE.layer, of this folder")
+end
+
+-- The spec of a section that is a product of rows `width` wide, to d_out if that is given.
+local function product_of(section, width, d_out)
+    local spec, index = spec_of(section)
+    if not spec.linear or spec.d_in ~= width or spec.d_out ~= (d_out or spec.d_out) then
+        wrong(section.number, "%s is no product of %d numbers%s; write layer = linear, d_in = %d%s", spec.file, width,
+              d_out and " to " .. d_out or "", width, d_out and ", d_out = " .. d_out or "")
+    end
+    for _, t in ipairs(spec.call) do
+        if t.name ~= "x" and t.name ~= "y" then
+            wrong(section.number, "a call of %s brings %s, which products do not need", spec.file, t.name)
+        end
+    end
+    return spec, index
 end
 
 -- The part of a section: its spec, and each tensor's place in the checkpoint.
@@ -268,6 +298,9 @@ local function name_parts()
                           "the layer's number is %d in this name and %d in another one; NAME_model.c has one", number,
                           part.number)
                 end
+                if number and number > 0xffff then
+                    wrong(line_of(part.section, t.field).number, "no layer has the number %d", number)
+                end
                 part.number = number or part.number
             end
             spec.entries[i] = {field = t.field, size = t.size, before = before, behind = behind,
@@ -319,6 +352,13 @@ local function check_layer(stack, section, spec)
         end
         stack.lengths = true
     end
+    if not spec.cross and not spec.ffn then -- attention of the stack's own rows: all of it sees the same ones
+        if stack.padded ~= nil and stack.padded ~= has_call(spec, "lengths") then
+            wrong(place, "%s has padding, or none, unlike the layers before; give all of them mask = padding",
+                  spec.file)
+        end
+        stack.padded = has_call(spec, "lengths")
+    end
     if spec.cached and stack.name ~= "decoder" then
         wrong(place, "%s has a cache; only a decoder's layers have", spec.file)
     end
@@ -342,11 +382,12 @@ local function read_layers(stack)
             stack.source_len = math.min(stack.source_len or MOST, spec.source_len)
             stack.source_lengths = stack.source_lengths or has_call(spec, "lengths")
         elseif spec.cached then
-            stack.cache_len = math.min(stack.cache_len or MOST, spec.ring and MOST or spec.cache_len)
-            if stack.paged ~= nil and (stack.paged ~= spec.paged or (spec.paged and stack.page_len ~= spec.page_len)) then
+            if stack.paged ~= nil and (stack.paged ~= spec.paged or (spec.paged and
+               (stack.page_len ~= spec.page_len or stack.cache_len ~= spec.cache_len))) then
                 wrong(section.number, "%s has other pages than the layers before; one page table is for all", spec.file)
             end
             stack.paged, stack.page_len = spec.paged, spec.page_len
+            stack.cache_len = math.min(stack.cache_len or MOST, spec.ring and MOST or spec.cache_len)
         elseif stack.name == "decoder" then
             stack.plain = true
         end
@@ -356,9 +397,12 @@ local function read_layers(stack)
         wrong(titles[stack.name .. " input"].number, "the stack has no [%s layer 0]", stack.name)
     end
     if stack.plain and stack.cached then
-        wrong(titles[stack.name .. " layer 0"].number, "some layers have a cache and others have none; give all of them one")
+        wrong(titles[stack.name .. " layer 0"].number,
+              "some layers have a cache and others have none; give all of them one")
     end
     stack.plain = nil
+    local last = #stack.layers > 0 and stack.layers[#stack.layers].spec
+    stack.rows_computed = stack.lengths and (stack.cross or last.ffn) -- rows behind lengths are no zeros
 end
 
 -- The numbers of layers' sections are counted from 0 on, and every section is one that is known.
@@ -378,11 +422,7 @@ local function read_product(stack, name, d_in)
     if not section then
         wrong(titles[stack.name .. " input"].number, "no section [%s %s]", stack.name, name)
     end
-    local spec = spec_of(section)
-    if not spec.linear or spec.d_in ~= d_in or spec.d_out ~= d_model then
-        wrong(section.number, "%s is no product of %d numbers to %d; write layer = linear, d_in = %d, d_out = %d",
-              spec.file, d_in, d_model, d_in, d_model)
-    end
+    local spec = product_of(section, d_in, d_model)
     local part = add_part(section, "spec stride")
     return {spec = spec, part = part.at, d_in = d_in, stride = size_of(section, "stride", 1)}
 end
@@ -469,7 +509,9 @@ end
 
 local function read_head(section, heads, stacks)
     local name = section.title:match("^head ([%a_][%w_]*)$")
-    if not name then wrong(section.number, "a head's name is letters, digits and _; write for example [head logits]") end
+    if not name then
+        wrong(section.number, "a head's name is letters, digits and _; write for example [head logits]")
+    end
     local from = value_of(section, "from") or ""
     local head = {name = name, rows = choice(section, "rows", "all first"), parent = heads[from:match("^head (.*)$")]}
     head.stack = head.parent and head.parent.stack or stacks[from]
@@ -480,11 +522,8 @@ local function read_head(section, heads, stacks)
     if head.parent and not head.all ~= not head.parent.all then
         wrong(section.number, "rows is not that of [head %s], which it is from", head.parent.name)
     end
-    local spec = spec_of(section)
     local width = head.parent and head.parent.width or d_model
-    if not spec.linear or spec.d_in ~= width then
-        wrong(section.number, "%s is no product of %d numbers; write layer = linear, d_in = %d", spec.file, width, width)
-    end
+    local spec = product_of(section, width)
     local part = add_part(section, "spec from rows scale " .. NORM)
     head.spec, head.width, head.part = spec, spec.d_out, part.at
     head.scale = number_of(section, "scale")
@@ -552,6 +591,34 @@ end
 name_parts()
 
 ---- sums for both templates ----
+
+-- Heads are fields of a call beside these, and their widths are macros. Pairs have functions beside those of
+-- NAME_model.c.
+local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean " ..
+    "batch " ..
+               "n m parallel context "
+local FUNCTIONS = " all head pack encoder_embed decoder_embed encoder_norm decoder_norm "
+
+local function check_names()
+    local capitals, fields = {}, {}
+    for _, head in ipairs(model.heads) do
+        local place, last = titles["head " .. head.name].number, "last_" .. head.name
+        local other = FIELDS:find(" " .. head.name .. " ", 1, true) and "a call" or fields[head.name] or fields[last] or
+                      capitals[head.name:upper()]
+        if other then
+            wrong(place, "%s has a field or a macro of the name '%s'; give the head another one", other, head.name)
+        end
+        capitals[head.name:upper()], fields[head.name] = "[head " .. head.name .. "]", "[head " .. head.name .. "]"
+        if head.stack.name == "decoder" then fields[last] = "[head " .. head.name .. "]" end
+    end
+    for _, spec in ipairs(specs) do
+        if FUNCTIONS:find(" " .. spec.name .. " ", 1, true) then
+            wrong(0, "%s is called '%s', as functions of NAME_model.c begin; write another name in it", spec.file,
+                  spec.name)
+        end
+    end
+end
+check_names()
 
 -- Pointers of a stack's call: those that must be there, and all.
 local function pointers_of(stack)

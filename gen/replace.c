@@ -90,20 +90,33 @@ int pieces_write(int file, const struct piece *pieces, size_t count)
     return close(file) != 0 && error == 0 ? errno : error;
 }
 
-/* The path of a new, complete file beside `path`, with the mode of an ordinary file; `synced`: on the disk. NULL with
- * errno and nothing left behind. */
-static char *write_beside(const char *path, const struct piece *pieces, size_t count, bool synced)
+/* Opens a new file beside `path`, with the mode of an ordinary file. -1 with errno. */
+static int open_beside(const char *path, char **temporary)
 {
     const mode_t mask = umask(0);
-    char *temporary = NULL;
     umask(mask);
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+    if (asprintf(temporary, "%s.XXXXXX", path) < 0) {
+        *temporary = NULL;
         errno = ENOMEM;
-        return NULL;
+        return -1;
     }
-    const int file = mkostemp(temporary, O_CLOEXEC);
+    const int file = mkostemp(*temporary, O_CLOEXEC);
+    if (file < 0 || fchmod(file, 0666 & ~mask) == 0)
+        return file;
+    const int error = errno;
+    close(file);
+    unlink(*temporary);
+    errno = error;
+    return -1;
+}
+
+/* The path of a new, complete file beside `path`; `synced`: on the disk. NULL with errno and nothing left behind. */
+static char *write_beside(const char *path, const struct piece *pieces, size_t count, bool synced)
+{
+    char *temporary;
+    const int file = open_beside(path, &temporary);
     int error = file < 0 ? errno : write_pieces(file, pieces, count);
-    if (error == 0 && ((synced && fsync(file) != 0) || fchmod(file, 0666 & ~mask) != 0))
+    if (error == 0 && synced && fsync(file) != 0)
         error = errno;
     if (file >= 0 && close(file) != 0 && error == 0)
         error = errno;
@@ -173,6 +186,48 @@ bool file_possible(const char *path, struct diag *diag)
     if (error != 0)
         diag_environment(diag, path, "cannot be written: %s", strerror(error));
     return error == 0;
+}
+
+/* ---- written by another program ---- */
+
+bool replacement_begin(struct replacement *replacement, const char *path, struct diag *diag)
+{
+    *replacement = (struct replacement){NULL, NULL};
+    int file = -1, error = 0;
+    if (is_written_as_it_is(path)) {
+        replacement->path = strdup(path);
+        error = replacement->path == NULL ? ENOMEM : 0;
+    } else {
+        replacement->target = target_of(path);
+        file = replacement->target != NULL ? open_beside(replacement->target, &replacement->path) : -1;
+        error = file < 0 || close(file) != 0 ? errno : 0;
+    }
+    if (error == 0)
+        return true;
+    if (file >= 0)
+        unlink(replacement->path);
+    free(replacement->path);
+    free(replacement->target);
+    *replacement = (struct replacement){NULL, NULL};
+    diag_environment(diag, path, "cannot be written: %s", strerror(error));
+    return false;
+}
+
+bool replacement_end(struct replacement *replacement, bool good, struct diag *diag)
+{
+    int error = 0;
+    if (replacement->target != NULL && good) {
+        error = put_in_place(replacement->path, replacement->target);
+    } else {
+        if (replacement->target != NULL)
+            unlink(replacement->path);
+        free(replacement->path);
+    }
+    if (error != 0)
+        diag_environment(diag, replacement->target, "cannot be written: %s", strerror(error));
+    free(replacement->target);
+    *replacement = (struct replacement){NULL, NULL};
+    return good && error == 0;
 }
 
 /* ---- all or none ---- */

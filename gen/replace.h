@@ -27,6 +27,14 @@ bool file_replace(const char *path, const struct piece *pieces, size_t count, st
 /* Whether that looks possible; to be asked before long work whose result goes there. */
 bool file_possible(const char *path, struct diag *diag);
 
+/* A file that another program writes: at `path`, whole, before replacement_end() puts it in its place. */
+struct replacement {
+    char *path, *target; /* target NULL: the path is written as it is */
+};
+bool replacement_begin(struct replacement *replacement, const char *path, struct diag *diag);
+/* good: it is whole and on the disk. Otherwise nothing of it is left. Whether it is in its place. */
+bool replacement_end(struct replacement *replacement, bool good, struct diag *diag);
+
 struct file_text {
     const char *path, *text;
     size_t length;

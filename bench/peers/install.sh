@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # install.sh VENV PYTHON [PEER[/FORMULATION]]...: makes the virtual environment of `make bench-peers` and installs the
-# pinned versions of requirements/base.txt and of each named peer (none named: of all). What is there already stays.
+# pinned versions of requirements/base.txt and of each named peer (none named: of all; models, of bench-models, is none). What is there already stays.
 #
 # A peer that cannot be installed is reported and left out: the benchmark then has a row that says so. Exit code 3: not
 # even the base can be installed.
@@ -31,7 +31,7 @@ install base || exit 3
 if [ $# -eq 0 ]; then
     for file in "$here"/requirements/*.txt; do
         name=$(basename "$file" .txt)
-        [ "$name" = constraints ] || set -- "$@" "$name"
+        [ "$name" = constraints ] || [ "$name" = models ] || set -- "$@" "$name"
     done
 fi
 # shellcheck disable=SC2068 # words may be joined by commas

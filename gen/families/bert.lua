@@ -19,15 +19,15 @@ local function weights(m, at)
     return w
 end
 
-local function heads(m, prefix, word, vocab, width, activation, eps)
+local function heads(m, prefix, word, vocab, width, activation, eps, tied)
     local pooled = m:pooler(prefix, width, width)
     local at = "cls.predictions."
     if m:has(at .. "transform.dense.weight") then
         local gain, shift = norm_names(m, at .. "transform.LayerNorm")
         m:masked_words(word, vocab, width, {
             activation = activation, eps = eps, gain = gain, shift = shift, head = at .. "decoder.weight",
-            w = at .. "transform.dense.weight", b = at .. "transform.dense.bias", bias = at .. "bias"})
-        m:buffers("cls%.predictions%.decoder%.bias") -- the same numbers as the other bias
+            w = at .. "transform.dense.weight", b = at .. "transform.dense.bias", bias = at .. "bias",
+            own = at .. "decoder.bias", tied = tied})
     end
     for _, name in ipairs{"classifier", "qa_outputs", "cls.seq_relationship"} do
         local first = pooled and name ~= "qa_outputs"
@@ -47,7 +47,7 @@ return function(m, kind)
     local first = kind.padding and pad + 1 or 0 -- the row of the first token's position
     c:only("position_embedding_type", "absolute", "relative ones are a term of the scores that attngen does not have")
     c:only("embedding_size", width, "a smaller one is projected")
-    c:flag("tie_word_embeddings", true)
+    local tied = c:flag("tie_word_embeddings", true)
     c:ignore("hidden_dropout_prob attention_probs_dropout_prob classifier_dropout pooler_fc_size pooler_type " ..
              "pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head")
     if first >= rows then
@@ -80,6 +80,6 @@ return function(m, kind)
     for i = 0, layers - 1 do
         m:layer("encoder", i, spec, weights(m, ("%sencoder.layer.%d."):format(p, i)))
     end
-    kind.heads(m, p, word, vocab, width, activation, eps)
+    kind.heads(m, p, word, vocab, width, activation, eps, tied)
     m:buffers(".*embeddings%.position_ids", ".*embeddings%.token_type_ids")
 end

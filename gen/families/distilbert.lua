@@ -14,12 +14,12 @@ local function weights(at)
     return w
 end
 
-local function heads(m, word, vocab, width, activation)
+local function heads(m, word, vocab, width, activation, tied)
     if m:has("vocab_transform.weight") then
         m:masked_words(word, vocab, width, {
             activation = activation, eps = EPS, gain = "vocab_layer_norm.weight", shift = "vocab_layer_norm.bias",
             w = "vocab_transform.weight", b = "vocab_transform.bias", head = "vocab_projector.weight",
-            bias = "vocab_projector.bias"})
+            bias = "vocab_projector.bias", tied = tied})
     end
     local first = m:has("pre_classifier.weight")
     if first then
@@ -36,7 +36,7 @@ return function(m)
     local width, layers, vocab = c:size("dim"), c:layers("n_layers"), c:size("vocab_size")
     local positions = c:size("max_position_embeddings")
     local activation = c:word("activation", m.activations, "gelu")
-    c:flag("tie_word_embeddings", true)
+    local tied = c:flag("tie_word_embeddings", true)
     c:ignore("attention_dropout dropout qa_dropout seq_classif_dropout sinusoidal_pos_embds tie_weights_ pad_token_id")
     local seq = m:lengths(positions, true)
 
@@ -59,6 +59,6 @@ return function(m)
     for i = 0, layers - 1 do
         m:layer("encoder", i, spec, weights(("%stransformer.layer.%d."):format(p, i)))
     end
-    heads(m, word, vocab, width, activation)
+    heads(m, word, vocab, width, activation, tied)
     m:buffers(".*embeddings%.position_ids")
 end

@@ -1,14 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- RoBERTa, XLM-RoBERTa, CamemBERT: BERT with positions that begin behind that of padding, and heads of their own.
 
-local function heads(m, prefix, word, vocab, width, _, eps)
+local function heads(m, prefix, word, vocab, width, _, eps, tied)
     m:pooler(prefix, width, width)
     if m:has("lm_head.dense.weight") then
         m:masked_words(word, vocab, width, {
             activation = "gelu", eps = eps, gain = "lm_head.layer_norm.weight", shift = "lm_head.layer_norm.bias",
             w = "lm_head.dense.weight", b = "lm_head.dense.bias", head = "lm_head.decoder.weight",
-            bias = "lm_head.bias"})
-        m:buffers("lm_head%.decoder%.bias") -- the same numbers as the other bias
+            bias = "lm_head.bias", own = "lm_head.decoder.bias", tied = tied})
     end
     local classes = m.tensors["classifier.out_proj.weight"]
     if classes then

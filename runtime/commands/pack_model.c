@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun pack --all: a whole model's packed file from its checkpoint. The emitted NAME_model.c packs, compiled with its
- * pairs to do nothing else, in a program of its own: this file finds the checkpoint's files and puts the result in place.
+/* attnrun pack --all: a whole model's packed file from its checkpoint. The emitted NAME_model.c packs, compiled with
+ * its pairs to do nothing else, in a program of its own: this file finds the checkpoint's files and puts the result in
+ * place.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "../../gen/file.h"
 #include "../../gen/isa.h"
+#include "../../gen/replace.h"
 #include "commands.h"
 #include "system/process.h"
 
@@ -29,15 +30,19 @@ static const char packer[] =
     "    void *work = malloc(WORK), *file = aligned_alloc(64, (bytes + 63) / 64 * 64);\n"
     "    if (shards == NULL || work == NULL || file == NULL)\n        return failed(\"memory\");\n"
     "    for (int i = 3; i < argc; i++) {\n"
-    "        struct stat of;\n        const int shard = open(argv[i], O_RDONLY);\n"
+    "        struct stat of;\n        const int shard = open(argv[i], O_RDONLY | O_NONBLOCK);\n"
     "        if (shard < 0 || fstat(shard, &of) != 0)\n            return failed(argv[i]);\n"
+    "        if (!S_ISREG(of.st_mode)) {\n            fprintf(stderr, \"%s is no file on disk\\n\", argv[i]);\n"
+    "            return 2;\n        }\n"
     "        shards[i - 3].size = (size_t)of.st_size;\n"
-    "        shards[i - 3].bytes = mmap(NULL, shards[i - 3].size, PROT_READ, MAP_PRIVATE, shard, 0);\n"
+    "        shards[i - 3].bytes = of.st_size == 0 ? \"\" :\n"
+    "            mmap(NULL, shards[i - 3].size, PROT_READ, MAP_PRIVATE, shard, 0);\n"
     "        if (shards[i - 3].bytes == MAP_FAILED)\n            return failed(argv[i]);\n    }\n"
     "    const int error = PACK(file, shards, (size_t)argc - 3, isas, (size_t)count, work);\n"
     "    if (error) {\n        fprintf(stderr, \"%s\\n\", STRERROR(error));\n        return 2;\n    }\n"
     "    FILE *out = fopen(argv[1], \"wb\");\n"
-    "    if (out == NULL || fwrite(file, 1, bytes, out) != bytes || fflush(out) != 0 || fsync(fileno(out)) != 0)\n"
+    "    if (out == NULL || fwrite(file, 1, bytes, out) != bytes || fflush(out) != 0 ||\n"
+    "        (fsync(fileno(out)) != 0 && errno != EINVAL)) /* EINVAL: a device */\n"
     "        return failed(\"the packed file cannot be written\");\n"
     "    printf(\"%zu\", bytes);\n"
     "    return fclose(out) == 0 ? 0 : failed(\"the packed file cannot be written\");\n}\n";
@@ -49,7 +54,21 @@ static char *beside(const char *folder, const char *file, size_t length)
     return asprintf(&path, "%s/%.*s", folder, (int)length, file) >= 0 ? path : NULL;
 }
 
-/* The files that [weights] of NAME.layers names, in `folder`; or, where `path` is a file, that one. */
+/* What stands in quotes in a line file = "NAME", as attngen reads it; NULL: it is none. */
+static const char *file_of_line(const char *line)
+{
+    line += strspn(line, " \t");
+    if (strncmp(line, "file", 4) != 0)
+        return NULL;
+    line += 4 + strspn(line + 4, " \t");
+    if (*line != '=')
+        return NULL;
+    line += 1 + strspn(line + 1, " \t");
+    return *line == '"' ? line + 1 : NULL;
+}
+
+/* The files that [weights] of NAME.layers names, in the folder `path`; or, where that is a file, it. attngen has read
+ * NAME.layers by now, so that its lines are known to be good. */
 static bool find_shards(struct words *shards, const char *layers, const char *path, struct diag *diag)
 {
     struct stat of;
@@ -63,18 +82,22 @@ static bool find_shards(struct words *shards, const char *layers, const char *pa
         return true;
     }
     char *text = file_read(layers, &length, diag);
-    const char *section = text != NULL ? strstr(text, "\n[weights]\n") : NULL;
-    const char *end = section != NULL ? strstr(section + 2, "\n[") : NULL;
-    for (const char *at = section; at != NULL && end != NULL && (at = strstr(at, "\nfile = \"")) != NULL && at < end;) {
-        at += strlen("\nfile = \"");
-        char *shard = beside(path, at, strcspn(at, "\"\n"));
+    const size_t before = shards->count;
+    bool within = false;
+    for (const char *line = text; line != NULL; line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL) {
+        const char *title = line + strspn(line, " \t"), *name = within ? file_of_line(line) : NULL;
+        if (*title == '[')
+            within = strncmp(title, "[weights]", strlen("[weights]")) == 0;
+        if (name == NULL)
+            continue;
+        char *shard = beside(path, name, strcspn(name, "\"\n"));
         words_add(shards, shard != NULL ? shard : "");
         free(shard);
     }
     free(text);
-    if (text != NULL && shards->count == 0)
+    if (text != NULL && shards->count == before)
         diag_error(diag, layers, "names no files of weights; attngen import writes [weights]");
-    return shards->count > 0;
+    return shards->count > before;
 }
 
 /* "scalar,avx2" of --isa, and the numbers that the emitted header gives them */
@@ -89,14 +112,16 @@ static bool numbers_of(const struct options *options, char names[200], char numb
     return diag->errors == 0;
 }
 
-static bool pack(const struct options *options, const char *program, const char *name, const char *out, struct diag *diag)
+static bool pack(const struct options *options, const char *program, const char *name, const char *out,
+                 struct diag *diag)
 {
     struct words words = {0};
     struct process_result result = {0};
-    char names[200], numbers[200], *part = NULL;
-    bool good = numbers_of(options, names, numbers, diag) && asprintf(&part, "%s.part", out) >= 0;
+    struct replacement file = {0};
+    char names[200], numbers[200];
+    bool good = numbers_of(options, names, numbers, diag) && replacement_begin(&file, out, diag);
     words_add(&words, program);
-    words_add(&words, good ? part : "");
+    words_add(&words, good ? file.path : "");
     words_add(&words, numbers);
     good = good && find_shards(&words, options->specs[0], options->weights.path, diag);
     if (good && words.failed) {
@@ -108,16 +133,9 @@ static bool pack(const struct options *options, const char *program, const char 
         diag_error(diag, options->weights.path, "the weights are refused: %s", result.output);
     else if (good && result.exit_code != 0)
         diag_environment(diag, out, "is not written: %s", result.exit_code > 0 ? result.output : "packing was ended");
-    good = good && result.exit_code == 0;
-    if (good && rename(part, out) != 0) {
-        diag_environment(diag, out, "cannot be written: %s", strerror(errno));
-        good = false;
-    }
-    if (!good && part != NULL)
-        unlink(part);
+    good = replacement_end(&file, good && result.exit_code == 0, diag);
     if (good)
         printf("packed %s for %s: %s, %s bytes\n", name, names, out, result.output);
-    free(part);
     free(result.output);
     words_free(&words);
     return good;
@@ -136,7 +154,8 @@ int command_pack_model(const struct options *options)
         diag_error(&diag, "--weights", "is missing; give the folder of the model, or its model.safetensors");
     else if (options->format != NULL || options->symbol != NULL)
         diag_error(&diag, "--all", "writes one file to be mapped; --format and --symbol are for a single layer");
-    else if (folder != NULL && compile_model(options->specs[0], folder, packer, &compile, &name, &program, &diag)) {
+    else if (folder != NULL && (options->out == NULL || file_possible(options->out, &diag)) &&
+             compile_model(options->specs[0], folder, packer, &compile, &name, &program, &diag)) {
         if (options->out != NULL ? (out = strdup(options->out)) == NULL : asprintf(&out, "%s.packed", name) < 0)
             diag_environment(&diag, NULL, "out of memory");
         else

@@ -488,7 +488,8 @@ bool compile_model(const char *layers, const char *folder, const char *text, con
     words_add(&words, *program != NULL ? *program : "");
     good = good && add_sources(&words, folder, name);
     if (good && (asprintf(&command,
-                          "-DHEADER=\"%s_model.h\"|-DSHARD=%s_model_shard|-DPACK=%s_model_pack|-DSTRERROR=%s_model_strerror",
+                          "-DHEADER=\"%s_model.h\"|-DSHARD=%s_model_shard|-DPACK=%s_model_pack|"
+                          "-DSTRERROR=%s_model_strerror",
                           *name, *name, *name, *name) < 0 || source == NULL || *program == NULL))
         good = false;
     for (char *at = good ? strtok(command, "|") : NULL; at != NULL; at = strtok(NULL, "|"))
@@ -504,7 +505,8 @@ bool compile_model(const char *layers, const char *folder, const char *text, con
         good = false;
     }
     good = good && file_replace(source, &(struct piece){text, strlen(text)}, 1, diag) &&
-           process_run(&result, words.word, folder, diag) && ended_well(&result, words.word[0], "compiled the model", diag);
+           process_run(&result, words.word, folder, diag) &&
+           ended_well(&result, words.word[0], "compiled the model", diag);
     free(result.output);
     free(command);
     free(source);

@@ -236,7 +236,7 @@ int main(int argc, char **argv)
     memset(hidden_again, 0x55, sizeof hidden_again);
     memcpy(hidden, hidden_again, sizeof hidden);
     memcpy(logits, some, sizeof logits);
-    float *copy = aligned(cache_bytes);
+    float *copy = aligned(cache_bytes), *spare = aligned(cache_bytes);
     memcpy(copy, cache, cache_bytes);
     args.last_logits = NULL;
     ids[N + 3] = VOCAB;
@@ -249,6 +249,15 @@ int main(int argc, char **argv)
     past[1] = -1;
     check("a negative past too", FUNCTION(_run)(&model, &args, arena) == ERROR(LENGTH));
     past[1] = 0;
+    if (PAST < INT32_MAX) { /* the last position of each: of two tokens one exists */
+        int32_t ones[BATCH] = {1, 1}, full[BATCH] = {PAST - 1, PAST - 1};
+        FUNCTION(_args) close = args;
+        close.lengths = ones, close.past = full, close.n = 2, close.hidden = NULL, close.logits = NULL;
+        close.cache = spare;
+        check("lengths are counted, not n, where the cache is nearly full", FUNCTION(_run)(&model, &close, arena) == 0);
+        ones[1] = 2;
+        check("and are an error where it has no room", FUNCTION(_run)(&model, &close, arena) == ERROR(LENGTH));
+    }
     args.n = SEQ_LEN + 1;
     check("more tokens than a call can have are an error", FUNCTION(_run)(&model, &args, arena) == ERROR(SIZE));
     args.n = N;
@@ -290,6 +299,6 @@ int main(int argc, char **argv)
     check("a file of another kind is not opened", FUNCTION(_open)(&model, file, file_bytes) == ERROR(PACKED));
     for (size_t i = 0; i < count; i++)
         free(shard_bytes[i]);
-    free(file), free(work), free(arena), free(cache), free(copy);
+    free(file), free(work), free(arena), free(cache), free(copy), free(spare);
     return failed;
 }

@@ -181,18 +181,26 @@ model bert; truncate -s 100 m/model.safetensors; refused 2 'not a safetensors fi
 model bert; truncate -s 5 m/model.safetensors; refused 2 'not a safetensors file'
 model bert; truncate -s -4 m/model.safetensors; refused 2 'lie outside'
 
-# more TENSOR: bert's file with a tensor of this name, as JSON writes it, behind the others
+# more TENSOR [MODEL SHAPE BYTES]: bert's file with a tensor of this name, as JSON writes it, behind the others
 more() {
-    local length old=$models/bert/model.safetensors text
+    local length old=$models/${2-bert}/model.safetensors text
     length=$(od -An -N8 -tu8 "$old" | tr -d ' ')
     text=$(tail -c +9 "$old" | head -c "$length" | sed 's/ *$//')
     local data=$(($(stat -c %s "$old") - 8 - length))
-    header "${text%\}},\"$1\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[$data,$((data + 4))]}}" $((data + 4))
+    header "${text%\}},\"$1\":{\"dtype\":\"F32\",\"shape\":[${3-1}],\"data_offsets\":[$data,$((data + ${4-4}))]}}" \
+        $((data + ${4-4}))
 }
 more x; refused 2 'tensor "x" [1] is not known of bert models; what it does would be left out'
 more 'a\"\n[head x]\nw = \"b'; refused 2 'tensor "a"\x0a[head x]\x0aw = "b" [1] is not known'
 more '\u0085\u202e'; refused 2 'tensor "\xc2\x85\xe2\x80\xae" [1] is not known'
 more encoder.layer.0.attention.self.query.lora_A; refused 2 'query.lora_A" [1] is not known'
+
+# a matrix of logits that is not tied has a bias of its own beside it, which is the one that transformers adds
+model bert_words; config 's/("tie_word_embeddings": )true/\1false/'
+refused 2 'no tensor "cls.predictions.decoder.weight"; [19][16] of bert is needed'
+more cls.predictions.decoder.weight bert_words 19,16 1216
+check "logits that are not tied" "$attngen" import m -o untied --name untied
+says_line 'b += "cls.predictions.decoder.bias"' untied/untied.layers
 
 # ---- shards ----
 

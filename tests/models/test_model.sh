@@ -152,6 +152,11 @@ result $? "packing alone links"
 
 # attnrun pack --all, for sets that this machine need not have
 packed() { "$ATTNRUN" pack --all "$@" >"$work/text" 2>&1; }
+refused_weights() { # TEXT: those of odd/ are, and nothing is written
+    CFLAGS=-O0 timeout 60 "$ATTNRUN" pack --all "$layers" --weights "$work/odd" --isa scalar -o "$work/none" >"$work/text" 2>&1
+    [ $? = 2 ] && grep -q "$1" "$work/text" && [ ! -e "$work/none" ]
+}
+ln -s /dev/null "$work/device" # a link, so that the device itself is in no danger
 CFLAGS=-O0 check "a model is packed" packed "$work/llama/llama.layers" --weights tests/models/imports/llama \
     --isa scalar,neon -o "$work/llama.packed"
 check "as many bytes as it says" grep -q "llama for scalar,neon: .*, $(stat -c %s "$work/llama.packed") bytes" "$work/text"
@@ -160,6 +165,27 @@ packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safe
 check "another model's weights are refused" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
 packed "$work/llama/llama.layers" --weights "$work/nowhere" --isa scalar -o "$work/none"
 check "no weights are an error" grep -q "give the folder of config.json" "$work/text"
+mkdir -p "$work/hand" "$work/odd"
+cp "$work"/llama/*.layer "$work/hand"
+(grep -v -e '^\[weights\]' -e '^file' "$work/llama/llama.layers"; sed -n 's/^file = /  file=/p' "$work/llama/llama.layers" |
+    sed '1s/^/[weights]\n/; s/$/\r/') >"$work/hand/llama.layers"
+ln -s hand.packed "$work/link.packed"
+CFLAGS=-O0 check "weights named last, in another hand, packed through a link" packed "$work/hand/llama.layers" \
+    --weights tests/models/imports/llama --isa scalar,neon -o "$work/link.packed"
+check "to where it leads" cmp "$work/hand.packed" "$work/llama.packed"
+check "which stays a link" test -L "$work/link.packed"
+mkfifo "$work/odd/model.safetensors"
+check "weights that are a pipe are refused" refused_weights "is no file on disk"
+rm "$work/odd/model.safetensors" && : >"$work/odd/model.safetensors"
+check "so is an empty file" refused_weights "no safetensors"
+packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/odd"
+check "a folder is not written to" grep -q "odd: error: cannot be written: Is a directory" "$work/text"
+check "a device is written as it is" packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/device"
+check "and stays" test -L "$work/device" -a -c "$work/device"
+(ulimit -f 30 && CFLAGS='-O0 -s' packed "$layers" --weights tests/models/imports/bert --isa scalar,avx2 -o "$work/llama.packed")
+check "where a file cannot be written the old one stays" test $? -ne 0 -a "$(stat -c %s "$work/llama.packed")" = \
+    "$(stat -c %s "$work/hand.packed")"
+check "and nothing is left beside it" eval '! ls "$work" | grep -q "packed\.."'
 edit '0,/^w_q/ s/^w_q.*/w_q = "other" out_in/'
 check "names that differ in more are refused" refuses "in more than a number" "$work/bert/edited.layers"
 edit 's/^vocab.*/vocab = 0/'
@@ -172,6 +198,39 @@ edit 's/^family.*/family = *\//'
 check "a family that could end a comment is refused" refuses "is no NAME.layers" "$work/bert/edited.layers"
 edit 's/^name.*/name = 1x/'
 check "a name that C does not have is refused" refuses "no name that is a C identifier" "$work/bert/edited.layers"
+for name in int class hidden batch Pooler; do
+    sed "s/^\[head transform\]/[head $name]/; s/= head transform/= head $name/" "$work/bert_words/bert_words.layers" \
+        >"$work/bert_words/edited.layers"
+    check "a head that is called $name is refused" refuses "error: " "$work/bert_words/edited.layers"
+done
+check "by the name of what it collides with" refuses "[head pooler] has a field or a macro of the name 'Pooler'" \
+    "$work/bert_words/edited.layers"
+for name in pack all encoder_embed; do
+    sed "s/^name.*/name = $name/" "$work/bert/bert_pooler.layer" >"$work/bert/other.layer"
+    edit 's/bert_pooler/other/'
+    check "a pair that is called $name is refused" refuses "is called '$name'" "$work/bert/edited.layers"
+done
+sed 's/^seq_len.*/&\nmask = padding/' "$work/bert/bert_pooler.layer" >"$work/bert/other.layer"
+edit 's/bert_pooler/other/'
+check "a product with lengths is refused" refuses "brings lengths, which products do not need" "$work/bert/edited.layers"
+sed '/^pad_rows/d; s/^mask.*/mask = none/; s/^name.*/name = other/' "$work/bert/bert_layer.layer" >"$work/bert/other.layer"
+edit '/layer 1\]/,$ s/bert_layer/other/'
+check "layers with padding and without are refused" refuses "unlike the layers before" "$work/bert/edited.layers"
+edit 's/^position.*/& from 99999999999999999999/'
+check "a row that no table has is refused" refuses "no table has a row" "$work/bert/edited.layers"
+edit 's/layer\.1\./layer.70000./'
+check "a number that no layer has is refused" refuses "no layer has the number 70000" "$work/bert/edited.layers"
+edit "s/^position.*/position = \"$(printf %600s | tr ' ' x)\"/"
+check "a name that is too long is refused" refuses "a tensor's name has 600 characters" "$work/bert/edited.layers"
+edit 's/^file.*/file = "..\/other.safetensors"/'
+check "weights of another folder are refused" refuses "files of the model's folder" "$work/bert/edited.layers"
+sed 's/^scale.*/scale = 1e300/' "$work/t5/t5.layers" >"$work/t5/edited.layers"
+check "a scale that f32 does not have is refused" refuses "scale is no number above 0 that f32 has" "$work/t5/edited.layers"
+sed 's/^cache_len.*/cache_len = 24/' "$work/gpt2_pages/gpt2_pages_layer.layer" >"$work/gpt2_pages/other.layer"
+sed -i 's/^name.*/name = other/' "$work/gpt2_pages/other.layer"
+sed '/decoder layer 1\]/,/decoder norm/ s/^spec.*/spec = other.layer/' "$work/gpt2_pages/gpt2_pages.layers" \
+    >"$work/gpt2_pages/edited.layers"
+check "pages of another table are refused" refuses "has other pages than the layers before" "$work/gpt2_pages/edited.layers"
 head -c 200 /dev/urandom >"$work/bert/edited.layers"
 check "noise is refused" refuses "error:" "$work/bert/edited.layers"
 tally
