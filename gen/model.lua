@@ -595,8 +595,7 @@ name_parts()
 -- Heads are fields of a call beside these, and their widths are macros. Pairs have functions beside those of
 -- NAME_model.c.
 local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean " ..
-    "batch " ..
-               "n m parallel context "
+    "batch n m parallel context "
 local FUNCTIONS = " all head pack encoder_embed decoder_embed encoder_norm decoder_norm "
 
 local function check_names()
