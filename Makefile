@@ -48,7 +48,7 @@ gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
 shared      := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(own_sources),$(gen_sources)))
 embedded    := $(wildcard templates/*.in gen/*.lua gen/families/*.lua)
-carried     := runtime/commands/selftest.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
+carried     := runtime/commands/selftest.in runtime/commands/packer.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
@@ -88,7 +88,7 @@ help:
 	@echo 'make bench-decode  steps and chunks behind a cache, beside the same libraries: PEERS_SHAPES, PEERS_SYSTEMS, PEERS_ROUNDS,'
 	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
 	@echo 'make bench-models  whole models (MiniLM, ViT, GPT-2, a Llama of 110 M) beside ONNX Runtime, OpenVINO, PyTorch and'
-	@echo '                llama.cpp: MODELS_CASES="vit, step at 64", MODELS_SYSTEMS, MODELS_ROUNDS, MODELS_ISA=avx2, MODELS_THREADS=1,2,'
+	@echo '                llama.cpp: MODELS_CASES="vit, step at 64", MODELS_SYSTEMS, MODELS_ROUNDS, MODELS_THREADS=1,2,'
 	@echo '                PEERS_CORES=0,1, MODELS=DIR of the models, MODELS_LIST=1; make bench-minilm: MiniLM alone'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
@@ -302,9 +302,8 @@ bench-models: $(BUILD)/attngen | $(installers)
 	@$(peers_venv)/bin/python -B bench/models/models.py --attngen $(BUILD)/attngen --models '$(MODELS)' \
 	    --out $(BUILD)/bench-models --cases='$(MODELS_CASES)' --systems='$(MODELS_SYSTEMS)' \
 	    $(if $(MODELS_ROUNDS),--rounds=$(MODELS_ROUNDS)) $(if $(MODELS_THREADS),--threads='$(MODELS_THREADS)') \
-	    $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') $(if $(MODELS_ISA),--isa='$(MODELS_ISA)') \
-	    $(if $(MODELS_LIST),--list) --command="make bench-models $(strip \
-	    $(foreach v,MODELS MODELS_CASES MODELS_SYSTEMS MODELS_ROUNDS MODELS_THREADS MODELS_ISA PEERS_CORES,$(if $(filter file \
+	    $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') $(if $(MODELS_LIST),--list) --command="make bench-models $(strip \
+	    $(foreach v,MODELS MODELS_CASES MODELS_SYSTEMS MODELS_ROUNDS MODELS_THREADS PEERS_CORES,$(if $(filter file \
 	    undefined,$(origin $v)),,$(if $($v),$v='$($v)'))))"
 
 # MiniLM alone

@@ -204,11 +204,12 @@ local function product_of(section, width, d_out)
     return spec, index
 end
 
--- The part of a section: its spec, and each tensor's place in the checkpoint.
-local function add_part(section, of, known)
+-- The part of a section: its spec, and each tensor's place in the checkpoint. `known`: the section's other keys.
+local function add_part(section, known)
     local spec, index = spec_of(section)
     local part = {spec = spec, index = index, at = #parts, section = section, tensors = {}}
     for i, t in ipairs(spec.tensors) do
+        known = known .. " " .. t.field
         if t.table then
             wrong(section.number, "tables of expressions, as %s, are not among what NAME.layers says", t.field)
         end
@@ -231,11 +232,7 @@ local function add_part(section, of, known)
         end
         part.tensors[i] = entry
     end
-    check_keys(section, of .. " " .. table.concat((function()
-        local fields = {}
-        for i, t in ipairs(spec.tensors) do fields[i] = t.field end
-        return fields
-    end)(), " "))
+    check_keys(section, known)
     parts[#parts + 1] = part
     return part
 end
@@ -570,8 +567,8 @@ end
 for _, section in ipairs(sections) do
     if section.title:find("^head ") then
         local head = read_head(section, model.heads, stacks)
-        if not head.all and head.stack.kind ~= "tokens" and head.stack.name == "decoder" then
-            wrong(section.number, "rows = first is for encoders")
+        if not head.all and head.stack.name == "decoder" then
+            wrong(section.number, "rows = first is for encoders; of a decoder all rows, or the last one, are asked for")
         end
         model.heads[#model.heads + 1], model.heads[head.name] = head, head
         table.insert(head.stack.heads, head)

@@ -34,10 +34,6 @@ from adapters import native  # noqa: E402
 
 SECONDS = 0.1           # of a sample, at least one call
 PREPARE_SECONDS = 1800  # torch.compile takes minutes
-# What peers are told not to go beyond. ONNX Runtime cannot be told, and OpenVINO 2026.4 was faster than AVX2 allows, so it
-# obeys in part at most: their ratios mean nothing then. llama.cpp's wheel is AVX2 in any case.
-LIMITS = {"avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2",
-                   "MKL_ENABLE_INSTRUCTIONS": "AVX2"}}
 PEERS = [name for name in systems.SYSTEMS if name != "attngen"]
 
 
@@ -336,7 +332,6 @@ def main():
     p.add_argument("--seconds", type=float, default=SECONDS, help="of a sample")
     p.add_argument("--cores", type=numbers, default=usable, help="the first one for one thread")
     p.add_argument("--threads", type=numbers, default=[1, 2], help="those for which there are cores")
-    p.add_argument("--isa", default="", help="instruction set, for peers too where they can be told; default: the best")
     p.add_argument("--list", action="store_true", help="say which cases and systems there are")
     p.add_argument("--command", default="models.py")
     run = p.parse_args()
@@ -352,8 +347,7 @@ def main():
         return 2
     run.threads = [n for n in run.threads if n <= len(run.cores)]
     run.usable, run.cpu, run.out = usable, machine.cpu(), os.path.abspath(run.out)
-    run.models, run.isa = os.path.abspath(run.models), run.isa or run.cpu.isa
-    os.environ.update(LIMITS.get(run.isa, {}))  # the processes of systems inherit it
+    run.models, run.isa = os.path.abspath(run.models), run.cpu.isa
     run.rows, run.sizes, run.versions, run.errors, run.notes = [], {}, {}, {}, {}
     os.makedirs(run.out, exist_ok=True)
     peers = os.path.join(HERE, "..", "peers", "c", "peak.c")

@@ -8,51 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../../gen/embedded.h"
 #include "../../gen/file.h"
 #include "../../gen/isa.h"
 #include "../../gen/replace.h"
 #include "commands.h"
 #include "system/process.h"
-
-/* OUT ISA,... FILE... */
-static const char packer[] =
-    "#include HEADER\n"
-    "#include <errno.h>\n#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
-    "#include <sys/mman.h>\n#include <sys/stat.h>\n#include <unistd.h>\n\n"
-    "static int failed(const char *what)\n{\n"
-    "    fprintf(stderr, \"%s: %s\\n\", what, strerror(errno));\n    return 3;\n}\n\n"
-    "int main(int argc, char **argv)\n{\n"
-    "    int isas[16], count = 0;\n"
-    "    for (char *at = strtok(argv[2], \",\"); at != NULL && count < 16; at = strtok(NULL, \",\"))\n"
-    "        isas[count++] = atoi(at);\n"
-    "    SHARD *shards = calloc((size_t)argc, sizeof *shards);\n"
-    "    const size_t bytes = BYTES((size_t)count);\n"
-    "    void *work = malloc(WORK), *file = aligned_alloc(64, (bytes + 63) / 64 * 64);\n"
-    "    if (shards == NULL || work == NULL || file == NULL)\n        return failed(\"memory\");\n"
-    "    for (int i = 3; i < argc; i++) {\n"
-    "        struct stat of;\n        const int shard = open(argv[i], O_RDONLY | O_NONBLOCK);\n"
-    "        if (shard < 0 || fstat(shard, &of) != 0)\n            return failed(argv[i]);\n"
-    "        if (!S_ISREG(of.st_mode)) {\n            fprintf(stderr, \"%s is no file on disk\\n\", argv[i]);\n"
-    "            return 2;\n        }\n"
-    "        shards[i - 3].size = (size_t)of.st_size;\n"
-    "        shards[i - 3].bytes = of.st_size == 0 ? \"\" :\n"
-    "            mmap(NULL, shards[i - 3].size, PROT_READ, MAP_PRIVATE, shard, 0);\n"
-    "        if (shards[i - 3].bytes == MAP_FAILED)\n            return failed(argv[i]);\n    }\n"
-    "    const int error = PACK(file, shards, (size_t)argc - 3, isas, (size_t)count, work);\n"
-    "    if (error) {\n        fprintf(stderr, \"%s\\n\", STRERROR(error));\n        return 2;\n    }\n"
-    "    FILE *out = fopen(argv[1], \"wb\");\n"
-    "    if (out == NULL || fwrite(file, 1, bytes, out) != bytes || fflush(out) != 0 ||\n"
-    "        (fsync(fileno(out)) != 0 && errno != EINVAL)) /* EINVAL: a device */\n"
-    "        return failed(\"the packed file cannot be written\");\n"
-    "    printf(\"%zu\", bytes);\n"
-    "    return fclose(out) == 0 ? 0 : failed(\"the packed file cannot be written\");\n}\n";
-
-/* DIR/file, of DIR or of the folder that FILE is in */
-static char *beside(const char *folder, const char *file, size_t length)
-{
-    char *path = NULL;
-    return asprintf(&path, "%s/%.*s", folder, (int)length, file) >= 0 ? path : NULL;
-}
 
 /* What stands in quotes in a line file = "NAME", as attngen reads it; NULL: it is none. */
 static const char *file_of_line(const char *line)
@@ -90,8 +51,10 @@ static bool find_shards(struct words *shards, const char *layers, const char *pa
             within = strncmp(title, "[weights]", strlen("[weights]")) == 0;
         if (name == NULL)
             continue;
-        char *shard = beside(path, name, strcspn(name, "\"\n"));
+        char *copy = strndup(name, strcspn(name, "\"\n")), *shard = copy != NULL ? path_join(path, copy) : NULL;
+        shards->failed |= shard == NULL;
         words_add(shards, shard != NULL ? shard : "");
+        free(copy);
         free(shard);
     }
     free(text);
@@ -150,12 +113,13 @@ int command_pack_model(const struct options *options)
     compile.isa = strcmp(options->isa, "auto") == 0 ? NULL : options->isa;
     signals_hold(&before);
     char *folder = folder_make(&diag);
+    const struct embedded_file *packer = embedded_find(runtime_files, runtime_files_count, "packer.in");
     if (options->weights.path == NULL)
         diag_error(&diag, "--weights", "is missing; give the folder of the model, or its model.safetensors");
     else if (options->format != NULL || options->symbol != NULL)
         diag_error(&diag, "--all", "writes one file to be mapped; --format and --symbol are for a single layer");
     else if (folder != NULL && (options->out == NULL || file_possible(options->out, &diag)) &&
-             compile_model(options->specs[0], folder, packer, &compile, &name, &program, &diag)) {
+             compile_model(options->specs[0], folder, (const char *)packer->data, &compile, &name, &program, &diag)) {
         if (options->out != NULL ? (out = strdup(options->out)) == NULL : asprintf(&out, "%s.packed", name) < 0)
             diag_environment(&diag, NULL, "out of memory");
         else

@@ -437,16 +437,13 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
 
 /* ---- a program around a whole model ------------------------------------------------------------------------------ */
 
-/* text in capitals, with what stands in front and behind, as a word */
-static void add_capitals(struct words *words, const char *front, const char *text, int length, const char *behind)
+/* text in capitals, malloc'd; NULL without memory */
+static char *capitals_of(const char *text, size_t length)
 {
-    char *word = NULL;
-    if (asprintf(&word, "%s%.*s%s", front, length, text, behind) < 0)
-        word = NULL;
-    for (int i = 0; word != NULL && i < length; i++)
-        word[strlen(front) + (size_t)i] = (char)toupper((unsigned char)text[i]);
-    words_add(words, word != NULL ? word : "");
-    free(word);
+    char *copy = strndup(text, length);
+    for (char *c = copy; c != NULL && *c != '\0'; c++)
+        *c = (char)toupper((unsigned char)*c);
+    return copy;
 }
 
 /* The emitted .c files of a folder as words, each pair's with -DPAIR_PACK_ONLY; and the model's name, malloc'd. */
@@ -459,10 +456,14 @@ static bool add_sources(struct words *words, const char *folder, char **model)
         const char *name = entries[i]->d_name;
         const size_t length = strlen(name), end = strlen(ending);
         if (length > 2 && strcmp(name + length - 2, ".c") == 0) {
-            char *path = path_join(folder, name);
+            char *path = path_join(folder, name), *pair = capitals_of(name, length - 2), *flag = NULL;
+            if (path == NULL || pair == NULL || asprintf(&flag, "-D%s_PACK_ONLY", pair) < 0)
+                words->failed = true, flag = NULL;
             words_add(words, path != NULL ? path : "");
-            add_capitals(words, "-D", name, (int)length - 2, "_PACK_ONLY");
+            words_add(words, flag != NULL ? flag : "");
             free(path);
+            free(pair);
+            free(flag);
         }
         if (length > end && strcmp(name + length - end, ending) == 0 && *model == NULL)
             *model = strndup(name, length - end);
@@ -474,41 +475,44 @@ static bool add_sources(struct words *words, const char *folder, char **model)
     return *model != NULL;
 }
 
+/* What stands in front of a program's text: the header, and what its names are called there; malloc'd */
+static char *names_of_model(const char *name)
+{
+    char *capitals = capitals_of(name, strlen(name)), *text = NULL;
+    if (capitals == NULL ||
+        asprintf(&text,
+                 "#include \"%s_model.h\"\n#define SHARD %s_model_shard\n#define PACK %s_model_pack\n"
+                 "#define STRERROR %s_model_strerror\n#define BYTES %s_MODEL_BYTES\n#define WORK %s_MODEL_WORK_BYTES\n",
+                 name, name, name, name, capitals, capitals) < 0)
+        text = NULL;
+    free(capitals);
+    return text;
+}
+
 bool compile_model(const char *layers, const char *folder, const char *text, const struct compile_options *options,
                    char **name, char **program, struct diag *diag)
 {
     struct words words = {0};
     struct process_result result = {0};
-    char *source = path_join(folder, "attnrun-program.c"), *command = NULL;
+    char *source = path_join(folder, "attnrun-program.c"), *names = NULL;
     *name = NULL;
     *program = path_join(folder, "attnrun-program");
     bool good = generate("model", folder, layers, options, diag);
     words_add_split(&words, compile_command());
     words_add_split(&words, "-O2 -o");
     words_add(&words, *program != NULL ? *program : "");
-    good = good && add_sources(&words, folder, name);
-    if (good && (asprintf(&command,
-                          "-DHEADER=\"%s_model.h\"|-DSHARD=%s_model_shard|-DPACK=%s_model_pack|"
-                          "-DSTRERROR=%s_model_strerror",
-                          *name, *name, *name, *name) < 0 || source == NULL || *program == NULL))
-        good = false;
-    for (char *at = good ? strtok(command, "|") : NULL; at != NULL; at = strtok(NULL, "|"))
-        words_add(&words, at);
-    if (good) {
-        add_capitals(&words, "-DBYTES=", *name, (int)strlen(*name), "_MODEL_BYTES");
-        add_capitals(&words, "-DWORK=", *name, (int)strlen(*name), "_MODEL_WORK_BYTES");
-        words_add(&words, source);
-        words_add(&words, "-lm");
-    }
-    if (diag->errors == 0 && (!good || words.failed)) {
+    good = good && add_sources(&words, folder, name) && (names = names_of_model(*name)) != NULL;
+    words_add(&words, source != NULL ? source : "");
+    words_add(&words, "-lm");
+    if (diag->errors == 0 && (!good || words.failed || source == NULL || *program == NULL)) {
         diag_environment(diag, NULL, "out of memory");
         good = false;
     }
-    good = good && file_replace(source, &(struct piece){text, strlen(text)}, 1, diag) &&
-           process_run(&result, words.word, folder, diag) &&
+    const struct piece pieces[] = {{names, good ? strlen(names) : 0}, {text, strlen(text)}};
+    good = good && file_replace(source, pieces, 2, diag) && process_run(&result, words.word, folder, diag) &&
            ended_well(&result, words.word[0], "compiled the model", diag);
     free(result.output);
-    free(command);
+    free(names);
     free(source);
     words_free(&words);
     return good;
