@@ -135,6 +135,8 @@ edit 's/^vocab.*/&\nwords = 3/'
 check "a key that is not known is refused" refuses "'words' is not known here" "$work/bert/edited.layers"
 edit 's/^b_q\(.*\)"$/b_q\1" columns 0..9/'
 check "columns that are not those of a bias are refused" refuses "columns 0..9 are not those" "$work/bert/edited.layers"
+sed 's/^rows.*/rows = first/' "$work/gpt2/gpt2.layers" >"$work/gpt2/edited.layers"
+check "first rows of a decoder are refused" refuses "rows = first is for encoders" "$work/gpt2/edited.layers"
 sed 's/^source.*//' "$work/whisper/whisper.layers" >"$work/whisper/edited.layers"
 check "a layer of cross-attention without source is refused" refuses "needs source = encoder" \
     "$work/whisper/edited.layers"
