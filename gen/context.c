@@ -114,6 +114,7 @@ static void push_heights(struct emit *emit, const char *name, const struct tile_
 /* Places in elements, and strides, as templates call them: 0 of what the plan does not have. */
 static const struct { const char *name; enum layout_name of; } places[] = {
     {"q_all", LAYOUT_QUERIES}, {"keys", LAYOUT_KEYS}, {"values", LAYOUT_VALUES}, {"z", LAYOUT_Z},
+    {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
     {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
@@ -629,6 +630,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     PUSH_FIELDS(emit, layer, layer_fields);
     const struct { const char *name; bool value; } flags[] = {
         {"SPLIT", layer->split}, {"CROSS", layer->cross}, {"TIED", layer->tied}, {"IDENTITY", layer->identity},
+        {"SOURCE_KEPT", layer->source_kept},
         {"BIAS", layer->bias}, {"SCORES", layer->scores}, {"OUT_IN", layer->out_in},
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
@@ -702,6 +704,7 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_integer(emit, "PACKED_BYTES", plan->packed_bytes);
     emit_set_integer(emit, "SHARED_BYTES", plan->shared_bytes);
     emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);
+    emit_set_integer(emit, "KEPT_BYTES", plan->kept_bytes);
     emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
     emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);
     emit_set_integer(emit, "KEPT", layer_kept(layer));

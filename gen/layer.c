@@ -83,6 +83,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->page_count = layer->page_len > 0 ? (layer->cache_len + layer->page_len - 1) / layer->page_len : 0;
     layer->split = is_split(spec);
     layer->cross = is_cross(spec);
+    layer->source_kept = spec->value[KEY_SOURCE_KEPT] == 1;
     layer->tied = is_tied(spec);
     layer->identity = is_identity(spec);
     layer->w_o = (enum layer_w_o)spec->value[KEY_W_O];

@@ -91,6 +91,7 @@ struct layer {
     int64_t cache_len; /* most positions of a sequence, or rows of a ring; then source_len too. 0: no cache */
     int64_t page_len, page_count; /* positions of a page, and pages of a sequence; 0 unless paged */
     bool cross;    /* attention = cross */
+    bool source_kept; /* a call can leave out the source and use what an earlier one made of it; cross only */
     bool self;     /* keys are the queries' own tokens: m = n. Neither cross nor projected */
     bool tied;     /* w_k = tied */
     bool identity; /* w_v = identity */

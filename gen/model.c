@@ -420,6 +420,7 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_integer(emit, "seq_len", layer->seq_len);
     emit_set_integer(emit, "source_len", layer->source_len);
     emit_set_boolean(emit, "cross", layer->cross);
+    emit_set_boolean(emit, "kept", layer->source_kept);
     emit_set_integer(emit, "d_source", layer->d_source);
     emit_set_boolean(emit, "pad_skipped", layer->pad_skipped);
     emit_set_boolean(emit, "out_in", layer->out_in);

@@ -376,6 +376,11 @@ local function read_layers(stack)
         end
         stack.cross, stack.cached = stack.cross or spec.cross, stack.cached or spec.cached
         if spec.cross then
+            if stack.kept ~= nil and stack.kept ~= spec.kept then
+                wrong(section.number, "%s keeps its source, or does not, unlike the layers before; give all of them " ..
+                      "source_kept = true", spec.file)
+            end
+            stack.kept = spec.kept
             stack.source_len = math.min(stack.source_len or MOST, spec.source_len)
             stack.source_lengths = stack.source_lengths or has_call(spec, "lengths")
         elseif spec.cached then
@@ -489,7 +494,7 @@ local function read_stack(name)
     if not embedding then wrong(input.number, "no section [%s embedding]", name) end
     check_keys(embedding, EMBEDDING[stack.kind])
     read_layers(stack)
-    stack.paged = stack.paged or false
+    stack.paged, stack.kept = stack.paged or false, stack.kept or false
     if titles[name .. " norm"] then check_keys(titles[name .. " norm"], NORM) end
     stack.norm = norm_of(titles[name .. " norm"], d_model, name .. "'s last norm")
     stack.input, stack.embedding = input, embedding
@@ -592,7 +597,7 @@ name_parts()
 -- Heads are fields of a call beside these, and their widths are macros. Pairs have functions beside those of
 -- NAME_model.c.
 local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean " ..
-    "batch n m parallel context "
+    "kept kept_of kept_blocks batch n m parallel context "
 local FUNCTIONS = " all head pack encoder_embed decoder_embed encoder_norm decoder_norm "
 
 local function check_names()
@@ -625,7 +630,7 @@ local function pointers_of(stack)
     end
     need(stack.cached, "past", "cache")
     need(stack.paged, "page_table")
-    need(stack.cross, "source")
+    need(stack.cross and not stack.kept, "source")
     local all = {table.unpack(required)}
     local function add(of, name)
         if of then all[#all + 1] = name end
@@ -633,6 +638,8 @@ local function pointers_of(stack)
     add(stack.types > 0, "types")
     add(stack.lengths, "lengths")
     add(stack.source_lengths, "source_lengths")
+    add(stack.kept, "source")
+    add(stack.kept, "kept_of")
     add(true, "hidden")
     add(stack.mean, "mean")
     for _, head in ipairs(stack.heads) do
@@ -644,7 +651,7 @@ end
 
 model.common_floats, model.work, model.longest, model.extra, model.largest = common_floats, 1, 1, 1, d_model
 model.norms, model.layers = {}, 0
-model.any = {cached = false, paged = false, cross = false, source_lengths = false, mean = false, lengths = false,
+model.any = {cached = false, paged = false, cross = false, kept = false, source_lengths = false, mean = false, lengths = false,
              rows = false, row = false}
 local any = model.any
 local function note(norm)

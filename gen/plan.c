@@ -108,9 +108,11 @@ static struct fold_savings fold_savings(const struct layer *l, int64_t n, int64_
     const double queries = (double)n * (double)l->h, in = (double)l->d_in_kv;
     const double pairs = (double)visible_pairs(l, n, m) * (double)l->h;
     const double merge = l->w_o == W_O_CONV ? cost.output / (double)l->d_v : queries * (double)l->d_model;
-    const double plain = reading(packed_weights(l, false, false)), all = cost.total + plain;
-    struct fold_savings s = {.scores = cost.q + cost.k + cost.scores - in * (queries * (double)l->d_in_q + pairs),
-                             .values = cost.v + cost.values + cost.output - in * (pairs + merge)};
+    const double k = l->source_kept ? 0 : cost.k, v = l->source_kept ? 0 : cost.v; /* kept: most calls have them */
+    const double plain = reading(packed_weights(l, false, false));
+    const double all = cost.total - (cost.k - k) - (cost.v - v) + plain;
+    struct fold_savings s = {.scores = cost.q + k + cost.scores - in * (queries * (double)l->d_in_q + pairs),
+                             .values = v + cost.values + cost.output - in * (pairs + merge)};
     s.scores_share = (s.scores - reading(packed_weights(l, true, false)) + plain) / all;
     s.values_share = (s.values - reading(packed_weights(l, false, true)) + plain) / all;
     return s;
@@ -819,11 +821,12 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
  * panel is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer
  * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
  * of its own (values in blocks), has zeros before it (convolution), or has memory behind it that may not be read. Nor
- * where no matrix is left: projected, w_o = none. */
+ * where no matrix is left: projected, w_o = none. Where keys and values are kept, each sequence has a place of its own
+ * for them: a call that brings sources takes them one by one, and queries alone make the matrix of the others. */
 static void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    if (p->value_blocks || layer->w_o == W_O_CONV || (layer->cross && (layer->mask & MASK_PADDING)) ||
-        (layer->projected && layer->w_o == W_O_NONE))
+    const bool apart = p->value_blocks || (layer->cross && (layer->mask & MASK_PADDING)); /* keys of sequences */
+    if ((apart && !layer->source_kept) || layer->w_o == W_O_CONV || (layer->projected && layer->w_o == W_O_NONE))
         return;
     const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
     const bool stays = weights * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
@@ -831,9 +834,9 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
     const bool only_z = layer->projected && !layer_finishes(layer); /* is a matrix's operand */
-    const int64_t sequences = only_z ? queries : min(queries, keys);
+    const int64_t sequences = only_z || layer->source_kept ? queries : min(queries, keys);
     p->batch_rows = sequences * layer->seq_len;
-    p->batch_sources = sequences * layer_new_keys(layer);
+    p->batch_sources = layer->source_kept ? 0 : sequences * layer_new_keys(layer);
 }
 
 /* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
@@ -1211,6 +1214,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
         plan->shared_bytes = max(plan->shared_bytes, p->bytes[OWNER_SCRATCH]);
         plan->worker_bytes = max(plan->worker_bytes, p->bytes[OWNER_WORKER]);
+        plan->kept_bytes = max(plan->kept_bytes, p->bytes[OWNER_KEPT]);
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }

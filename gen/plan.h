@@ -39,6 +39,7 @@ enum product_name {
 
 enum layout_owner {
     OWNER_CALLER, OWNER_PACKED, OWNER_SCRATCH, OWNER_WORKER,
+    OWNER_KEPT, /* of source_kept: what a sequence's source became, for later calls */
     OWNER_BACK, OWNER_BACK_WORKER, /* of backward: behind forward's scratch, and a worker's own part of that */
     OWNERS
 };
@@ -48,6 +49,8 @@ enum layout_name {
     LAYOUT_NONE, LAYOUT_X, LAYOUT_SOURCE, LAYOUT_Y, /* input = projected: q and k in place of x and source */
     LAYOUT_S_T,                        /* the source in blocks, where values are projected from it */
     LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
+    LAYOUT_KEPT_SOURCE,                /* a copy of the source, where keys or values are its own rows */
+    LAYOUT_KEPT,                       /* room in the scratch for what a call does not keep */
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
     LAYOUT_STREAM,                     /* x and what attention adds to it */
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
@@ -286,6 +289,7 @@ struct plan {
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
+    int64_t kept_bytes; /* of a sequence; likewise; 0: nothing is kept */
     int64_t back_bytes, back_worker_bytes; /* what backward has beside those shared_bytes; 0: there is none */
 };
 

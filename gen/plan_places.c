@@ -9,6 +9,7 @@
 
 #define ALIGN 64        /* bytes: packed weights and every array of the scratch start there */
 #define HEADER_BYTES 64 /* the packed block's header */
+#define KEPT_HEADER_BYTES 64 /* of a sequence's kept block: which layer's, which instruction set's, how many keys */
 #define CACHED_STATES 6 /* numbers for each row: m and l of a segment and of all so far, a factor, what scores lose */
 #define MAX_TURN_ROWS 32768 /* of a cache: later positions are turned by cosines that each call makes */
 
@@ -154,12 +155,29 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         place_back_packed(p, layer);
 }
 
+/* What later calls of a sequence read: keys and values, or the source where that is what they are. */
+static void place_kept(struct plan_isa *p, const struct layer *layer)
+{
+    struct layout *const of[] = {&p->layouts[LAYOUT_KEYS], &p->layouts[LAYOUT_VALUES]};
+    bool source = false;
+    p->bytes[OWNER_KEPT] = KEPT_HEADER_BYTES;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        if (of[i]->owner == OWNER_CALLER)
+            source = true;
+        else
+            of[i]->owner = OWNER_KEPT;
+    }
+    if (source)
+        place_new(p, LAYOUT_KEPT_SOURCE, "kept source", OWNER_KEPT, layer->source_len, layer->d_source);
+}
+
 /* The transposed source is dead once everything is projected, unless it is the values: z takes its place, or that of
  * the queries. */
 static void place_activations(struct plan_isa *p)
 {
     const int64_t before = p->bytes[OWNER_SCRATCH];
-    const bool alive = p->value_blocks && plan_product(p, PRODUCT_VALUES) == NULL;
+    const bool alive = p->value_blocks && plan_product(p, PRODUCT_VALUES) == NULL &&
+                       p->layouts[LAYOUT_VALUES].owner == OWNER_SCRATCH;
     if (alive)
         place(p, LAYOUT_VALUES);
     else
@@ -231,10 +249,14 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
         return;
     const int64_t queries = max(layer->seq_len, p->batch_rows);
     const int64_t keys = max(layer_new_keys(layer), p->batch_sources);
+    if (layer->source_kept)
+        place_kept(p, layer);
     if (!layer->projected)
         place_activations(p);
     else if (!p->z_in_q)
         place(p, LAYOUT_Z);
+    if (layer->source_kept)
+        place_new(p, LAYOUT_KEPT, "kept", OWNER_SCRATCH, 1, p->bytes[OWNER_KEPT] / (int64_t)element_size(TENSOR_F32));
     if ((layer->mask & MASK_SEGMENTS) != 0) { /* short sequences of a group have a vector each */
         const int64_t runs = layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes);
         p->layouts[LAYOUT_RANGES].element = TENSOR_I32;

@@ -77,6 +77,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_D_SOURCE] = {"d_source", KIND_SIZE, NULL},
     [KEY_SEQ_LEN] = {"seq_len", KIND_SIZE, NULL},
     [KEY_SOURCE_LEN] = {"source_len", KIND_SIZE, NULL},
+    [KEY_SOURCE_KEPT] = {"source_kept", KIND_WORD, words_switch},
     [KEY_CACHE] = {"cache", KIND_WORD, words_cache},
     [KEY_CACHE_LEN] = {"cache_len", KIND_SIZE, NULL},
     [KEY_PAGE_LEN] = {"page_len", KIND_SIZE, NULL},

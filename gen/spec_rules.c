@@ -103,6 +103,8 @@ static const struct idle {
      "only q, k and v of a call have an axis of heads; leave it out, or write input = projected", false},
     {KEY_D_SOURCE, has_source, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
     {KEY_SOURCE_LEN, has_own_source_len, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
+    {KEY_SOURCE_KEPT, is_cross, {KEY_ATTENTION, KEY_INPUT},
+     "only attention = cross has keys and values of a source to keep; leave it out, or write attention = cross", true},
     {KEY_CACHE_LEN, is_cached, {KEY_CACHE, KEY_CACHE},
      "there is no cache; leave it out, or write cache = rows", false},
     {KEY_PAGE_LEN, is_paged, {KEY_CACHE, KEY_CACHE},
@@ -607,6 +609,7 @@ static void rule_block(struct spec *spec)
 /* ---- gradients ------------------------------------------------------------------------------------------- */
 
 static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
+static bool trains_kept(const struct spec *spec) { return spec->value[KEY_SOURCE_KEPT] == 1; }
 static bool trains_skipped(const struct spec *spec) { return spec->value[KEY_PAD_ROWS] != 0; }
 static bool trains_offset(const struct spec *spec) { return spec->value[KEY_OFFSET] != OFFSET_NONE; }
 static bool trains_qk_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
@@ -629,6 +632,7 @@ static const struct {
 } untrained[] = {
     {KEY_INPUT, is_projected, "input = shared or split"},
     {KEY_CACHE, trains_cached, "cache = none"},
+    {KEY_SOURCE_KEPT, trains_kept, "source_kept = false"},
     {KEY_OFFSET, trains_offset, "offset = none"},
     {KEY_MASK, trains_masks, "a mask without prefix and segments"},
     {KEY_PAD_ROWS, trains_skipped, "pad_rows = computed"},

@@ -59,6 +59,7 @@ return function(m)
                         h_deep, "decoder_attention_heads")
     cross:add("attention", "cross"):add("seq_len", seq, "most tokens of a call")
     cross:add("source_len", far, "max_source_positions")
+    cross:add("source_kept", "true", "keys and values of a source serve all later calls")
     norms(cross)
     feed(cross, inner_deep, "decoder_ffn_dim")
 

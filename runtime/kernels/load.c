@@ -80,6 +80,11 @@ static const char shim_text[] =
     "#define shim_backward_run_of 0\n"
     "#define shim_backward_phase_of 0\n"
     "#endif\n"
+    "#ifdef @N_KEPT_BYTES\n"
+    "#define SHIM_KEPT @N_KEPT_BYTES\n"
+    "#else\n"
+    "#define SHIM_KEPT 0\n"
+    "#endif\n"
     "#if defined @N_D_IN && !defined @N_PACK_ONLY\n" /* layer = linear alone has it */
     "static int shim_column_of(const void *p, size_t c, float *o) { return (int)@n_column(p, c, o); }\n"
     "#else\n"
@@ -116,6 +121,7 @@ static const char shim_text[] =
     "    size_t (*backward_parts)(const void *, const void *, size_t);\n"
     "    int (*backward_run)(const void *, const void *, const void *, void *, size_t, size_t, size_t);\n"
     "    const char *(*backward_phase)(size_t);\n"
+    "    size_t kept;\n"
     "};\n"
     "extern const struct shim_table attnrun_shim_table;\n"
     "const struct shim_table attnrun_shim_table = {\n"
@@ -124,7 +130,7 @@ static const char shim_text[] =
     "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES,\n"
     "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of, shim_column_of,\n"
     "    SHIM_SAVED, SHIM_GRADS, shim_backward_scratch_of, shim_backward_of, shim_backward_phases_of,\n"
-    "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of\n"
+    "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of, SHIM_KEPT\n"
     "};\n";
 
 char *kernel_shim(const char *name)
@@ -176,10 +182,12 @@ static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
     return good;
 }
 
-/* The structs of a layer that trains end with one field more, or are there at all. */
+/* The structs of a layer that trains, or keeps its source, end with fields more, or are there at all. */
 static bool structs_match(const struct kernel_table *call)
 {
-    const size_t args = call->saved_floats > 0 ? sizeof(struct kernel_args) : offsetof(struct kernel_args, saved);
+    const size_t plain = offsetof(struct kernel_args, saved);
+    const size_t args = call->saved_floats > 0 ? plain + sizeof(float *)
+                      : call->kept_bytes > 0 ? sizeof(struct kernel_args) : plain;
     const size_t grads = call->saved_floats > 0 ? sizeof(struct kernel_grads) : 0;
     return (call->weights_size == sizeof(struct kernel_weights) ||
             call->weights_size == offsetof(struct kernel_weights, w)) && call->grads_size == grads &&

@@ -20,7 +20,7 @@
 /* NAME_error of the emitted header. */
 enum kernel_error {
     KERNEL_OK, KERNEL_NULL, KERNEL_UNUSED, KERNEL_SIZE, KERNEL_LENGTH, KERNEL_BROADCAST, KERNEL_ALIGN, KERNEL_ISA,
-    KERNEL_NONFINITE, KERNEL_PACKED, KERNEL_PART, KERNEL_OVERLAP
+    KERNEL_NONFINITE, KERNEL_PACKED, KERNEL_PART, KERNEL_OVERLAP, KERNEL_KEPT
 };
 
 /* NAME_weights and NAME_args of the emitted header. */
@@ -48,7 +48,14 @@ struct kernel_args {
     float *lse;
     float *k_cache, *v_cache, *k_pages, *v_pages;
     size_t batch, n, m, pages;
-    float *saved; /* of a layer that trains alone */
+    union { /* no layer has both */
+        float *saved; /* of a layer that trains alone */
+        struct {      /* of a layer with source_kept alone */
+            void *kept;
+            const int32_t *kept_of;
+            size_t kept_blocks;
+        };
+    };
 };
 
 /* NAME_grads of the emitted header. */
@@ -111,6 +118,7 @@ struct kernel_table {
     int (*back_run)(const void *packed, const void *args, const void *grads, void *scratch, size_t phase, size_t part,
                     size_t worker);
     const char *(*back_phase_name)(size_t phase);
+    size_t kept_bytes; /* of a layer with source_kept; else 0 */
 };
 
 struct kernel {

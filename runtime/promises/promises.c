@@ -15,6 +15,7 @@
 #include "../../gen/score.h"
 #include "fenced.h"
 #include "guarded.h"
+#include "keeping.h"
 #include "merging.h"
 #include "moving.h"
 #include "packing.h"
@@ -1958,6 +1959,8 @@ static bool texts_are_right(struct trial *t)
             return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
                             phases[phase % count]);
     const int last = layer_has_cache(t->layer) ? KERNEL_OVERLAP : KERNEL_PART; /* others never overlap */
+    if (t->layer->source_kept && strcmp(t->call->strerror(KERNEL_KEPT), t->call->strerror(KERNEL_KEPT + 1)) == 0)
+        return violated(t, "strerror(%d) is that of no error", KERNEL_KEPT);
     for (int error = KERNEL_OK; error <= last + 1; error++) {
         const char *text = t->call->strerror(error);
         if (text == NULL || *text == '\0')
@@ -2066,6 +2069,11 @@ static bool merges(struct trial *t)
     return merging_holds(t->kernel, t->layer, t->in, t->packed, t->base_y, t->base_lse, t->why, t->diag);
 }
 
+static bool keeps_sources(struct trial *t)
+{
+    return keeping_holds(t->kernel, t->layer, t->in, t->packed, t->why, t->diag);
+}
+
 static bool moves_sequences(struct trial *t)
 {
     return moving_holds(t->kernel, t->layer, t->in, t->seed, t->why, t->diag);
@@ -2106,7 +2114,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
         {columns_come_back, PROMISES_OF_VALUES},
-        {merges, PROMISES_OF_VALUES}, {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
+        {merges, PROMISES_OF_VALUES}, {keeps_sources, PROMISES_OF_VALUES}, {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
         {last_run, PROMISES_ALL},
     };
     struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,

@@ -62,6 +62,134 @@ static void swap_sources(float *source)
         source[M * D + i] = one;
     }
 }
+
+/* A step of token `at` of each sequence, whatever the arena holds */
+static int one_step(const FUNCTION(_args) *call, int at)
+{
+    FUNCTION(_args) step = *call;
+    int32_t next[BATCH];
+    for (int s = 0; s < BATCH; s++) {
+        past[s] = at;
+        next[s] = ids[s * N + at];
+    }
+    step.hidden = NULL, step.logits = NULL, step.lengths = NULL;
+    memset(arena, 0xff, CONSTANT(MODEL_ARENA_BYTES)(3));
+    const int error = FUNCTION(_step)(&model, &step, next, past, arena);
+    past[0] = past[1] = 0;
+    return error;
+}
+
+/* Calls that bring no source have the bits of calls that do. `lengths`: of sources, or NULL. */
+static void check_kept(float *source, int32_t *lengths)
+{
+    static float all[TOKENS * VOCAB], two[2][BATCH * VOCAB];
+    enum { BLOCKS = BATCH + 1 };
+    const FUNCTION(_args) before = args;
+    unsigned char *kept = aligned(CONSTANT(MODEL_KEPT_BYTES)(BLOCKS));
+    int32_t blocks[BATCH] = {2, 0}, moving[CONSTANT(MODEL_MOVE_BYTES)(BATCH) / 4];
+    size_t phases = 0;
+    past[0] = past[1] = 0;
+    memset(kept, 0xff, CONSTANT(MODEL_KEPT_BYTES)(BLOCKS));
+    args.hidden = NULL, args.logits = all, args.last_logits = two[0];
+    check("a call that keeps nothing runs", FUNCTION(_run)(&model, &args, arena) == 0 && one_step(&args, N - 1) == 0);
+    memset(args.cache, 0xff, CONSTANT(MODEL_CACHE_BYTES)(UNITS));
+    args.kept = kept, args.kept_of = blocks, args.kept_blocks = BLOCKS, args.source = NULL;
+    args.logits = some, args.last_logits = two[1];
+    memset(some, 0x55, sizeof some);
+    check("no source is an error where none was kept", FUNCTION(_run)(&model, &args, arena) == ERROR(KEPT));
+    memset(kept, 0, CONSTANT(MODEL_KEPT_BYTES)(BLOCKS));
+    check("and in zeros", FUNCTION(_run)(&model, &args, arena) == ERROR(KEPT));
+    const unsigned char *bytes = (const unsigned char *)some, *held = (const unsigned char *)args.cache;
+    check("which writes nothing", bytes[0] == 0x55 && memcmp(bytes, bytes + 1, sizeof some - 1) == 0 && held[0] == 0xff &&
+                                      memcmp(held, held + 1, CONSTANT(MODEL_CACHE_BYTES)(UNITS) - 1) == 0);
+    args.source = source;
+    check("a call that keeps its sources runs", FUNCTION(_run)(&model, &args, arena) == 0);
+    check("with the same bits", memcmp(some, all, sizeof all) == 0);
+    args.source = NULL;
+    memset(args.cache, 0xff, CONSTANT(MODEL_CACHE_BYTES)(UNITS));
+    args.parallel = backwards, args.context = &phases;
+    check("the same tokens without sources, by several workers", FUNCTION(_run)(&model, &args, arena) == 0 && phases > 0);
+    check("have the same bits", memcmp(some, all, sizeof all) == 0);
+    args.parallel = NULL, args.context = NULL;
+    memset(args.cache, 0xff, CONSTANT(MODEL_CACHE_BYTES)(UNITS));
+    check("chunks without sources run", chunk(0, 4) == 0 && is_chunk(0, 4, 2e-5f) && chunk(4, 6) == 0 &&
+                                            is_chunk(4, 6, 2e-5f) && chunk(6, N) == 0 && is_chunk(6, N, 2e-5f));
+    check("and a step", one_step(&args, N - 1) == 0);
+    check("with the bits of one with sources", memcmp(two[0], two[1], sizeof two[0]) == 0);
+
+    /* of other lengths */
+    if (lengths != NULL)
+        lengths[1]--;
+    else
+        args.m--;
+    check("another length is an error", one_step(&args, N - 1) == ERROR(KEPT));
+    if (lengths != NULL)
+        lengths[1]++;
+    else
+        args.m++;
+    blocks[1] = BLOCKS;
+    check("so is a block that there is not", one_step(&args, N - 1) == ERROR(LENGTH));
+    blocks[1] = -1;
+    check("and a negative one", one_step(&args, N - 1) == ERROR(LENGTH));
+    blocks[1] = 0;
+    args.kept_of = NULL, args.kept_blocks = BATCH - 1;
+    check("fewer blocks than sequences are an error", one_step(&args, N - 1) == ERROR(SIZE));
+    args.kept_of = blocks, args.kept = kept + 4, args.kept_blocks = BLOCKS;
+    check("so is a place beside its alignment", one_step(&args, N - 1) == ERROR(ALIGNMENT));
+    args.kept = NULL;
+    check("and none at all", one_step(&args, N - 1) == ERROR(NULL));
+    args.kept = kept;
+
+    /* sequences change places, and share a source */
+    int32_t from[BATCH] = {1, 0};
+    FUNCTION(_cache) moved = {.cache = args.cache, .past = past, .kept_of = blocks, .batch = BATCH};
+    past[0] = past[1] = N - 1;
+    check("sequences change places with what they keep", FUNCTION(_cache_move)(&moved, from, moving) == 0);
+    check("by the numbers of blocks", blocks[0] == 0 && blocks[1] == 2);
+    int32_t first[N];
+    memcpy(first, ids, sizeof first);
+    memcpy(ids, ids + N, sizeof first);
+    memcpy(ids + N, first, sizeof first);
+    const int32_t length = lengths != NULL ? lengths[0] : 0;
+    if (lengths != NULL)
+        lengths[0] = lengths[1], lengths[1] = length;
+    check("a step runs then, without sources", one_step(&args, N - 1) == 0);
+    check("and has the other one's bits", memcmp(two[1], two[0] + VOCAB, sizeof two[0] / BATCH) == 0 &&
+                                              memcmp(two[1] + VOCAB, two[0], sizeof two[0] / BATCH) == 0);
+    past[0] = past[1] = N - 1;
+    from[0] = from[1] = 1;
+    check("a sequence is copied", FUNCTION(_cache_move)(&moved, from, moving) == 0 && blocks[0] == 2 && blocks[1] == 2);
+    const int32_t other = lengths != NULL ? lengths[0] : 0;
+    if (lengths != NULL)
+        lengths[0] = lengths[1];
+    memcpy(ids, ids + N, sizeof first);
+    check("both go on from one source", one_step(&args, N - 1) == 0);
+    check("with the same bits", memcmp(two[1], two[0], sizeof two[0] / BATCH) == 0 &&
+                                    memcmp(two[1] + VOCAB, two[0], sizeof two[0] / BATCH) == 0);
+    memcpy(ids, first, sizeof first);
+    if (lengths != NULL)
+        lengths[0] = other;
+    past[0] = past[1] = 0;
+
+    /* another source in the same blocks, as if no one had been there */
+    blocks[0] = 0, blocks[1] = 1;
+    args.kept_of = NULL, args.source = source; /* of the sequences as they were: those of `ids` have changed places */
+    args.kept = NULL, args.kept_blocks = 0;
+    check("a call with other sources runs", FUNCTION(_run)(&model, &args, arena) == 0 && one_step(&args, N - 1) == 0);
+    memcpy(two[0], two[1], sizeof two[0]);
+    args.kept = kept, args.kept_blocks = BLOCKS;
+    check("and keeps them over the old ones", FUNCTION(_run)(&model, &args, arena) == 0);
+    args.source = NULL;
+    check("of which a step has the bits", one_step(&args, N - 1) == 0 && memcmp(two[0], two[1], sizeof two[0]) == 0);
+
+    memcpy(first, ids, sizeof first);
+    memcpy(ids, ids + N, sizeof first);
+    memcpy(ids + N, first, sizeof first);
+    if (lengths != NULL)
+        lengths[1] = lengths[0], lengths[0] = length;
+    args = before;
+    free(kept);
+}
 #endif
 
 int main(int argc, char **argv)
@@ -223,6 +351,14 @@ int main(int argc, char **argv)
     last[0] = NAN, last[5] = 1e30f;
     check("NaN is never the likeliest", FUNCTION(_argmax)(last) == 5);
     past[0] = past[1] = 0;
+
+#ifdef ENCODER
+#if ENCODER == 1
+    check_kept(source, lengths);
+#else
+    check_kept(source, NULL);
+#endif
+#endif
 
     /* other orders, the same bits */
     size_t phases = 0;

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* See keeping.h. */
+#include "keeping.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/isa.h"
+#include "guarded.h"
+#include "promises.h"
+
+#define WORKERS 3
+
+enum { OUT_Y, OUT_ATTN, OUT_LSE, OUTS };
+static const enum layer_tensor out_tensors[OUTS] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
+
+struct keeping {
+    const struct kernel_table *call;
+    const struct layer *layer;
+    const struct inputs *in;
+    const void *packed;
+    struct guarded out[OUTS], expected[OUTS]; /* of a call at hand, and of one that keeps nothing */
+    struct guarded kept, copy, scratch;       /* copy: of what is kept */
+    int32_t *other;                           /* [batch]: the blocks the other way round */
+    char *why;
+    struct diag *diag;
+};
+
+static struct kernel_args args_of(const struct keeping *k, const struct inputs *in, const struct guarded out[OUTS],
+                                  bool source, const int32_t *kept_of)
+{
+    const struct kernel_outputs outputs = {.y = out[OUT_Y].data, .attn = out[OUT_ATTN].data, .lse = out[OUT_LSE].data};
+    struct kernel_args args = kernel_args_of(k->layer, in, outputs);
+    args.kept = k->kept.data;
+    args.kept_of = kept_of;
+    args.kept_blocks = in->batch;
+    if (!source)
+        args.source = NULL;
+    return args;
+}
+
+static bool returns(struct keeping *k, const struct kernel_args *args, int expected, const char *what)
+{
+    guarded_fill(&k->scratch);
+    const int error = k->call->forward(k->packed, args, k->scratch.data);
+    return error == expected ||
+           violated(k, "kept: %s: forward returns \"%s\", not \"%s\"", what, k->call->strerror(error),
+                    k->call->strerror(expected));
+}
+
+static bool zones_intact(struct keeping *k, const char *what)
+{
+    bool good = guarded_zones_intact(&k->kept) && guarded_zones_intact(&k->scratch);
+    for (int i = 0; i < OUTS; i++)
+        good = good && guarded_zones_intact(&k->out[i]);
+    return good || violated(k, "kept: %s: wrote outside its tensors", what);
+}
+
+static bool same_bits(struct keeping *k, const char *what)
+{
+    for (int i = 0; i < OUTS; i++)
+        if (memcmp(k->out[i].data, k->expected[i].data, k->out[i].bytes) != 0)
+            return violated(k, "kept: %s: %s has other bits", what, layer_tensor_name(out_tensors[i]));
+    return zones_intact(k, what);
+}
+
+/* What a call of `in` has that keeps nothing */
+static bool expect_of(struct keeping *k, const struct inputs *in)
+{
+    struct kernel_args args = args_of(k, in, k->expected, true, NULL);
+    args.kept = NULL;
+    args.kept_blocks = 0;
+    return returns(k, &args, KERNEL_OK, "a call that keeps nothing");
+}
+
+static bool call_has_them(struct keeping *k, const struct inputs *in, bool source, const int32_t *kept_of,
+                          const char *what)
+{
+    for (int i = 0; i < OUTS; i++)
+        guarded_fill(&k->out[i]);
+    memcpy(k->copy.data, k->kept.data, k->kept.bytes);
+    const struct kernel_args args = args_of(k, in, k->out, source, kept_of);
+    return returns(k, &args, KERNEL_OK, what) && same_bits(k, what) &&
+           (source || memcmp(k->copy.data, k->kept.data, k->kept.bytes) == 0 ||
+            violated(k, "kept: %s: wrote what is kept", what));
+}
+
+static bool parts_have_them(struct keeping *k, bool source, const char *what)
+{
+    const struct kernel_args args = args_of(k, k->in, k->out, source, NULL);
+    for (int i = 0; i < OUTS; i++)
+        guarded_fill(&k->out[i]);
+    guarded_fill(&k->scratch);
+    for (size_t phase = 0; phase < k->call->phases(k->packed, &args); phase++)
+        for (size_t part = k->call->parts(k->packed, &args, phase); part-- > 0;) {
+            const int error = k->call->run(k->packed, &args, k->scratch.data, phase, part, part % WORKERS);
+            if (error != KERNEL_OK)
+                return violated(k, "kept: %s: run returns \"%s\"", what, k->call->strerror(error));
+        }
+    return same_bits(k, what);
+}
+
+/* Each sequence by itself, from the block that it has among all of them */
+static bool alone(struct keeping *k)
+{
+    const struct kernel_args all = args_of(k, k->in, k->out, false, NULL);
+    for (int i = 0; i < OUTS; i++)
+        guarded_fill(&k->out[i]);
+    for (size_t b = 0; b < k->in->batch; b++) {
+        const int32_t block = (int32_t)b;
+        struct kernel_args one = kernel_args_of_sequence(k->layer, k->in, all, b);
+        one.kept_of = &block;
+        if (!returns(k, &one, KERNEL_OK, "a sequence alone without its source"))
+            return false;
+    }
+    return same_bits(k, "sequences alone without their sources");
+}
+
+/* Rows in the opposite order, each with another sign */
+static void turn_round(float *rows, size_t count, size_t width)
+{
+    for (size_t i = 0; i < (count + 1) / 2; i++)
+        for (size_t d = 0; d < width; d++) {
+            const float one = rows[i * width + d], other = rows[(count - 1 - i) * width + d];
+            rows[i * width + d] = -other;
+            rows[(count - 1 - i) * width + d] = -one;
+        }
+}
+
+/* Later calls bring other queries; and a new source takes the place of the old one. */
+static bool other_rows(struct keeping *k, enum layer_tensor tensor, size_t rows, size_t width, const char *what)
+{
+    struct inputs in;
+    if (!inputs_copy(&in, k->layer, k->in, k->diag))
+        return false;
+    turn_round(in.tensor[tensor], rows, width);
+    const bool good = expect_of(k, &in) &&
+                      (tensor == TENSOR_X || call_has_them(k, &in, true, NULL, "another source in the same blocks")) &&
+                      call_has_them(k, &in, false, NULL, what);
+    inputs_free(&in);
+    return good;
+}
+
+/* A call that ends before its keys are whole leaves nothing to be used. */
+static bool half_done(struct keeping *k)
+{
+    const struct kernel_args args = args_of(k, k->in, k->out, true, NULL);
+    const struct kernel_args later = args_of(k, k->in, k->out, false, NULL);
+    for (size_t phase = 0; strcmp(k->call->phase_name(phase), "attend") != 0; phase++)
+        for (size_t part = 0; part < k->call->parts(k->packed, &args, phase); part++)
+            k->call->run(k->packed, &args, k->scratch.data, phase, part, 0);
+    return returns(k, &later, KERNEL_KEPT, "no source, after a call that ended early");
+}
+
+/* One wrong call: `lengths` and `in` are copies that it may change. */
+static bool one_refused(struct keeping *k, const struct kernel_args *args, int expected, const char *what)
+{
+    for (int i = 0; i < OUTS; i++)
+        guarded_fill(&k->out[i]);
+    memcpy(k->copy.data, k->kept.data, k->kept.bytes);
+    bool good = returns(k, args, expected, what);
+    for (int i = 0; good && i < OUTS; i++)
+        good = guarded_untouched(&k->out[i]) || violated(k, "kept: %s: refused, but wrote", what);
+    good = good && (memcmp(k->copy.data, k->kept.data, k->kept.bytes) == 0 ||
+                    violated(k, "kept: %s: refused, but wrote what is kept", what));
+    if (good && (k->call->phases(k->packed, args) != 0 || k->call->parts(k->packed, args, 0) != 0 ||
+                 k->call->run(k->packed, args, k->scratch.data, 0, 0, 0) != expected))
+        return violated(k, "kept: %s: has phases or parts, or a part runs", what);
+    return good;
+}
+
+static bool wrong_lengths(struct keeping *k)
+{
+    struct kernel_args args = args_of(k, k->in, k->out, false, NULL);
+    int32_t *const lengths = k->in->tensor[TENSOR_LENGTHS]; /* put back below */
+    if (lengths == NULL) {
+        args.m = args.m > 1 ? args.m - 1 : args.m + 1;
+        return args.m > (size_t)k->layer->source_len ||
+               one_refused(k, &args, KERNEL_KEPT, "no source, and another m than was kept");
+    }
+    const int32_t length = lengths[args.batch - 1];
+    lengths[args.batch - 1] += length > 0 ? -1 : 1;
+    const bool good = one_refused(k, &args, KERNEL_KEPT, "no source, and another length than was kept");
+    lengths[args.batch - 1] = length;
+    return good;
+}
+
+/* Kept by one instruction set, it is nothing to another one. */
+static bool other_isa(struct keeping *k)
+{
+    const int own = k->call->isa(k->packed), scalar = isa_find("scalar")->id;
+    const struct kernel_weights weights = kernel_weights_of(k->in);
+    const void *const packed = k->packed;
+    const struct kernel_args args = args_of(k, k->in, k->out, false, NULL);
+    struct guarded block;
+    if (own == scalar || k->call->isa_name(scalar) == NULL)
+        return true;
+    bool good = guarded_make(&block, k->call->packed_bytes, 0);
+    if (!good)
+        diag_environment(k->diag, NULL, "out of memory");
+    if (good && k->call->pack(block.data, &weights, scalar) == KERNEL_OK) {
+        k->packed = block.data;
+        good = one_refused(k, &args, KERNEL_KEPT, "no source, and what is kept is another instruction set's");
+        k->packed = packed;
+    }
+    guarded_free(&block);
+    return good;
+}
+
+static bool refuses(struct keeping *k)
+{
+    const struct kernel_args good_args = args_of(k, k->in, k->out, false, k->other);
+    struct kernel_args args = good_args;
+    const size_t last = args.batch - 1;
+    const int32_t block = k->other[last];
+    bool good = true;
+    for (int high = 0; good && high < 2; high++) {
+        k->other[last] = high ? (int32_t)args.batch : -1;
+        good = one_refused(k, &args, KERNEL_LENGTH, "a block that there is not");
+    }
+    k->other[last] = block;
+    args.kept_of = NULL;
+    args.kept_blocks = last;
+    good = good && one_refused(k, &args, KERNEL_SIZE, "fewer blocks than sequences");
+    args.kept_blocks = SIZE_MAX;
+    good = good && one_refused(k, &args, KERNEL_SIZE, "blocks beyond all memory");
+    args = good_args;
+    args.kept = (char *)args.kept + KERNEL_ALIGNMENT / 4;
+    good = good && one_refused(k, &args, KERNEL_ALIGN, "kept off its boundary");
+    args = good_args;
+    args.kept_of = (const int32_t *)((uintptr_t)args.kept_of + 1);
+    good = good && one_refused(k, &args, KERNEL_ALIGN, "kept_of off its boundary");
+    args = good_args;
+    args.kept = NULL;
+    good = good && one_refused(k, &args, KERNEL_NULL, "kept_of without kept");
+    args.kept_of = NULL;
+    args.kept_blocks = 0;
+    return good && one_refused(k, &args, KERNEL_NULL, "neither source nor kept") && wrong_lengths(k) && other_isa(k);
+}
+
+/* Memory that no call has kept anything in */
+static bool nothing_there(struct keeping *k)
+{
+    const struct kernel_args args = args_of(k, k->in, k->out, false, NULL);
+    guarded_fill(&k->kept);
+    if (!one_refused(k, &args, KERNEL_KEPT, "no source, and memory that was never written"))
+        return false;
+    memset(k->kept.data, 0, k->kept.bytes);
+    return one_refused(k, &args, KERNEL_KEPT, "no source, and zeros");
+}
+
+static bool keeps(struct keeping *k)
+{
+    const size_t rows = k->in->batch * k->in->n, keys = k->in->batch * k->in->m;
+    return nothing_there(k) && expect_of(k, k->in) && call_has_them(k, k->in, true, NULL, "a call that keeps") &&
+           call_has_them(k, k->in, false, NULL, "a call without a source") && refuses(k) &&
+           parts_have_them(k, true, "parts that keep") && parts_have_them(k, false, "parts without a source") &&
+           alone(k) && call_has_them(k, k->in, true, k->other, "blocks the other way round") &&
+           call_has_them(k, k->in, false, k->other, "blocks the other way round, without a source") &&
+           call_has_them(k, k->in, true, NULL, "a call that keeps again") &&
+           other_rows(k, TENSOR_X, rows, (size_t)k->layer->d_model, "other queries without a source") &&
+           other_rows(k, TENSOR_SOURCE, keys, (size_t)k->layer->d_source, "no source, behind another source") &&
+           half_done(k);
+}
+
+bool keeping_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *in, const void *packed,
+                   char why[300], struct diag *diag)
+{
+    struct keeping k = {.call = kernel->call, .layer = layer, .in = in, .packed = packed, .why = why, .diag = diag};
+    if (k.call->kept_bytes == 0 || in->batch == 0 || in->n == 0 || in->m == 0)
+        return true;
+    k.other = malloc(in->batch * sizeof *k.other);
+    bool good = k.other != NULL && guarded_make(&k.kept, in->batch * k.call->kept_bytes, KERNEL_ALIGNMENT) &&
+                guarded_make(&k.copy, in->batch * k.call->kept_bytes, 0) &&
+                guarded_make(&k.scratch, k.call->scratch_bytes_for(WORKERS), 0);
+    for (int i = 0; good && i < OUTS; i++) {
+        const size_t bytes = inputs_count(layer, in, out_tensors[i]) * sizeof(float);
+        good = guarded_make(&k.out[i], bytes, 4) && guarded_make(&k.expected[i], bytes, 4);
+    }
+    for (size_t b = 0; good && b < in->batch; b++)
+        k.other[b] = (int32_t)(in->batch - 1 - b);
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    good = good && keeps(&k);
+    for (int i = 0; i < OUTS; i++) {
+        guarded_free(&k.out[i]);
+        guarded_free(&k.expected[i]);
+    }
+    guarded_free(&k.kept);
+    guarded_free(&k.copy);
+    guarded_free(&k.scratch);
+    free(k.other);
+    return good;
+}
