@@ -651,8 +651,8 @@ end
 
 model.common_floats, model.work, model.longest, model.extra, model.largest = common_floats, 1, 1, 1, d_model
 model.norms, model.layers = {}, 0
-model.any = {cached = false, paged = false, cross = false, kept = false, source_lengths = false, mean = false, lengths = false,
-             rows = false, row = false}
+model.any = {cached = false, paged = false, cross = false, kept = false, source_lengths = false, mean = false,
+             lengths = false, rows = false, row = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end

@@ -452,7 +452,8 @@ static void print_shape(FILE *out, const struct layout *l)
 
 static void print_layouts(FILE *out, const struct plan_isa *p)
 {
-    static const char *const owners[OWNERS] = {"caller", "packed", "scratch", "worker", "kept", "backward", "its worker"};
+    static const char *const owners[OWNERS] = {"caller", "packed", "scratch", "worker", "kept", "backward",
+                                               "its worker"};
     fputs("    layouts: owner, place and bytes there; type, shape, strides in elements, but for axes of one:\n", out);
     for (int i = 0; i < LAYOUTS; i++) {
         const struct layout *l = &p->layouts[i];

@@ -2114,7 +2114,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
         {columns_come_back, PROMISES_OF_VALUES},
-        {merges, PROMISES_OF_VALUES}, {keeps_sources, PROMISES_OF_VALUES}, {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
+        {merges, PROMISES_OF_VALUES}, {keeps_sources, PROMISES_OF_VALUES},
+        {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
         {last_run, PROMISES_ALL},
     };
     struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
