@@ -223,6 +223,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
         emit_begin_table(emit, g->label);
         emit_set_integer(emit, "w", layout_at(p, LAYOUT_WEIGHTS + g->id));
         emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
+        emit_set_integer(emit, "scales", layout_at(p, LAYOUT_SCALES + g->id));
         emit_set_boolean(emit, "bias", (g->epilogue & EPILOGUE_BIAS) != 0);
         push_stream(emit, p, "residual", (g->epilogue & EPILOGUE_RESIDUAL) != 0 ? g->reads[1] : LAYOUT_NONE);
         if (g->kind == PRODUCT_LANES) {
@@ -247,18 +248,30 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
-static void push_needs(struct emit *emit, const struct isa *isa)
+static void push_need(struct emit *emit, const struct isa_need *need)
 {
     static const char *const registers[] = {
         [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx", [ISA_XCR0] = "xcr0"};
+    emit_begin_item(emit);
+    emit_set_string(emit, "name", need->name);
+    emit_set_string(emit, "where", registers[need->where]);
+    emit_set_integer(emit, "bits", need->bits);
+    emit_end(emit);
+}
+
+/* What the set asks of the machine and of the compiler, and f16 weights besides. */
+static void push_needs(struct emit *emit, const struct isa *isa, bool f16)
+{
+    char target[80] = "";
+    const bool more = f16 && isa->f16_target != NULL;
+    if (isa->target != NULL)
+        snprintf(target, sizeof target, "%s%s%s", isa->target, more ? "," : "", more ? isa->f16_target : "");
+    emit_set_string(emit, "target", target);
     emit_begin_table(emit, "needs");
-    for (const struct isa_need *need = isa->needs; need->name != NULL; need++) {
-        emit_begin_item(emit);
-        emit_set_string(emit, "name", need->name);
-        emit_set_string(emit, "where", registers[need->where]);
-        emit_set_integer(emit, "bits", need->bits);
-        emit_end(emit);
-    }
+    for (const struct isa_need *need = isa->needs; need->name != NULL; need++)
+        push_need(emit, need);
+    if (more)
+        push_need(emit, &isa->f16);
     emit_end(emit);
 }
 
@@ -281,11 +294,10 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_begin_item(emit);
     emit_set_string(emit, "isa", p->isa->name);
     emit_set_integer(emit, "id", p->isa->id);
-    emit_set_string(emit, "target", p->isa->target != NULL ? p->isa->target : "");
     emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
     emit_set_string(emit, "runs_on", p->isa->runs_on);
-    push_needs(emit, p->isa);
+    push_needs(emit, p->isa, layer->weight_type == TENSOR_F16);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
     push_layouts(emit, p);
@@ -652,7 +664,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"GATED", layer_ffn_gated(layer)}, {"FFN_BIAS", layer->ffn_bias},
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
-        {"KEEPS_NOTHING", keeps_nothing(layer)},
+        {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -666,6 +678,11 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "BLOCK", blocks[layer->block]);
     emit_set_string(emit, "ACTIVATION", activations[layer_activation(layer)]); /* "": there is none */
     emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
+    /* of packed weights, and what C has for it */
+    emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
+    emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
+    emit_set_string(emit, "WEIGHT", layer->weight_type == TENSOR_F32 ? "float"
+                                  : layer->weight_type == TENSOR_I8 ? "int8_t" : "uint16_t");
     emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
     emit_set_number(emit, "SCALE", layer->scale);
     char equation[SCORE_TEXT];

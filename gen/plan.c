@@ -135,7 +135,8 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     if (l->projected) /* no weights before the scores, and none before the values */
         return f;
     f.q_is_k = l->tied && !l->cross && !layer_has_tensor(l, TENSOR_G_Q);
-    if (layer_has_cache(l) || l->train) /* keys and values are cached; gradients are of the weights */
+    if (layer_has_cache(l) || l->train || layer_stores_weights(l)) /* keys and values are cached; gradients are of the
+                                                                    * weights; and it is weights that are rounded */
         return f;
     for (int64_t part = 1; part <= SHORTEST_CALL; part *= 4) {
         const int64_t n = request_within(request, PLAN_TYPICAL_N, l->seq_len);
@@ -221,6 +222,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
                         int64_t tokens, int64_t rows)
 {
     const int64_t element = (int64_t)element_size(g->element);
+    g->weights = p->weights;
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
     const int64_t max_depth = request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
@@ -558,12 +560,18 @@ static void plan_behind_attention(struct plan_isa *p, const struct layer *layer,
 
 /* ---- prefetch ---- */
 
-/* Lines that an iteration prefetches, so that `floats` are there when `tiles` tiles of so many iterations are done; 0
- * where they would overshoot: `block_tiles` tiles run between two checks of how far it is. */
-static int64_t prefetch_lines(int64_t floats, int64_t tiles, int64_t block_tiles, int64_t iterations)
+/* Weights of a cache line */
+static int64_t line_weights(enum tensor_element type)
 {
-    int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(floats, LINE_FLOATS), tiles * iterations));
-    while (lines > 0 && lines * iterations * block_tiles * LINE_FLOATS > floats)
+    return LINE_BYTES / (int64_t)element_size(type);
+}
+
+/* Lines that an iteration prefetches, so that so many weights, `line` of them a line, are there when `tiles` tiles of so
+ * many iterations are done; 0 where they would overshoot: `block_tiles` tiles run between two checks of how far it is. */
+static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int64_t block_tiles, int64_t iterations)
+{
+    int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(weights, line), tiles * iterations));
+    while (lines > 0 && lines * iterations * block_tiles * line > weights)
         lines--;
     return lines;
 }
@@ -579,8 +587,9 @@ static void prefetch_panels(struct plan_panels *g, const struct plan_request *re
     if (g->k_block / min(g->unroll, g->k_block) < 2)
         return; /* no loop whose iterations could prefetch */
     g->prefetch =
-        prefetch_lines(g->k_block * g->vecs * p->lanes, ceil_div(min(g->group_rows, rows), p->block) * block_tiles,
-                       block_tiles, g->k_block / min(g->unroll, g->k_block));
+        prefetch_lines(g->k_block * g->vecs * p->lanes, line_weights(g->weights),
+                       ceil_div(min(g->group_rows, rows), p->block) * block_tiles, block_tiles,
+                       g->k_block / min(g->unroll, g->k_block));
 }
 
 static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -592,8 +601,9 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
         g->unroll = UNROLL_PREFETCH;
     if (g->depth / min(g->unroll, g->depth) < 2)
         return;
-    g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], ceil_div(min(g->group_rows, tokens), p->block),
-                                 1, g->depth / min(g->unroll, g->depth));
+    g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], line_weights(g->element),
+                                 ceil_div(min(g->group_rows, tokens), p->block), 1,
+                                 g->depth / min(g->unroll, g->depth));
 }
 
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
@@ -635,7 +645,7 @@ static void schedule_panels(struct plan_panels *g, const struct plan_isa *p)
         h->prefetch = 2 * h->rows > g->rows ? g->prefetch : 0; /* low tiles are done before a line is there */
         h->unroll = h->prefetch > 0 ? unroll : min(g->unroll_rest, g->k_block);
     }
-    g->prefetch_tile = g->prefetch * (g->k_block / unroll) * LINE_FLOATS;
+    g->prefetch_tile = g->prefetch * (g->k_block / unroll) * line_weights(g->weights);
     g->prefetch_block = ceil_div(p->block, g->rows) * g->prefetch_tile;
     g->prefetch_slab = g->k_block * width - g->prefetch_block;
     g->prefetch_end = g->depth * width - g->prefetch_block;
@@ -743,7 +753,8 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
             !(skips && (own->from_caller != other->from_caller || own->to_caller != other->to_caller))) {
             parts = other;
             own->parts_of = before->label;
-            own->behind = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
+            own->behind = (p->layouts[LAYOUT_WEIGHTS + g->id].at - p->layouts[LAYOUT_WEIGHTS + before->id].at) /
+                          (int64_t)element_size(TENSOR_F32);
         }
     }
     if (tiles != NULL) {
@@ -826,7 +837,7 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
         (layer->projected && layer->w_o == W_O_NONE))
         return;
     const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
-    const bool stays = weights * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
+    const bool stays = weights * (double)element_size(p->weights) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
@@ -983,7 +994,9 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     const struct isa *const isa = p->isa;
     if (layer->projected)
         plan_given(p, layer, false);
-    p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train &&
+    /* tokens along the lanes: weights would be the operand that is broadcast, number by number */
+    const bool rounded = layer_stores_weights(layer) && !layer->identity;
+    p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train && !rounded &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
@@ -1086,6 +1099,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
                      const struct plan_request *request)
 {
     p->isa = isa;
+    p->weights = layer->weight_type;
     p->lanes = isa->lanes;
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
     place_packed(p, layer);

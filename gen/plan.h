@@ -67,7 +67,8 @@ enum layout_name {
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
-    LAYOUT_BIASES = LAYOUT_WEIGHTS + PLAN_PRODUCTS,
+    LAYOUT_SCALES = LAYOUT_WEIGHTS + PLAN_PRODUCTS, /* of their columns; none of f32 */
+    LAYOUT_BIASES = LAYOUT_SCALES + PLAN_PRODUCTS,
     LAYOUTS = LAYOUT_BIASES + PLAN_PRODUCTS
 };
 
@@ -86,7 +87,8 @@ struct layout {
 /* A product C = A W with tokens as rows (queries, keys, values, output, convolution): W in panels,
  * features along the lanes. */
 struct plan_panels {
-    enum tensor_element element; /* of A and W; sums are f32 */
+    enum tensor_element element; /* of A; sums are f32 */
+    enum tensor_element weights; /* of W; of another type than f32 they have scales, one for each column */
     bool bias;
     int64_t matrices;     /* 2: of gates too, whose panels lie before those of what they gate, in turn; else 1 */
     int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
@@ -106,8 +108,8 @@ struct plan_panels {
     int64_t last_vecs;    /* vectors of the one behind those, 0: there is none */
     int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
     int64_t tail_lanes;   /* valid lanes of a group's very last vector, 0: all */
-    int64_t panel_size;   /* floats in a full packed panel, all taps, all matrices */
-    int64_t group_size;   /* floats in all panels of a group */
+    int64_t panel_size;   /* weights in a full packed panel, all taps, all matrices */
+    int64_t group_size;   /* weights in all panels of a group */
     int64_t a_row, a_k;   /* strides of A between rows and along the reduction */
     int64_t a_group;      /* step of A from group to group */
     int64_t a_tap;        /* step of A from tap to tap */
@@ -117,7 +119,7 @@ struct plan_panels {
     int64_t c_group;      /* step of C from group to group, or from head to head */
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
     int64_t prefetch;     /* cache lines of the next panel that an iteration prefetches; 0: none */
-    /* floats of it that the tile of an iteration prefetches, and a query block's tiles; where in a slab, and in a
+    /* weights of it that the tile of an iteration prefetches, and a query block's tiles; where in a slab, and in a
      * panel, a query block's prefetching begins at the latest */
     int64_t prefetch_tile, prefetch_block, prefetch_slab, prefetch_end;
     int64_t finish;       /* panels after which heads are complete, to be normed and rotated; 0: nothing is */
@@ -125,7 +127,7 @@ struct plan_panels {
     int64_t parts;        /* of a row group */
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
     const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
-    int64_t behind;       /* elements of the packed block from that product's weights and biases to these */
+    int64_t behind;       /* floats of the packed block from that product's weights, scales and biases to these */
     /* Where the products that tiles or a function of parts serve write to different layouts: */
     int64_t tile_row;     /* c_row of those tiles; 0: an argument */
     bool tile_places;     /* the places of a row's vectors are an argument of those tiles: some product has c_split */
@@ -203,6 +205,7 @@ struct plan_isa {
     const struct isa *isa;
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
+    enum tensor_element weights; /* as packed, of all products */
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
     int64_t block;       /* queries in a query block */

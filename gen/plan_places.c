@@ -86,7 +86,7 @@ static bool table_has_runs(const struct expression *e, int table, unsigned lanes
 }
 
 /* A product's weights, [group][panel or tile][step of the reduction][column], the last panel or tile maybe narrower;
- * and its biases. */
+ * their scales, and its biases. */
 static void place_weights(struct plan_isa *p, const struct product *g)
 {
     const struct plan_lanes *t = &g->lanes;
@@ -97,10 +97,12 @@ static void place_weights(struct plan_isa *p, const struct product *g)
     const int64_t depth = lanes ? t->depth : matrices * w->taps * w->depth;
     const int64_t width = lanes ? t->height[0] : w->vecs * p->lanes;
     p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
-        .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->element,
+        .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->weights,
         .shape = {groups, lanes ? t->count[0] + t->count[1] : w->panels, depth, width},
         .stride = {lanes ? columns * depth : w->group_size, depth * width, width, 1}};
     place(p, LAYOUT_WEIGHTS + g->id);
+    if (!lanes && w->weights != TENSOR_F32)
+        place_new(p, LAYOUT_SCALES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
     if ((g->epilogue & EPILOGUE_BIAS) != 0)
         place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
 }

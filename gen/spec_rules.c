@@ -153,6 +153,7 @@ static const struct {
     {KEY_PAD_ROWS, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL}, {KEY_NORM, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_NORM_EPS, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_WEIGHT_LAYOUT, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_WEIGHT_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_D_IN, OF_LINEAR, "only layer = linear has it; write d_model"},
     {KEY_D_OUT, OF_LINEAR, "only layer = linear has it, y of others is d_model wide; leave it out"},
     {KEY_ACTIVATION, OF_LINEAR, "only layer = linear has it; leave it out, or say it with ffn"},
@@ -616,6 +617,7 @@ static bool trains_sink(const struct spec *spec) { return spec->value[KEY_SINK] 
 static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERMS + SCORE_SOFTCAP] > 0; }
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
 static bool trains_visible(const struct spec *spec) { return is_given(spec, KEY_VISIBLE); }
+static bool trains_types(const struct spec *spec) { return spec->value[KEY_WEIGHT_TYPE] != 0; }
 static bool trains_masks(const struct spec *spec)
 {
     return has_mask(spec, MASK_PREFIX) || has_mask(spec, MASK_SEGMENTS);
@@ -641,6 +643,7 @@ static const struct {
     {KEY_VISIBLE, trains_visible, "no visible"},
     {KEY_SINK, trains_sink, "sink = false"},
     {KEY_BLOCK, is_block, "block = none"},
+    {KEY_WEIGHT_TYPE, trains_types, "weight_type = f32"},
 };
 
 static void rule_train(struct spec *spec)

@@ -87,6 +87,7 @@
 #include "finish_error.h"
 #include "fold.h"
 #include "product.h"
+#include "stored.h"
 #include "terms.h"
 #include "wide.h"
 
@@ -1122,16 +1123,20 @@ static bool flushes_to_zero(void)
 }
 
 bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
-                    const struct inputs *in, struct folds folds, bool sample, struct diag *diag)
+                    const struct inputs *given, struct folds folds, bool sample, struct diag *diag)
 {
     const bool flushes = flushes_to_zero();
-    struct propagation p = {.plain = layer, .folds = folds, .in = in, .bounds = bounds,
+    struct inputs in;
+    struct propagation p = {.plain = layer, .folds = folds, .in = &in, .bounds = bounds,
                             .omega = flushes ? 3 * (double)FLT_MIN : 0x1p-149, .phi = flushes ? FLT_MIN : 0};
     fenv_t callers;
     *bounds = (struct bounds){0};
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV); /* the reference keeps subnormals and rounds to nearest, whatever kernels do */
-    bool good = reference_compute(reference, layer, in, sample, observe, &p, diag);
+    bool good = stored_make(&in, layer, given);
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    good = good && reference_compute(reference, layer, &in, sample, observe, &p, diag);
     if (good && ((bounds->y_worst != NULL && !finish(&p, reference)) || /* an empty batch has no head */
                  (!layer_attends(layer) && !row_errors(&p, reference)))) {
         reference_free(reference);
@@ -1140,6 +1145,7 @@ bool bounds_compute(struct reference *reference, struct bounds *bounds, const st
     }
     fesetenv(&callers);
     free_all(&p);
+    stored_free(&in, layer);
     if (!good)
         bounds_free(bounds);
     return good;
