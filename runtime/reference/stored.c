@@ -33,7 +33,7 @@ static void i8_column(const float *from, float *to, size_t count)
     const double unit = unit_of(largest);
     for (size_t k = 0; k < count; k++) {
         const double parts = unit > 0 ? (double)(float)((double)from[k] / unit) : 0;
-        to[k] = isfinite(from[k]) ? (float)(unit * nearbyint(parts)) : NAN;
+        to[k] = isfinite(from[k]) ? (float)(unit * nearbyint(parts) + 0.0) : NAN; /* no -0 */
     }
 }
 
