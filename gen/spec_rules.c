@@ -605,6 +605,16 @@ static void rule_block(struct spec *spec)
                    "w_o = dense, or leave out block");
 }
 
+/* ---- types ----------------------------------------------------------------------------------------------- */
+
+static void rule_weight_type(struct spec *spec)
+{
+    if (is_projected(spec) && spec->value[KEY_W_O] == W_O_NONE && spec->value[KEY_WEIGHT_TYPE] != 0)
+        diag_error(spec->diag, place_of(spec, KEY_WEIGHT_TYPE),
+                   "weight_type = %s, but input = projected with w_o = none has no weights; leave it out",
+                   spec->given[KEY_WEIGHT_TYPE].value);
+}
+
 /* ---- gradients ------------------------------------------------------------------------------------------- */
 
 static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
@@ -700,6 +710,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS), rule_buckets},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},
+    {NEEDS(KEY_WEIGHT_TYPE, KEY_INPUT, KEY_W_O), rule_weight_type},
     {NEEDS(KEY_TRAIN), rule_train},
 };
 

@@ -510,7 +510,8 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         draw_rows(&of_rows, d);
     static const char *const types[] = {"f32", "bf16", "f16", "i8"};
     struct dice of_types = {mix(dice->state ^ 0x7479706573)}; /* likewise */
-    if (chance(&of_types, 0.3) && !d->train)
+    const bool no_weights = d->layer == NULL && d->projected && is(d->w_o, "none");
+    if (chance(&of_types, 0.3) && !d->train && !no_weights)
         d->weight_type = types[between(&of_types, 0, 3)];
 }
 
