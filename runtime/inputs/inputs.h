@@ -22,6 +22,7 @@ struct inputs {
     void *tensor[TENSOR_COUNT]; /* by enum layer_tensor; NULL where the layer has none; y and attn stay NULL */
     size_t mask_batch[TENSOR_COUNT], mask_h[TENSOR_COUNT]; /* extents of mask_bool and mask_add: 1 or the full one */
     bool borrows_weights;       /* they are another's, which outlives this one */
+    const struct inputs *packed; /* whose weights are what a block has of these; NULL: they are these (reference/stored.h) */
 };
 
 enum inputs_init { INIT_XAVIER, INIT_NORMAL };
