@@ -196,7 +196,7 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
         const double own = fmax(walk * (sum + root * fabs(value[at])), deviations);
         to->drawn[at] = sqrt(to->drawn[at] + common + square(own)) + small;
         to->drawn[at] = drawn_within(to->drawn[at], to->worst[at]);
-        to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) <= FLT_MAX);
+        to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) * inputs_spread(s->in, w) <= FLT_MAX);
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
     free(size);

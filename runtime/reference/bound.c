@@ -680,7 +680,7 @@ WIDE static void add_key(const struct columns *of, double a, double e_a, double 
 static bool values_overflow(const struct propagation *p, const struct row *row, size_t c)
 {
     const size_t d_v = (size_t)p->layer->d_v;
-    const double reach = 1 + gamma_of((size_t)p->layer->d_in_kv + 2);
+    const double reach = (1 + gamma_of((size_t)p->layer->d_in_kv + 2)) * inputs_spread(p->in, TENSOR_W_V);
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j] && p->v_open[j] && overflows(p->v_size + j * d_v + c, reach, 1))
             return true;
@@ -943,7 +943,8 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
                                  .moved = moved_projection(p, p->moved[0], head->w_q, TENSOR_W_Q, d_in,
                                                            (size_t)p->layer->d_k, head->i, (size_t)p->layer->h)};
     const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
-    const double factor = packed ? c : 1, reach = (1 + gamma_of(q.in + 5)) * fmax(1, factor);
+    const double factor = packed ? c : 1, spread = inputs_spread(p->in, TENSOR_W_Q);
+    const double reach = (1 + gamma_of(q.in + 5)) * fmax(spread, factor);
     const double *value = layer_finishes(p->layer) ? head->finish_q.from : head->q;
     projection_error(p, p->q, p->q_size, value, &q, factor, !packed ? 2 : fold ? 3 : 5, packed);
     for (size_t at = 0; at < rows * q.d; at++)
@@ -987,6 +988,7 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
         v.moved = moved_projection(p, p->moved[1], head->w_v, TENSOR_W_V, in, d_v, i, h_kv);
     const struct pair of_k = pair_from(p->k, cached * d_k), of_v = pair_from(p->v, cached * d_v);
     const double reach = 1 + gamma_of(in + 2), *head_k = head->k + cached * d_k;
+    const double k_reach = reach * inputs_spread(p->in, w_k), v_reach = reach * inputs_spread(p->in, TENSOR_W_V);
     if (p->layer->projected || cached > 0)
         start_exact(p, head, p->layer->projected ? head->keys : cached);
     if (p->layer->projected)
@@ -1008,8 +1010,8 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
         return false;
     for (size_t j = cached; j < head->keys; j++) {
         const bool open = p->s.open != NULL && p->s.open[j - cached];
-        p->k_open[j] = overflows(p->k_size + j * d_k, reach, d_k) || open;
-        p->v_open[j] = overflows(p->v_size + j * d_v, reach, d_v) || open;
+        p->k_open[j] = overflows(p->k_size + j * d_k, k_reach, d_k) || open;
+        p->v_open[j] = overflows(p->v_size + j * d_v, v_reach, d_v) || open;
         p->k_common[j] = p->s.common != NULL ? p->s.common[j - cached] : 0;
     }
     for (size_t at = 0; layer_finishes(p->layer) && at < fresh * d_k; at++)
@@ -1141,7 +1143,7 @@ static bool finish(struct propagation *p, const struct reference *reference)
         }
         if (p->in->packed != NULL && layer->qk_norm == NORM_RMS_ALL)
             *y_worst = INFINITY;
-        if (!(size + *y_worst <= FLT_MAX))
+        if (!((size + *y_worst) * inputs_spread(p->in, TENSOR_W_O) <= FLT_MAX))
             p->bounds->y_open[at] = fmax(p->bounds->y_open[at], 1);
         if (p->bounds->y_open[at] != 0)
             *y_drawn = INFINITY;
@@ -1177,6 +1179,7 @@ static bool compute(struct reference *reference, struct bounds *bounds, const st
         diag_environment(diag, NULL, "out of memory");
     in = given ? *inputs : packed;
     in.packed = given ? &packed : NULL;
+    memcpy(in.unit, packed.unit, sizeof in.unit);
     good = good && reference_compute(reference, layer, &in, sample, observe, &p, diag);
     if (good && ((bounds->y_worst != NULL && !finish(&p, reference)) || /* an empty batch has no head */
                  (!layer_attends(layer) && !row_errors(&p, reference)))) {

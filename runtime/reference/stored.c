@@ -25,7 +25,7 @@ static double unit_of(double largest)
     return unit > 0 ? ldexp(ceil(ldexp(unit, -place)), place) : 0;
 }
 
-static void i8_column(const float *from, float *to, size_t count)
+static double i8_column(const float *from, float *to, size_t count)
 {
     double largest = 0;
     for (size_t k = 0; k < count; k++)
@@ -35,25 +35,25 @@ static void i8_column(const float *from, float *to, size_t count)
         const double parts = unit > 0 ? (double)(float)((double)from[k] / unit) : 0;
         to[k] = isfinite(from[k]) ? (float)(unit * nearbyint(parts) + 0.0) : NAN; /* no -0 */
     }
+    return unit;
 }
 
-void stored_column(enum tensor_element type, const float *from, float *to, size_t count)
+double stored_column(enum tensor_element type, const float *from, float *to, size_t count)
 {
-    if (type == TENSOR_I8) {
-        i8_column(from, to, count);
-        return;
-    }
+    if (type == TENSOR_I8)
+        return i8_column(from, to, count);
     const bool f16 = type == TENSOR_F16;
     const double limit = f16 ? 65504 : 0x1.fep127; /* the largest that the type holds */
     for (size_t k = 0; k < count; k++) {
         const double number = f16 ? rounded(from[k], 11, -24) : rounded(from[k], 8, -133);
         to[k] = fabs(number) <= limit ? (float)number : NAN;
     }
+    return 0;
 }
 
 /* Columns of a tensor [...][rows][columns], or with out_in [...][columns][rows]. A convolution's tensor has an axis of
  * heads and one of taps before that: a column goes through all taps. */
-static bool store(const struct layer *layer, enum layer_tensor tensor, const float *from, float *to)
+static bool store(const struct layer *layer, enum layer_tensor tensor, const float *from, float *to, double *least)
 {
     int64_t shape[4];
     const int axes = layer_weight_shape(layer, tensor, shape);
@@ -66,7 +66,9 @@ static bool store(const struct layer *layer, enum layer_tensor tensor, const flo
         const size_t first = at / columns * taps * tap + at % columns * column;
         for (size_t k = 0; k < taps * rows; k++)
             work[k] = from[first + k / rows * tap + k % rows * row];
-        stored_column(layer->weight_type, work, work, taps * rows);
+        const double unit = stored_column(layer->weight_type, work, work, taps * rows);
+        if (unit > 0 && (*least == 0 || unit < *least))
+            *least = unit;
         for (size_t k = 0; k < taps * rows; k++)
             to[first + k / rows * tap + k % rows * row] = work[k];
     }
@@ -86,7 +88,7 @@ bool stored_make(struct inputs *to, const struct layer *layer, const struct inpu
         if (layer_tensor_row(t)->kind != TENSOR_WEIGHT || from->tensor[t] == NULL)
             continue;
         to->tensor[t] = malloc(inputs_count(layer, from, t) * sizeof(float) + 1);
-        good = to->tensor[t] != NULL && store(layer, t, inputs_floats(from, t), to->tensor[t]);
+        good = to->tensor[t] != NULL && store(layer, t, inputs_floats(from, t), to->tensor[t], &to->unit[t]);
     }
     if (!good)
         stored_free(to, layer);

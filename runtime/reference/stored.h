@@ -10,12 +10,12 @@
 
 #include "inputs/inputs.h"
 
-/* `to` is `from` but for the layer's weights, which become what is packed of them; everything else is from's own. NaN
- * where packing refuses a number. False when out of memory. */
+/* `to` is `from` but for the layer's weights, which become what is packed of them, and their units; everything else is
+ * from's own. NaN where packing refuses a number. False when out of memory. */
 bool stored_make(struct inputs *to, const struct layer *layer, const struct inputs *from);
 void stored_free(struct inputs *to, const struct layer *layer);
 
-/* A column of `count` numbers; `from` may be `to`. */
-void stored_column(enum tensor_element type, const float *from, float *to, size_t count);
+/* A column of `count` numbers; `from` may be `to`. Its unit, 0 but for i8. */
+double stored_column(enum tensor_element type, const float *from, float *to, size_t count);
 
 #endif
