@@ -15,14 +15,14 @@ static double rounded(double number, int bits, int lowest)
     return ldexp(nearbyint(ldexp(number, -place)), place);
 }
 
-/* The unit of a column of i8: a 127th of the largest, as an f32, rounded up to 16 significant bits. */
+/* The unit of a column of i8: a 127th of the largest, as an f32, rounded up to 16 significant bits; at least 2^-132. */
 static double unit_of(double largest)
 {
     const double unit = (double)(float)(largest / 127);
     int exponent;
     (void)frexp(unit, &exponent);
     const int place = exponent - 16 > -141 ? exponent - 16 : -141; /* an f32's last place is 2^-149 at least */
-    return unit > 0 ? ldexp(ceil(ldexp(unit, -place)), place) : 0;
+    return largest > 0 ? fmax(ldexp(ceil(ldexp(unit, -place)), place), 0x1p-132) : 0;
 }
 
 static double i8_column(const float *from, float *to, size_t count)

@@ -103,11 +103,11 @@ def stored_column(kind, column):
         bits = column.view(np.uint32).astype(np.uint64)
         up = (bits & 0xffff) + ((bits >> 16) & 1) > 0x8000
         return (((bits >> 16) + up) << 16).astype(np.uint32).view(np.float32).astype(np.float64)
-    unit = float(np.abs(column).max() / np.float32(127))  # i8: rounded up to 16 significant bits
-    if unit == 0:
+    if not column.any():
         return np.zeros(len(column))
+    unit = float(np.abs(column).max() / np.float32(127))  # i8: rounded up to 16 significant bits, 2^-132 at least
     step = 2.0 ** max(math.frexp(unit)[1] - 16, -141)
-    unit = math.ceil(unit / step) * step
+    unit = max(math.ceil(unit / step) * step, 2.0 ** -132)
     return np.rint(column / np.float32(unit)).astype(np.float64) * unit
 
 
