@@ -394,5 +394,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < at.points; i++)
         printf("%s[%.5f, %.5f]", i > 0 ? ", " : "", at.losses[i], at.accuracies[i]);
     printf("]}\n");
-    return 0;
+    free(p), free(g);
+    return fflush(stdout) == 0 ? 0 : 3;
 }
