@@ -273,6 +273,7 @@ struct plan_isa {
         int64_t key_row;           /* from query to query in such a block */
         int64_t part_rows;         /* tokens of a part of dZ, and of dx */
         int64_t tokens;            /* that a sum over tokens takes at once */
+        int64_t once, ahead;       /* steps that are laid out at once, and how far ahead their lines are fetched */
         int64_t chunk_rows, chunk_columns; /* of a weight's gradient that are a part */
     } back;
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
