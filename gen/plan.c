@@ -384,6 +384,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         .c_row = row,
         .c_group = arrays || by_head ? head : 0,
         .c_split = arrays && !by_head && heads > 1 ? d : 0,
+        .c_of_call = p->holds && arrays,
     };
     if ((product->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
         g->finish = (layer->qk_norm == NORM_RMS_ALL ? heads : 1) * d;
@@ -399,7 +400,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
     p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
-    p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
+    p->z_in_q = !p->holds && layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
     const int64_t d = p->fold->d_z, columns = layer->h * d, n = max(layer->seq_len, p->batch_rows);
     p->z_front = layer->w_o == W_O_CONV ? layer_conv_pad(layer) : 0;
@@ -735,7 +736,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
     own->tile_row = own->matrices > 1 ? 0 : own->c_row; /* gates go elsewhere */
     own->tile_places = own->c_split > 0;
     own->parts_split = own->c_split;
-    own->parts_placed = false;
+    own->parts_placed = own->c_of_call;
     struct plan_panels *tiles = NULL, *parts = NULL;
     for (struct product *before = p->products; before < g; before++) {
         struct plan_panels *const other = &before->panels;
@@ -755,7 +756,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
         tiles->tile_places |= own->tile_places;
     }
     if (parts != NULL) {
-        parts->parts_placed |= parts->c_row != own->c_row || parts->c_split != own->c_split ||
+        parts->parts_placed |= own->c_of_call || parts->c_row != own->c_row || parts->c_split != own->c_split ||
                                (steps_groups(own) && parts->c_group != own->c_group);
         parts->parts_split = max(parts->parts_split, own->c_split);
     }
@@ -990,6 +991,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_given(p, layer, false);
     p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
+    p->holds = layer->train && !layer->cross && request_or(request, PLAN_SAVED, PLAN_PROJECTIONS) == PLAN_PROJECTIONS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;
@@ -1216,6 +1218,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
         plan->shared_bytes = max(plan->shared_bytes, p->bytes[OWNER_SCRATCH]);
         plan->worker_bytes = max(plan->worker_bytes, p->bytes[OWNER_WORKER]);
+        plan->held = max(plan->held, p->held.all);
+        plan->back_shared_bytes = max(plan->back_shared_bytes, p->holds ? 0 : p->bytes[OWNER_SCRATCH]);
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }
