@@ -40,7 +40,7 @@
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define BACK_QUERIES 48           /* tokens in a block of backward, up to whole tiles: its operands stay in L1 and L2 */
-#define BACK_KEYS 128
+#define BACK_KEYS 256
 #define BACK_EVEN 64              /* what rows of a tile divide best: most widths, and their multiples */
 #define BACK_PART 104             /* tokens of a part of dZ, and of dx */
 #define BACK_ROWS 200             /* of a weight's gradient in a part: what is laid out, mostly from L3, serves as many */
