@@ -43,9 +43,9 @@
 #define BACK_KEYS 256
 #define BACK_EVEN 64              /* what rows of a tile divide best: most widths, and their multiples */
 #define BACK_PART 104             /* tokens of a part of dZ, and of dx */
-#define BACK_ROWS 200             /* of a weight's gradient in a part: what is laid out, mostly from L3, serves as many */
-#define BACK_COLUMNS 384          /* products. Measured, Zen 5: 104 x 256 take 10 % longer, 390 x 384 as long */
-#define BACK_TOKENS 192           /* steps of a sum over tokens at once: two operands of so many fit L2, one's panel L1 */
+#define BACK_ROWS 200             /* of a weight's gradient in a part: what is laid out, mostly from L3, serves as */
+#define BACK_COLUMNS 384          /* many products. Measured, Zen 5: 104 x 256 take 10 % longer, 390 x 384 as long */
+#define BACK_TOKENS 192           /* steps of a sum over tokens at once: two operands fit L2, a panel of one L1 */
 #define BACK_ONCE 8               /* of them laid out at once; lines from L3 are fetched BACK_AHEAD steps ahead */
 #define BACK_AHEAD 16
 #define BACK_UNROLL 2

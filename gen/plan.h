@@ -294,7 +294,7 @@ struct plan {
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
-    int64_t back_shared_bytes; /* of shared_bytes, what backward needs: none where all instruction sets hold projections */
+    int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections */
     int64_t back_bytes, back_worker_bytes; /* what backward has beside those; 0: there is none */
     int64_t held; /* numbers of a token that forward keeps beside layer_kept; the most of any instruction set */
 };
