@@ -68,6 +68,8 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, z_front), FIELD(plan_isa, z_back),
     FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
+    {"held_q_all", offsetof(struct plan_isa, held.queries)}, {"held_keys", offsetof(struct plan_isa, held.keys)},
+    {"held_values", offsetof(struct plan_isa, held.values)},
     FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
     {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
     {"cached_block", offsetof(struct plan_isa, cached.key_block)},
@@ -86,7 +88,8 @@ static const struct field isa_fields[] = {
     {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},
     {"back_key_row", offsetof(struct plan_isa, back.key_row)},
     {"back_part_rows", offsetof(struct plan_isa, back.part_rows)},
-    {"back_tokens", offsetof(struct plan_isa, back.tokens)},
+    {"back_tokens", offsetof(struct plan_isa, back.tokens)}, {"back_once", offsetof(struct plan_isa, back.once)},
+    {"back_ahead", offsetof(struct plan_isa, back.ahead)},
     {"chunk_rows", offsetof(struct plan_isa, back.chunk_rows)},
     {"chunk_columns", offsetof(struct plan_isa, back.chunk_columns)},
     {"relative_row", offsetof(struct plan_isa, relative.row)},
@@ -235,6 +238,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             emit_set_string(emit, "parts_of", g->panels.parts_of);
             emit_set_boolean(emit, "tile_places", g->panels.tile_places);
             emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
+            emit_set_boolean(emit, "c_of_call", g->panels.c_of_call);
             emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller ||
                                            (g->reads[1] == LAYOUT_X && g->panels.ends));
             emit_set_boolean(emit, "from_caller", g->panels.from_caller);
@@ -316,6 +320,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "prefetches", p->isa->prefetches);
     emit_set_boolean(emit, "z_rows", p->z_rows);
     emit_set_boolean(emit, "z_in_q", p->z_in_q);
+    emit_set_boolean(emit, "holds", p->holds);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
@@ -719,6 +724,8 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_integer(emit, "PACKED_BYTES", plan->packed_bytes);
     emit_set_integer(emit, "SHARED_BYTES", plan->shared_bytes);
     emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);
+    emit_set_integer(emit, "HELD", plan->held);
+    emit_set_integer(emit, "BACK_SHARED_BYTES", plan->back_shared_bytes);
     emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
     emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);
     emit_set_integer(emit, "KEPT", layer_kept(layer));

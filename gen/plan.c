@@ -40,11 +40,14 @@
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define BACK_QUERIES 48           /* tokens in a block of backward, up to whole tiles: its operands stay in L1 and L2 */
-#define BACK_KEYS 128
+#define BACK_KEYS 256
 #define BACK_EVEN 64              /* what rows of a tile divide best: most widths, and their multiples */
-#define BACK_CHUNK 104            /* rows of a part: tokens of dZ and dx, rows of a weight's gradient */
-#define BACK_COLUMNS 256          /* of such a gradient in a part: what is laid out serves as many products */
-#define BACK_TOKENS 256           /* steps of a sum over tokens at once: two operands of so many fit L2 */
+#define BACK_PART 104             /* tokens of a part of dZ, and of dx */
+#define BACK_ROWS 200             /* of a weight's gradient in a part: what is laid out, mostly from L3, serves as */
+#define BACK_COLUMNS 384          /* many products. Measured, Zen 5: 104 x 256 take 10 % longer, 390 x 384 as long */
+#define BACK_TOKENS 192           /* steps of a sum over tokens at once: two operands fit L2, a panel of one L1 */
+#define BACK_ONCE 8               /* of them laid out at once; lines from L3 are fetched BACK_AHEAD steps ahead */
+#define BACK_AHEAD 16
 #define BACK_UNROLL 2
 #define WEIGHT_READ 20           /* multiply-adds while a weight comes from beyond L2: measured, Zen 5 with AVX-512 */
 #define KEPT_WEIGHTS (512 * 1024) /* bytes: the smallest L2 that has AVX2 */
@@ -383,6 +386,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         .c_row = row,
         .c_group = arrays || by_head ? head : 0,
         .c_split = arrays && !by_head && heads > 1 ? d : 0,
+        .c_of_call = p->holds && arrays,
     };
     if ((product->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
         g->finish = (layer->qk_norm == NORM_RMS_ALL ? heads : 1) * d;
@@ -398,7 +402,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
     p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
-    p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
+    p->z_in_q = !p->holds && layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
     const int64_t d = p->fold->d_z, columns = layer->h * d, n = max(layer->seq_len, p->batch_rows);
     p->z_front = layer->w_o == W_O_CONV ? layer_conv_pad(layer) : 0;
@@ -742,7 +746,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
     own->tile_row = own->matrices > 1 ? 0 : own->c_row; /* gates go elsewhere */
     own->tile_places = own->c_split > 0;
     own->parts_split = own->c_split;
-    own->parts_placed = false;
+    own->parts_placed = own->c_of_call;
     struct plan_panels *tiles = NULL, *parts = NULL;
     for (struct product *before = p->products; before < g; before++) {
         struct plan_panels *const other = &before->panels;
@@ -763,7 +767,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
         tiles->tile_places |= own->tile_places;
     }
     if (parts != NULL) {
-        parts->parts_placed |= parts->c_row != own->c_row || parts->c_split != own->c_split ||
+        parts->parts_placed |= own->c_of_call || parts->c_row != own->c_row || parts->c_split != own->c_split ||
                                (steps_groups(own) && parts->c_group != own->c_group);
         parts->parts_split = max(parts->parts_split, own->c_split);
     }
@@ -983,9 +987,11 @@ static void plan_back(struct plan_isa *p, const struct layer *layer)
     p->back.queries = min(round_up(BACK_QUERIES, p->back.rows), round_up(layer->seq_len, p->back.rows));
     p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
     p->back.key_row = p->back.keys + LINE_FLOATS; /* rows share no sets of L1, and a last tile reads behind the keys */
-    p->back.part_rows = round_up(BACK_CHUNK, p->back.rows);
+    p->back.part_rows = round_up(BACK_PART, p->back.rows);
     p->back.tokens = BACK_TOKENS;
-    p->back.chunk_rows = round_up(BACK_CHUNK, p->back.rows);
+    p->back.once = BACK_ONCE;
+    p->back.ahead = BACK_AHEAD;
+    p->back.chunk_rows = round_up(BACK_ROWS, p->back.rows);
     p->back.chunk_columns = round_up(BACK_COLUMNS, p->back.width);
 }
 
@@ -998,6 +1004,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     const bool rounded = layer_stores_weights(layer) && !layer->identity;
     p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train && !rounded &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
+    p->holds = layer->train && !layer->cross && request_or(request, PLAN_SAVED, PLAN_PROJECTIONS) == PLAN_PROJECTIONS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;
@@ -1225,6 +1232,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
         plan->shared_bytes = max(plan->shared_bytes, p->bytes[OWNER_SCRATCH]);
         plan->worker_bytes = max(plan->worker_bytes, p->bytes[OWNER_WORKER]);
+        plan->held = max(plan->held, p->held.all);
+        plan->back_shared_bytes = max(plan->back_shared_bytes, p->holds ? 0 : p->bytes[OWNER_SCRATCH]);
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }

@@ -131,6 +131,7 @@ struct plan_panels {
     /* Where the products that tiles or a function of parts serve write to different layouts: */
     int64_t tile_row;     /* c_row of those tiles; 0: an argument */
     bool tile_places;     /* the places of a row's vectors are an argument of those tiles: some product has c_split */
+    bool c_of_call;       /* c_group is as many rows as a call has tokens in the group: a number of the call */
     bool parts_placed;    /* c_row and c_group are arguments of that function */
     bool from_caller, to_caller; /* rows of A, of C, are the caller's: without pad_rows = computed they have gaps */
     bool ends;            /* something is done to a panel's results: residual, activation, gate, cap */
@@ -230,6 +231,12 @@ struct plan_isa {
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
+    /* train: of a token of a group, so many numbers of queries, keys and values are ahead of these, and so many are
+     * there: forward keeps them where backward finds them, `saved`. all 0: backward projects again. */
+    struct {
+        int64_t queries, keys, values, all;
+    } held;
+    bool holds;
     bool z_in_q;         /* Z [token][head][feature] takes the queries' place: a tile's are read before Z is written */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
@@ -276,6 +283,7 @@ struct plan_isa {
         int64_t key_row;           /* from query to query in such a block */
         int64_t part_rows;         /* tokens of a part of dZ, and of dx */
         int64_t tokens;            /* that a sum over tokens takes at once */
+        int64_t once, ahead;       /* steps that are laid out at once, and how far ahead their lines are fetched */
         int64_t chunk_rows, chunk_columns; /* of a weight's gradient that are a part */
     } back;
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
@@ -289,7 +297,9 @@ struct plan {
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
-    int64_t back_bytes, back_worker_bytes; /* what backward has beside those shared_bytes; 0: there is none */
+    int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections */
+    int64_t back_bytes, back_worker_bytes; /* what backward has beside those; 0: there is none */
+    int64_t held; /* numbers of a token that forward keeps beside layer_kept; the most of any instruction set */
 };
 
 static inline const struct product *plan_product(const struct plan_isa *p, enum product_name id)

@@ -156,6 +156,19 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         place_back_packed(p, layer);
 }
 
+/* Queries, keys and values of a group, one behind the other, each with as many rows as the group has tokens */
+static void hold(struct plan_isa *p)
+{
+    const struct { enum layout_name id; int64_t *ahead; } all[] = {
+        {LAYOUT_QUERIES, &p->held.queries}, {LAYOUT_KEYS, &p->held.keys}, {LAYOUT_VALUES, &p->held.values}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct layout *const l = &p->layouts[all[i].id];
+        *all[i].ahead = p->held.all;
+        if (l->name != NULL && l->owner == OWNER_SCRATCH)
+            p->held.all += layout_elements(l) / l->shape[AXIS_TOKEN];
+    }
+}
+
 /* The transposed source is dead once everything is projected, unless it is the values: z takes its place, or that of
  * the queries. */
 static void place_activations(struct plan_isa *p)
@@ -177,6 +190,8 @@ static void place_activations(struct plan_isa *p)
     place(p, LAYOUT_KEYS);
     if (!alive)
         place(p, LAYOUT_VALUES);
+    if (p->holds)
+        hold(p);
 }
 
 /* Of a block of rows: queries, transposed keys, scores, sums of a segment and of all so far, and for each row what

@@ -320,6 +320,14 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (layer->train)
         reason(p, "backward: tiles of " D64 " x " D64 ", blocks of " D64 " queries x " D64 " keys; weights are not "
                "folded, values and Z lie token by token", p->back.rows, p->back.width, p->back.queries, p->back.keys);
+    if (layer->train && p->holds)
+        reason(p, "forward keeps " D64 " numbers of each token, its queries, keys and values, for backward: %s",
+               p->held.all,
+               why(&p->request, PLAN_SAVED, "to project again would take a sixth of its time"));
+    else if (layer->train)
+        reason(p, "backward projects queries, keys and values again: %s",
+               layer->cross ? "those of source are as many as it has tokens"
+                            : why(&p->request, PLAN_SAVED, "they are not kept"));
     if (p->prefetch_keys > 0)
         reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys,
                plural(p->prefetch_keys), p->value_blocks ? "" : " and values");
