@@ -23,7 +23,7 @@ struct inputs {
     size_t mask_batch[TENSOR_COUNT], mask_h[TENSOR_COUNT]; /* extents of mask_bool and mask_add: 1 or the full one */
     bool borrows_weights;       /* they are another's, which outlives this one */
     double unit[TENSOR_COUNT];  /* of weights as i8 has them: the least unit of a column but 0; 0: they have none */
-    const struct inputs *packed; /* whose weights are what a block has of these; NULL: they are these (reference/stored.h) */
+    const struct inputs *packed; /* whose weights are what a block has of these (stored.h); NULL: they are these */
 };
 
 enum inputs_init { INIT_XAVIER, INIT_NORMAL };
