@@ -63,6 +63,7 @@ static void spec_text_of_kinds(const struct layer *l, char *text, size_t size)
         {"lse", l->lse ? "true" : NULL},
         {"train", l->train ? "true" : NULL},
         {"source_kept", l->source_kept ? "true" : NULL},
+        {"weight_type", layer_stores_weights(l) ? element_name(l->weight_type) : NULL},
         {"score", l->score != NULL ? score : NULL},
         {"visible", l->visible != NULL ? visible : NULL},
     };

@@ -22,6 +22,8 @@ struct inputs {
     void *tensor[TENSOR_COUNT]; /* by enum layer_tensor; NULL where the layer has none; y and attn stay NULL */
     size_t mask_batch[TENSOR_COUNT], mask_h[TENSOR_COUNT]; /* extents of mask_bool and mask_add: 1 or the full one */
     bool borrows_weights;       /* they are another's, which outlives this one */
+    double unit[TENSOR_COUNT];  /* of weights as i8 has them: the least unit of a column but 0; 0: they have none */
+    const struct inputs *packed; /* whose weights are what a block has of these (stored.h); NULL: they are these */
 };
 
 enum inputs_init { INIT_XAVIER, INIT_NORMAL };
@@ -79,6 +81,11 @@ size_t inputs_head_row(const struct layer *layer, const struct inputs *inputs, e
 size_t inputs_y_at(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t column);
 /* Numbers of y for all queries, [batch][n][d_out] with heads one after the other, in the order of y itself. */
 bool inputs_order_y(const struct layer *layer, const struct inputs *inputs, double *numbers);
+/* How much larger than its products' sizes the sums over a column may be on the way, in its unit. */
+static inline double inputs_spread(const struct inputs *inputs, enum layer_tensor tensor)
+{
+    return inputs->unit[tensor] > 0 && inputs->unit[tensor] < 1 ? 1 / inputs->unit[tensor] : 1;
+}
 /* Where projected keys and values come from. */
 static inline enum layer_tensor inputs_source(const struct layer *layer)
 {
